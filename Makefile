@@ -1,0 +1,52 @@
+# Everything a newcomer or CI needs. `make help` lists it.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast property lint ui bench clean java browser
+
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+demo: $(STAMP) java ## A year of real flights through gate, log and windows, in a few minutes
+	@$(BIN)/python infra/demo.py
+
+test: $(STAMP) java browser ## The whole test suite, as CI runs it
+	@$(BIN)/python -m pytest
+
+test-fast: $(STAMP) java ## The tests that take seconds, not minutes
+	@$(BIN)/python -m pytest -m "not slow"
+
+property: $(STAMP) java ## Many more random cases than CI runs
+	@TIDEGATE_HYPOTHESIS=thorough $(BIN)/python -m pytest -k property
+
+lint: $(STAMP) ## Style and imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check . || true
+
+ui: $(STAMP) java ## The Dagster UI of this project on http://127.0.0.1:3000
+	@$(BIN)/tidegate ui
+
+bench: $(STAMP) java ## CPU seconds per million rows, as ratios
+	@$(BIN)/python tests/benchmarks/run.py
+
+clean: ## Remove everything that was made here, data included
+	rm -rf $(VENV) .tidegate dist .pytest_cache .ruff_cache .hypothesis
+
+# One line and what to do, before anything is downloaded or started.
+java:
+	@command -v java >/dev/null || { echo "tidegate needs Java 17: none found on PATH. Install it (Debian: apt-get install openjdk-17-jre-headless) or set PATH."; exit 1; }
+	@v=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1); \
+	  if [ -z "$$v" ] || [ "$$v" -lt 17 ]; then echo "tidegate needs Java 17 or newer: java -version says $${v:-nothing}. Install it (Debian: apt-get install openjdk-17-jre-headless) or set PATH."; exit 1; fi
+
+# Installed once; again when the pins or the project file change.
+$(STAMP): pyproject.toml infra/requirements.lock
+	@command -v $(PYTHON) >/dev/null || { echo "tidegate needs Python 3.11: $(PYTHON) not found. Install it, or make PYTHON=/path/to/python3.11 …"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (the first time takes a few minutes) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c infra/requirements.lock -e '.[demo,dev]'
+	@$(BIN)/python infra/fetch_jars.py
+	@touch $@

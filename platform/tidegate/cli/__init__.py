@@ -1,0 +1,1 @@
+"""The command line: `tidegate init | check | explain | run | sql | status | late | audit | doctor | ui`."""

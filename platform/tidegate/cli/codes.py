@@ -1,0 +1,10 @@
+"""Error codes of the command line, with what each means (the docs list them)."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "TG701": "question about late rows of something that can't have any",
+    "TG702": "input of tidegate sql that can't be read",
+    "TG703": "port that is in use",
+    "TG704": "folder that tidegate init would have to overwrite, or can't write",
+}

@@ -1,0 +1,82 @@
+"""`tidegate run`: read what waits, close what can be closed, exit."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
+
+
+@guarded
+def run(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Sources, tables or views; a view brings its source along. Without: everything."),
+    ] = None,
+    max_rows_per_batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Commit at least this often. Results do not depend on it.", show_default=False
+        ),
+    ] = None,
+) -> int:
+    """Bring sources and views up to date, then exit. Stopped at any point, the next run goes on from there.
+
+    Example: tidegate run departures_hourly --max-rows-per-batch 7000
+    """
+    project = call.project()
+    catalog = project.catalog()
+    for name in names or ():
+        catalog.get(name)
+    if not catalog.names():
+        call.console.note("nothing to run: assets/ has no definitions yet")
+        return 0
+    memory = Committed()
+    call.on_interrupt = memory.text
+
+    def on_event(event: Event) -> None:
+        memory.add(event)
+        call.console.event(event)
+
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        report = session.run(names or None, max_rows_per_batch, on_event)
+    if call.json:
+        call.console.document({"event": "report", **report.to_dict()}, "")
+    late = [s for s, count in memory.late.items() if count]
+    if late:
+        call.console.note(f"late rows are kept: tidegate late {late[0]}")
+    return 0
+
+
+class Committed:
+    """What a run has committed so far: what an interrupt does not undo."""
+
+    def __init__(self) -> None:
+        self.late: dict[str, int] = {}
+        self._batches: dict[str, BatchCommitted] = {}
+        self._slices: dict[str, SliceCommitted] = {}
+
+    def add(self, event: Event) -> None:
+        """Remember an event that says a commit happened."""
+        if isinstance(event, BatchCommitted):
+            self._batches[event.source] = event
+        elif isinstance(event, SliceCommitted):
+            self._slices[event.view] = event
+        elif isinstance(event, SourceFinished):
+            self.late[event.source] = event.late
+
+    def text(self) -> str:
+        """For a person who pressed Ctrl-C."""
+        if not self._batches and not self._slices:
+            return "interrupted; nothing was committed by this run"
+        lines = ["interrupted; what was committed stays, tidegate run goes on from there:"]
+        for b in self._batches.values():
+            lines.append(f"  {b.source}: {b.total_rows:,} rows, batch {b.epoch}, watermark {b.watermark}")
+        for s in self._slices.values():
+            lines.append(f"  {s.view}: {s.groups:,} final rows, up to {s.frontier}")
+        return "\n".join(lines)

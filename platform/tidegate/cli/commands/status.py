@@ -1,0 +1,112 @@
+"""`tidegate status`: how far everything is, read without a JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+
+if TYPE_CHECKING:
+    from tidegate.store.status import ProjectStatus, RelationStatus, ViewStatus
+
+
+@guarded
+def status(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Sources, tables or views. Without: everything.")
+    ] = None,
+    partitions: Annotated[bool, typer.Option("--partitions", help="One line per partition, too.")] = False,
+) -> int:
+    """Show rows by outcome, watermarks and frontiers of the last commits. Takes about a second, starts no
+    JVM.
+
+    Example: tidegate status flights --partitions
+    """
+    from tidegate.store.status import read_status
+
+    found = read_status(call.project(), names or None)
+    call.console.document(found.to_dict(), "" if call.json else render(found, partitions))
+    return 0
+
+
+def render(found: ProjectStatus, partitions: bool) -> str:
+    """For people: relations, views, then what needs attention."""
+    from tidegate.console.drawing import draw
+    from tidegate.console.port import Table
+
+    width = _width()
+    parts = []
+    if found.relations:
+        columns = [
+            "source",
+            "rows",
+            "on time",
+            "late",
+            "rejected",
+            "watermark",
+            "behind newest",
+            "held by",
+            "committed",
+        ]
+        rows = [_relation_row(r) for r in found.relations]
+        parts.append(draw(Table(columns, rows, unit=None), width))
+    if partitions:
+        for relation in found.relations:
+            parts += _partitions(relation, width)
+    if found.views:
+        columns = ["view", "final up to", "final rows", "open rows", "up to date", "committed"]
+        parts.append(draw(Table(columns, [_view_row(v) for v in found.views], unit=None), width))
+    notes = []
+    if not parts:
+        notes.append("there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
+    elif not any(x.ran for x in [*found.relations, *found.views]):
+        notes.append("nothing has run yet: tidegate run")
+    return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
+
+
+def _relation_row(r: RelationStatus) -> list[object]:
+    from tidegate.project.durations import format_duration
+
+    behind = "–" if r.behind_newest is None else format_duration(r.behind_newest)
+    committed = r.committed_at or "never run"
+    held = ", ".join(r.holds_back[:3]) + (", …" if len(r.holds_back) > 3 else "")
+    judged = [r.raw, r.on_time, r.late, r.rejected]
+    return [r.name, *judged, r.watermark_text, behind, held or "–", committed]
+
+
+def _view_row(v: ViewStatus) -> list[object]:
+    current = "yes" if v.current else "no" if v.ran else "never run"
+    return [v.name, v.frontier_text, v.groups, v.open, current, v.committed_at or "never run"]
+
+
+def _partitions(relation: RelationStatus, width: int | None) -> list[str]:
+    from tidegate.console.drawing import draw
+    from tidegate.console.port import Table
+
+    if not relation.partitions:
+        return []
+    columns = ["partition", "state", "on time", "late", "rejected", "watermark", "newest", "next offset"]
+    rows = [
+        [
+            p.partition,
+            p.state,
+            p.on_time,
+            p.late,
+            p.rejected,
+            p.watermark_text,
+            p.max_event_time_text,
+            p.next_offset,
+        ]
+        for p in relation.partitions
+    ]
+    return [draw(Table(columns, rows, title=f"partitions of {relation.name}", unit=None), width)]
+
+
+def _width() -> int | None:
+    import shutil
+    import sys
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

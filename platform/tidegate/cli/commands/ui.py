@@ -1,0 +1,95 @@
+"""`tidegate ui`: the project in Dagster's web interface, on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import INTERRUPTED, Invocation, guarded
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tidegate.project import Project
+
+_INSTANCE = """\
+# Written by `tidegate ui` because there was none; yours to change.
+telemetry:
+  enabled: false
+# One run at a time writes one log: the pools are named after the sources.
+concurrency:
+  pools:
+    default_limit: 1
+    granularity: run
+  runs:
+    max_concurrent_runs: 2
+"""
+
+
+@guarded
+def ui(
+    call: Invocation,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000,
+) -> int:
+    """Open the project in Dagster: assets with lineage, runs, checks, schedules. Ctrl-C ends it.
+
+    Example: tidegate ui --port 3001
+    """
+    project = call.project()
+    project.catalog()
+    if _taken(port):
+        raise TidegateError("TG703", f"port {port} is in use", hint=f"tidegate ui --port {port + 1}")
+    home = dagster_home(project)
+    call.console.note(f"Dagster on http://127.0.0.1:{port} (state in {home}); Ctrl-C ends it")
+    process = subprocess.Popen(command(port), env=environment(project, home), cwd=project.root)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        # The terminal has told Dagster, too; it stops its own children.
+        process.wait()
+        code = INTERRUPTED
+    return code
+
+
+def dagster_home(project: Project) -> Path:
+    """DAGSTER_HOME of the project, with an instance configuration that is written if there is none."""
+    home = project.state_dir / "dagster"
+    home.mkdir(parents=True, exist_ok=True)
+    settings = home / "dagster.yaml"
+    if not settings.exists():
+        settings.write_text(_INSTANCE, encoding="utf-8")
+    return home
+
+
+def command(port: int) -> list[str]:
+    """The `dagster dev` that is started."""
+    module = "tidegate.dagster.definitions"
+    return [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
+
+
+def environment(project: Project, home: Path) -> dict[str, str]:
+    """What Dagster's processes need to know, on top of this process's environment."""
+    return {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "TIDEGATE_PROJECT": str(project.root),
+        "TIDEGATE_ENV": project.env_name,
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+    }
+
+
+def _taken(port: int) -> bool:
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,173 @@
+"""What `tidegate doctor` looks at: each check one function, none of them starts a JVM."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import shutil
+import sys
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.project import Project
+
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+_PYSPARK = "4.1.3"
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check: `ok`, `warning` (works, but) or `bad` (won't work); `todo` says what to do."""
+
+    check: str
+    state: Literal["ok", "warning", "bad"]
+    found: str
+    todo: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+def examine(project: Project | None, problem: TidegateError | None) -> list[Finding]:
+    """All checks, in the order in which a newcomer needs them. `problem`: why there is no project."""
+    findings = [
+        python(),
+        java(),
+        package("pyspark", _PYSPARK),
+        iceberg_jar(project),
+        dagster(),
+        disk(project),
+    ]
+    findings.append(_project(project, problem))
+    if project is not None:
+        findings += [warehouse(project), *_packages_of(project)]
+    return findings
+
+
+def python() -> Finding:
+    """3.11 or 3.12."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if (3, 11) <= sys.version_info < (3, 13):
+        return Finding("python", "ok", f"{version} at {sys.executable}")
+    return Finding("python", "bad", version, "use Python 3.11 or 3.12: python3.11 -m venv .venv")
+
+
+def java() -> Finding:
+    """The Java that Spark would start."""
+    from tidegate.project.java import require_java
+
+    try:
+        found = require_java()
+    except TidegateError as error:
+        return Finding("java", "bad", error.message, error.hint)
+    state: Literal["ok", "warning"] = "warning" if found.warning else "ok"
+    return Finding("java", state, f"{found.version} at {found.path}", found.warning)
+
+
+def package(name: str, wanted: str) -> Finding:
+    """An installed distribution of exactly this version; it is not imported."""
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "bad", "not installed", f"pip install {name}=={wanted}")
+    if version != wanted:
+        return Finding(name, "bad", version, f"tidegate works with {wanted}: pip install {name}=={wanted}")
+    return Finding(name, "ok", version)
+
+
+def iceberg_jar(project: Project | None) -> Finding:
+    """Whether Spark's Ivy cache has the Iceberg runtime already."""
+    coordinates = ICEBERG.split(":")
+    missing = [] if _jar(ICEBERG, project).is_file() else [coordinates[1]]
+    if missing:
+        todo = "the first tidegate run downloads it from Maven Central (about 50 MB)"
+        return Finding("iceberg jar", "warning", f"{coordinates[1]} {coordinates[2]} not in the cache", todo)
+    return Finding("iceberg jar", "ok", f"{coordinates[2]} at {_jar(ICEBERG, project)}")
+
+
+def dagster() -> Finding:
+    """Whether the UI could start; found, not imported (that takes seconds)."""
+    absent = [m for m in ("dagster", "dagster_webserver") if importlib.util.find_spec(m) is None]
+    if absent:
+        todo = f"pip install {' '.join(a.replace('_', '-') for a in absent)}"
+        return Finding("dagster", "bad", f"no {', '.join(absent)}", todo)
+    return Finding("dagster", "ok", importlib.metadata.version("dagster"))
+
+
+def disk(project: Project | None) -> Finding:
+    """Room where Spark spills and tables are written."""
+    folder = project.root if project else Path.cwd()
+    free = shutil.disk_usage(folder).free
+    text = f"{free / _GIB:.1f} GiB free at {folder}"
+    if free < _GIB:
+        return Finding("disk", "bad", text, "make room: Spark needs at least 1 GiB")
+    if free < 5 * _GIB:
+        return Finding("disk", "warning", text, "little room for Spark's shuffle files")
+    return Finding("disk", "ok", text)
+
+
+def warehouse(project: Project) -> Finding:
+    """Whether a file can be written where the tables go, and removed again."""
+    name = f".tidegate-doctor-{uuid.uuid4().hex}"
+    where = project.storage.warehouse
+    try:
+        local = project.storage.local_warehouse
+        if local is not None:
+            _write_local(local, name)
+        else:
+            filesystem, path = project.storage.filesystem()
+            with filesystem.open_output_stream(f"{path}/{name}") as stream:
+                stream.write(b"")
+            filesystem.delete_file(f"{path}/{name}")
+    except OSError as error:
+        first = next(iter(str(error).splitlines()), "")
+        return Finding("warehouse", "bad", f"{where}: {first}", "check warehouse.path and its credentials")
+    return Finding("warehouse", "ok", f"{where} can be written")
+
+
+def _write_local(folder: Path, name: str) -> None:
+    """Try the folder, or the nearest one above it that exists: looking must not create it."""
+    while not folder.exists():
+        folder = folder.parent
+    (folder / name).touch()
+    (folder / name).unlink()
+
+
+def _packages_of(project: Project) -> list[Finding]:
+    findings = []
+    for coordinates in project.storage.packages():
+        artifact, version = coordinates.split(":")[1:]
+        if _jar(coordinates, project).is_file():
+            findings.append(Finding(artifact, "ok", version))
+        else:
+            todo = "the first tidegate run downloads it from Maven Central"
+            findings.append(Finding(artifact, "warning", f"{version} not in the cache", todo))
+    return findings
+
+
+def _project(project: Project | None, problem: TidegateError | None) -> Finding:
+    if project is None:
+        assert problem is not None
+        return Finding("project", "warning", problem.message, problem.hint)
+    checks: tuple[Callable[[], Any], ...] = (project.catalog, project.jobs)
+    try:
+        for check in checks:
+            check()
+    except TidegateError as error:
+        return Finding("project", "bad", error.message, "tidegate check shows where")
+    return Finding("project", "ok", f"{project.root}, environment {project.env_name}")
+
+
+def _jar(coordinates: str, project: Project | None) -> Path:
+    group, artifact, version = coordinates.split(":")
+    ivy = project.env.spark.conf.get("spark.jars.ivy") if project else None
+    base = Path(ivy).expanduser() if ivy else Path.home() / ".ivy2.5.2"
+    return base / "jars" / f"{group}_{artifact}-{version}.jar"

@@ -1,0 +1,197 @@
+"""What every command shares: options, the project, the console, and how errors become text and exit codes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.console.port import Console
+    from tidegate.engine.session import Session
+    from tidegate.project import Project
+
+ProjectOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--project",
+        help="Folder of the project. Without it: the working directory, or its nearest parent that is one.",
+        show_default=False,
+    ),
+]
+EnvOption = Annotated[
+    str | None,
+    typer.Option("--env", help="Environment: resources/NAME.yaml. Without it: local.", show_default=False),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print data as JSON, for programs.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")]
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Globals:
+    """Options given before the command's name; the same ones after it win."""
+
+    project: Path | None = None
+    env: str | None = None
+    json: bool = False
+    debug: bool = False
+
+
+class Invocation:
+    """One call of one command."""
+
+    def __init__(
+        self, context: typer.Context, project: Path | None, env: str | None, json: bool, debug: bool
+    ) -> None:
+        given = context.obj if isinstance(context.obj, Globals) else Globals()
+        self._folder = project or given.project
+        self._environment = env or given.env
+        self.json = json or given.json
+        self.debug = debug or given.debug
+        self._console: Console | None = None
+        #: Called on Ctrl-C; says what survives.
+        self.on_interrupt: Callable[[], str] = lambda: "interrupted"
+
+    @property
+    def console(self) -> Console:
+        """JSON lines, a person's terminal, or plain lines where the output is piped."""
+        if self._console is None:
+            self._console = _console(self.json)
+        return self._console
+
+    @property
+    def root(self) -> Path:
+        """Folder of the project, found but not loaded."""
+        from tidegate.project.project import find_root
+
+        return self._folder or find_root(Path.cwd())
+
+    def project(self) -> Project:
+        """The project, loaded. Raises TG601 to TG607."""
+        from tidegate.project import Project
+
+        return Project.load(self.root, self._environment or "local")
+
+    def session(self, project: Project) -> Session:
+        """A session with Spark. Java is checked first, so that a missing one costs a line and not a
+        stack trace.
+        """
+        from tidegate.project.java import require_java
+
+        java = require_java()
+        if java.warning:
+            self.console.note(f"note: {java.warning}")
+        from tidegate.engine.session import Session
+
+        return Session.open(project=project)
+
+
+def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what a command raises into text and an exit code.
+
+    The command's first parameter is its `Invocation`; typer sees the shared options in its place.
+    """
+
+    @functools.wraps(function)
+    def command(
+        context: typer.Context,
+        *args: Any,
+        project: Path | None = None,
+        env: str | None = None,
+        json: bool = False,
+        debug: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        call = Invocation(context, project, env, json, debug)
+        try:
+            code = function(call, *args, **kwargs)
+            call.console.close()
+        except TidegateError as error:
+            if call.debug:
+                _traceback()
+            call.console.error(error)
+            code = 2
+        except KeyboardInterrupt:
+            call.console.close()
+            call.console.error(call.on_interrupt())
+            code = INTERRUPTED
+        except BrokenPipeError:
+            # The reader of our output (say, head) has what it wanted.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        except (typer.Exit, typer.TyperException):
+            raise
+        except Exception as error:
+            code = _unexpected(call, error)
+        if code:
+            raise typer.Exit(code)
+
+    _give_options(command, function)
+    return command
+
+
+def _give_options(command: Callable[..., Any], function: Callable[..., Any]) -> None:
+    import inspect
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+        for name, kind, default in (
+            ("project", ProjectOption, None),
+            ("env", EnvOption, None),
+            ("json", JsonOption, False),
+            ("debug", DebugOption, False),
+        )
+    ]
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    command.__signature__ = inspect.Signature([first, *own, *shared])  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in [first, *own, *shared]}
+    # typer would look through functools.wraps at the undecorated function.
+    del command.__wrapped__  # type: ignore[attr-defined]
+
+
+def in_one_line(error: Exception) -> str:
+    """What an exception says, without its stack trace; of an error in the JVM, what the JVM said."""
+    lines = str(error).splitlines() or [""]
+    # Py4J puts "An error occurred while calling …" first and the Java exception behind a colon.
+    said = next((line[2:] for line in lines[1:2] if line.startswith(": ")), lines[0])
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _unexpected(call: Invocation, error: Exception) -> int:
+    hint = "" if call.debug else "\nhint: --debug shows where; please report it"
+    if call.debug:
+        _traceback()
+    call.console.error(f"unexpected {in_one_line(error)}{hint}")
+    return 1
+
+
+def _traceback() -> None:
+    import traceback
+
+    traceback.print_exc()
+
+
+def _console(json: bool) -> Console:
+    if json:
+        from tidegate.console.jsonlines import JsonConsole
+
+        return JsonConsole()
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        from tidegate.console.terminal import TerminalConsole
+
+        return TerminalConsole()
+    from tidegate.console.lines import LinesConsole
+
+    return LinesConsole()

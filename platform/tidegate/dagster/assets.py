@@ -1,0 +1,156 @@
+"""One multi-asset for each source or table with the views over it: they run in one process, on one JVM.
+
+Any part of it can be launched alone. What is not selected is left as it is: a view without its source takes in what
+the log holds already, a check without its asset audits what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dagster import (
+    AssetCheckResult,
+    AssetCheckSpec,
+    AssetExecutionContext,
+    AssetKey,
+    AssetsDefinition,
+    DataVersion,
+    Failure,
+    MaterializeResult,
+    multi_asset,
+)
+
+from tidegate.dagster import checks
+from tidegate.dagster.metadata import completeness_plot, relation_metadata, soft, view_metadata
+from tidegate.dagster.naming import identifier, pool_of
+from tidegate.dagster.progress import ProgressLog
+from tidegate.dagster.resource import TidegateResource
+from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
+from tidegate.engine.result import RunReport
+from tidegate.errors import TidegateError
+from tidegate.sql.catalog import View
+from tidegate.store import load_table
+
+#: Somebody else is writing this log (TG508), or was when we committed: trying again is safe and may help.
+_TRANSIENT = frozenset({"TG508"})
+
+
+def build_assets(
+    assets: list[TidegateAsset], translator: TidegateTranslator, prefix: str, resource_key: str
+) -> list[AssetsDefinition]:
+    """The multi-assets of a project. `assets` in the order in which they are computed."""
+    families: dict[str, list[TidegateAsset]] = {}
+    for asset in assets:
+        families.setdefault(asset.root.name, []).append(asset)
+    return [_family(members, translator, prefix, resource_key) for members in families.values()]
+
+
+def check_spec(asset: TidegateAsset, key: AssetKey) -> AssetCheckSpec:
+    """The A1 check of an asset: of a log, or of windows."""
+    if isinstance(asset.item, View):
+        return checks.windowed_equals_raw_spec(key)
+    return checks.raw_adds_up_spec(key)
+
+
+def _family(
+    members: list[TidegateAsset], translator: TidegateTranslator, prefix: str, resource_key: str
+) -> AssetsDefinition:
+    specs = [translator.get_asset_spec(asset) for asset in members]
+    named = {spec.key: asset for spec, asset in zip(specs, members, strict=True)}
+    root = members[0].root.name
+
+    @multi_asset(
+        name=identifier(f"{prefix}_{root}"),
+        specs=specs,
+        check_specs=[check_spec(asset, key) for key, asset in named.items()],
+        can_subset=True,
+        pool=pool_of(prefix, root),
+        required_resource_keys={resource_key},
+        op_tags={"tidegate/source": root},
+    )
+    def bring_up_to_date(context) -> Iterator[MaterializeResult | AssetCheckResult]:
+        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+        resource: TidegateResource = getattr(context.resources, resource_key)
+        # In the order of computation, whatever the order of selection: sources before views.
+        selected = {key: asset for key, asset in named.items() if key in context.selected_asset_keys}
+        checked = {check.asset_key for check in context.selected_asset_check_keys}
+        audited = {key: asset for key, asset in named.items() if key in checked}
+        with _failures(), ProgressLog(context.log).reminding() as progress:
+            yield from _run(context, resource, selected, audited, progress)
+
+    return bring_up_to_date
+
+
+def _run(
+    context: AssetExecutionContext,
+    resource: TidegateResource,
+    selected: dict[AssetKey, TidegateAsset],
+    audited: dict[AssetKey, TidegateAsset],
+    progress: ProgressLog,
+) -> Iterator[MaterializeResult | AssetCheckResult]:
+    """Each asset's result as soon as it is committed, then its check: what ran before a failure stays recorded."""
+    from tidegate.engine.run import resolve
+
+    progress.doing("starting Spark")
+    session = resource.session
+    for asset in selected.values():
+        if isinstance(asset.item, View):
+            # Every query is checked before the first row of the source is read.
+            resolve(session, asset.item)
+    for key in [*selected, *(k for k in audited if k not in selected)]:
+        if key in selected:
+            name = selected[key].name
+            report = session.run([name], resource.max_rows_per_batch, on_event=progress, upstream=False)
+            progress.doing(f"{name}: describing what was done")
+            yield _materialized(context, resource, key, selected[key], report)
+        if key in audited:
+            name = audited[key].name
+            progress.doing(f"{name}: auditing")
+            audit = checks.windowed_equals_raw if isinstance(audited[key].item, View) else checks.raw_adds_up
+            result = audit(session, name, key)
+            context.log.info(f"{name}: {result.check_name}: {result.description}")
+            yield result
+
+
+def _materialized(
+    context: AssetExecutionContext,
+    resource: TidegateResource,
+    key: AssetKey,
+    asset: TidegateAsset,
+    report: RunReport,
+) -> MaterializeResult:
+    session, item = resource.session, asset.item
+    if isinstance(item, View):
+        metadata = soft(context.log, "facts", lambda: view_metadata(session, item, report.views[0]))
+    else:
+        metadata = soft(context.log, "facts", lambda: relation_metadata(session, item, report.sources[0]))
+        plot = soft(context.log, "plot", lambda: completeness_plot(session, item, resource.plot_up_to_rows))
+        metadata |= plot
+    snapshot = soft(context.log, "snapshot", lambda: {"snapshot": _snapshot(asset)}).get("snapshot")
+    return MaterializeResult(
+        asset_key=key,
+        metadata=metadata | ({"snapshot": snapshot} if snapshot else {}),
+        # The Iceberg snapshot: a run that found nothing new leaves downstream assets up to date.
+        data_version=DataVersion(snapshot) if snapshot else None,
+    )
+
+
+def _snapshot(asset: TidegateAsset) -> str | None:
+    state = load_table(asset.project.storage, asset.name)
+    # As text: the UI's numbers are JavaScript's, and lose the last digits.
+    return str(state.snapshot_id) if state and state.snapshot_id is not None else None
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """tidegate's errors as Dagster failures: code, place and hint instead of a stack trace."""
+    try:
+        yield
+    except TidegateError as error:
+        raise Failure(
+            description=str(error),
+            metadata={key: str(value) for key, value in error.to_dict().items() if value is not None},
+            # The same statement gives the same error; only a busy log is worth another try.
+            allow_retries=error.code in _TRANSIENT,
+        ) from error

@@ -1,0 +1,204 @@
+"""Asset checks: rule A1 on logs and views (they need Spark), and the lag of watermarks (it needs none).
+
+`raw_adds_up`           every source and table: raw = on time + late + rejected, per partition, and in the source itself
+`windowed_equals_raw`   every view: each closed window equals what the log holds for it, up to the frontier
+`watermark_lag`         every source and table with a watermark: within the thresholds of jobs/*.yaml
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetKey
+
+from tidegate.dagster.lag import Lag
+from tidegate.dagster.metadata import partition_table, table
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.audit.source import SourceAudit
+    from tidegate.audit.view import ViewAudit
+    from tidegate.engine.session import Session
+
+RAW_ADDS_UP = "raw_adds_up"
+WINDOWED_EQUALS_RAW = "windowed_equals_raw"
+WATERMARK_LAG = "watermark_lag"
+
+#: Rows of a table in a check's metadata; the sums above it are over everything.
+SHOWN = 50
+
+
+def raw_adds_up_spec(key: AssetKey) -> AssetCheckSpec:
+    """For a source or table."""
+    return AssetCheckSpec(
+        RAW_ADDS_UP,
+        asset=key,
+        description="Every row is in the log exactly once: raw = on time + late + rejected for each partition (W5), "
+        "no offset missing or twice, and as many rows as the source itself holds where it can be counted.",
+    )
+
+
+def windowed_equals_raw_spec(key: AssetKey) -> AssetCheckSpec:
+    """For a view."""
+    return AssetCheckSpec(
+        WINDOWED_EQUALS_RAW,
+        asset=key,
+        description="For every closed window, up to the frontier, raw = counted + filtered + late + rejected (A1): "
+        "what the view stored when the window closed equals a recount of the log. Open windows are left out.",
+    )
+
+
+def watermark_lag_spec(key: AssetKey) -> AssetCheckSpec:
+    """For a source or table with a watermark."""
+    return AssetCheckSpec(
+        WATERMARK_LAG,
+        asset=key,
+        description="The watermark is within the thresholds of jobs/*.yaml; otherwise, which partitions hold it back. "
+        "Reads Iceberg metadata only.",
+    )
+
+
+def raw_adds_up(session: Session, name: str, key: AssetKey) -> AssetCheckResult:
+    """Audit a log. An audit that can't be made is a failed check that says why, never a silent one."""
+    from tidegate.audit.source import audit_source
+
+    def judge() -> AssetCheckResult:
+        audit = audit_source(session, name)
+        return AssetCheckResult(
+            passed=audit.ok,
+            asset_key=key,
+            check_name=RAW_ADDS_UP,
+            severity=AssetCheckSeverity.ERROR,
+            description=_source_verdict(audit),
+            metadata=_source_facts(audit),
+        )
+
+    return _guarded(judge, key, RAW_ADDS_UP)
+
+
+def windowed_equals_raw(session: Session, name: str, key: AssetKey) -> AssetCheckResult:
+    """Audit a view's closed windows. As above, what can't be audited has failed."""
+    from tidegate.audit.view import audit_view
+
+    def judge() -> AssetCheckResult:
+        audit = audit_view(session, name)
+        return AssetCheckResult(
+            passed=audit.ok,
+            asset_key=key,
+            check_name=WINDOWED_EQUALS_RAW,
+            severity=AssetCheckSeverity.ERROR,
+            description=_view_verdict(audit),
+            metadata=_view_facts(audit),
+        )
+
+    return _guarded(judge, key, WINDOWED_EQUALS_RAW)
+
+
+def lag_metadata(lag: Lag) -> dict[str, Any]:
+    """Facts of a lag check, for the check itself and for what the sensor reports."""
+    facts: dict[str, Any] = {"watermark": lag.status.watermark_text, "verdict": lag.text}
+    if lag.status.behind_newest is not None:
+        facts["seconds behind newest event"] = float(lag.status.behind_newest)
+    if lag.clock_applies and lag.status.lag is not None:
+        facts["seconds behind the clock"] = float(lag.status.lag)
+    if lag.status.holds_back:
+        facts["held back by"] = ", ".join(lag.status.holds_back[:SHOWN])
+    if lag.status.partitions:
+        facts["partitions"] = partition_table(lag.status)
+    return facts
+
+
+def _guarded(judge: Any, key: AssetKey, check: str) -> AssetCheckResult:
+    try:
+        return judge()
+    except Exception as error:
+        known = isinstance(error, TidegateError)
+        text = str(error) if known else f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        return AssetCheckResult(
+            passed=False,
+            asset_key=key,
+            check_name=check,
+            severity=AssetCheckSeverity.ERROR,
+            description=f"could not be checked: {text}",
+            metadata={"error": text},
+        )
+
+
+def _source_verdict(audit: SourceAudit) -> str:
+    bad = [p.partition for p in audit.partitions if not p.ok]
+    if bad:
+        return f"{len(bad)} of {len(audit.partitions)} partitions do not add up: {', '.join(bad[:5])}"
+    if not audit.ok:
+        return f"{audit.raw:,} rows in the log, {audit.source_rows:,} in the source"
+    return f"{audit.raw:,} rows in {len(audit.partitions)} partitions add up"
+
+
+def _source_facts(audit: SourceAudit) -> dict[str, Any]:
+    sums = {o: sum(getattr(p, o) for p in audit.partitions) for o in ("on_time", "late", "rejected")}
+    facts: dict[str, Any] = {"raw": audit.raw, **{k.replace("_", " "): v for k, v in sums.items()}}
+    facts["recounted in the source"] = (
+        audit.source_rows if audit.source_rows is not None else "cannot be counted there"
+    )
+    columns = {
+        "partition": "string",
+        "adds up": "string",
+        "raw": "int",
+        "on time": "int",
+        "late": "int",
+        "rejected": "int",
+        "committed counters": "int",
+        "offsets twice": "int",
+        "offsets missing": "string",
+    }
+    rows = sorted(audit.partitions, key=lambda p: (p.ok, p.partition))[:SHOWN]
+    facts["partitions"] = table(
+        columns,
+        [
+            {
+                "partition": p.partition,
+                "adds up": "yes" if p.ok else "no",
+                "raw": p.raw,
+                "on time": p.on_time,
+                "late": p.late,
+                "rejected": p.rejected,
+                "committed counters": p.counted,
+                "offsets twice": p.repeated,
+                "offsets missing": ", ".join(p.missing),
+            }
+            for p in rows
+        ],
+    )
+    return facts
+
+
+def _view_verdict(audit: ViewAudit) -> str:
+    if audit.ok:
+        return f"{audit.closed_windows:,} closed windows up to {audit.frontier} add up"
+    first = audit.problems[0] if audit.problems else None
+    where = f", first {first.window_start} to {first.window_end}" if first else ""
+    return f"{len(audit.problems)} windows do not equal the log (remainder {audit.remainder:,} rows){where}"
+
+
+def _view_facts(audit: ViewAudit) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "frontier": audit.frontier,
+        "closed windows": audit.closed_windows,
+        "raw": audit.raw,
+        "counted": audit.counted,
+        "filtered": audit.filtered,
+        "late": audit.late,
+        "rejected": audit.rejected,
+        "remainder": audit.remainder,
+        "still open": audit.still_open,
+        "rejected without a time": audit.rejected_without_time,
+    }
+    if audit.raw:
+        facts["completeness (%)"] = round(100 * (audit.raw - audit.late - audit.rejected) / audit.raw, 3)
+    if audit.problems:
+        columns = {"window_start": "string", "window_end": "string"}
+        columns |= dict.fromkeys(("raw", "counted", "filtered", "late", "rejected", "remainder"), "int")
+        columns["offsets"] = "string"
+        rows = [asdict(p) | {"offsets": ", ".join(p.offsets)} for p in audit.problems[:SHOWN]]
+        facts["problem windows"] = table(columns, rows)
+    return facts

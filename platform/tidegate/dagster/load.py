@@ -1,0 +1,66 @@
+"""A tidegate project as Dagster definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dagster import Definitions, in_process_executor
+
+from tidegate.dagster.assets import build_assets
+from tidegate.dagster.naming import identifier
+from tidegate.dagster.resource import TidegateResource
+from tidegate.dagster.schedules import build_schedules, catch_up_job
+from tidegate.dagster.sensor import lag_checks, lag_sensor
+from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
+from tidegate.project import Project
+
+
+def load_definitions(
+    project: Project | Path | str,
+    env: str = "local",
+    translator: TidegateTranslator | None = None,
+    name: str = "tidegate",
+    resource: TidegateResource | None = None,
+) -> Definitions:
+    """Everything that Dagster needs of a project, to be a code location of its own: assets, checks, jobs, schedules,
+    the sensor, the resource, and the in-process executor (one JVM for a run).
+
+    `name`: prefix of job, sensor, pool and resource names; choose another for a second project in one code location.
+    `resource`: yours instead of a plain `TidegateResource`. Raises `TidegateError` for a project that does not hold.
+    """
+    definitions = build_definitions(project, env, translator, name, resource)
+    return Definitions.merge(definitions, Definitions(executor=in_process_executor))
+
+
+def build_definitions(
+    project: Project | Path | str,
+    env: str = "local",
+    translator: TidegateTranslator | None = None,
+    name: str = "tidegate",
+    resource: TidegateResource | None = None,
+) -> Definitions:
+    """As `load_definitions`, without an executor: to be merged into definitions that have their own.
+
+    Under the multiprocess executor each source runs with its views and checks in one process of its own.
+    """
+    opened = project if isinstance(project, Project) else Project.load(project, env)
+    translator = translator or TidegateTranslator()
+    catalog = opened.catalog()
+    watermarked = [r.name for r in catalog.relations if r.watermark is not None]
+    jobs = opened.jobs()
+    jobs.check(catalog.names(), watermarked)
+    assets = [TidegateAsset(item, catalog, opened) for item in catalog.order()]
+    keys = {asset.name: translator.get_asset_spec(asset).key for asset in assets}
+    gated = {relation: keys[relation] for relation in watermarked}
+    resource_key = identifier(name)
+    everything = catch_up_job(keys, name)
+    return Definitions(
+        assets=build_assets(assets, translator, name, resource_key),
+        asset_checks=[lag_checks(opened, gated, name)] if gated else [],
+        jobs=[everything] if keys else [],
+        schedules=build_schedules(jobs.schedules, catalog, keys, name, everything) if keys else [],
+        sensors=[lag_sensor(opened, gated, name)] if gated else [],
+        resources={
+            resource_key: resource or TidegateResource(project=str(opened.root), env=opened.env_name)
+        },
+    )

@@ -1,0 +1,148 @@
+"""What a materialization says about itself. All of it is optional: a fact that can't be had is named, and left out."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from logging import Logger
+from typing import TYPE_CHECKING, Any
+
+from dagster import MetadataValue, TableColumn, TableRecord, TableSchema
+
+from tidegate.dagster.translator import table_schema
+from tidegate.engine.result import SourceReport, ViewReport
+from tidegate.project.durations import format_duration
+from tidegate.sql.catalog import Relation, View
+from tidegate.store.status import RelationStatus, ViewStatus, read_status
+
+if TYPE_CHECKING:
+    from tidegate.engine.session import Session
+
+#: Rows of the partition table in the UI; a source may have thousands of partitions.
+SHOWN_PARTITIONS = 100
+
+_PARTITION_COLUMNS = {
+    "partition": "string",
+    "watermark": "string",
+    "newest event": "string",
+    "on time": "int",
+    "late": "int",
+    "rejected": "int",
+    "next offset": "int",
+    "holds back": "string",
+}
+
+
+def soft(log: Logger, what: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """`make()`, or one entry that says why there is none: metadata never fails a run that has committed."""
+    try:
+        return make()
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        log.warning(f"no {what}: {first or type(error).__name__}")
+        return {f"tidegate/no {what}": first or type(error).__name__}
+
+
+def table(columns: dict[str, str], rows: list[dict[str, Any]]) -> MetadataValue:
+    """A metadata table; `columns`: name to type (`string`, `int`, `float`)."""
+    schema = TableSchema([TableColumn(name, type_) for name, type_ in columns.items()])
+    return MetadataValue.table([TableRecord(row) for row in rows], schema)
+
+
+def relation_metadata(session: Session, relation: Relation, report: SourceReport) -> dict[str, Any]:
+    """Rows of this run and in all, completeness (share on time), watermarks in all and per partition, epochs."""
+    status = read_status(session.project, [relation.name]).relations[0]
+    judged = status.on_time + status.late
+    metadata: dict[str, Any] = {
+        "dagster/row_count": status.on_time,
+        "rows": status.raw,
+        "on time": status.on_time,
+        "late": status.late,
+        "rejected": status.rejected,
+        "rows of this run": report.on_time + report.late + report.rejected,
+        "on time of this run": report.on_time,
+        "late of this run": report.late,
+        "rejected of this run": report.rejected,
+        "epochs of this run": report.epochs,
+        "watermark": status.watermark_text,
+    }
+    if judged:
+        metadata["completeness (%)"] = round(100 * status.on_time / judged, 3)
+    if status.epoch is not None:
+        metadata["epoch"] = status.epoch
+    if status.behind_newest is not None:
+        metadata["watermark behind newest event"] = format_duration(status.behind_newest)
+    if status.holds_back:
+        metadata["held back by"] = ", ".join(status.holds_back[:SHOWN_PARTITIONS])
+    if status.partitions:
+        metadata["partitions"] = partition_table(status)
+    return metadata
+
+
+def partition_table(status: RelationStatus) -> MetadataValue:
+    """The partitions of a source; the ones that hold the watermark back first."""
+    rows = sorted(status.partitions, key=lambda p: (p.partition not in status.holds_back, p.partition))
+    return table(
+        _PARTITION_COLUMNS,
+        [
+            {
+                "partition": p.partition,
+                "watermark": p.watermark_text,
+                "newest event": p.max_event_time_text,
+                "on time": p.on_time,
+                "late": p.late,
+                "rejected": p.rejected,
+                "next offset": p.next_offset,
+                "holds back": "yes" if p.partition in status.holds_back else "",
+            }
+            for p in rows[:SHOWN_PARTITIONS]
+        ],
+    )
+
+
+def view_metadata(session: Session, view: View, report: ViewReport) -> dict[str, Any]:
+    """Frontier, result rows of final and of open windows, and the source's state that the view has taken in."""
+    from tidegate.engine.slices import resolve_columns
+
+    status = read_status(session.project, [view.upstream, view.name])
+    own, upstream = status.views[0], status.relations[0]
+    columns = resolve_columns(session.spark, view, session.relation(view.upstream))
+    metadata: dict[str, Any] = {
+        "dagster/column_schema": table_schema(view, columns),
+        "dagster/row_count": _visible(own),
+        "frontier": own.frontier_text,
+        "final result rows": own.groups,
+        "final result rows of this run": report.groups,
+        "open result rows": own.open,
+        "source watermark": upstream.watermark_text,
+        "source rows late": upstream.late,
+        "source rows rejected": upstream.rejected,
+    }
+    judged = upstream.on_time + upstream.late
+    if judged:
+        metadata["source completeness (%)"] = round(100 * upstream.on_time / judged, 3)
+    if own.upstream_epoch is not None:
+        metadata["source epoch"] = own.upstream_epoch
+    return metadata
+
+
+def _visible(status: ViewStatus) -> int:
+    return status.groups if status.emit_on_window_close else status.groups + status.open
+
+
+def completeness_plot(session: Session, relation: Relation, up_to_rows: int) -> dict[str, Any]:
+    """The completeness curve as a picture in markdown; nothing for a log without a time scale or a large one."""
+    from tidegate.audit.completeness import completeness
+    from tidegate.console.plots import completeness_png
+    from tidegate.watermark import TimeKind
+
+    if relation.watermark is None or relation.watermark.kind not in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
+        return {}
+    status = read_status(session.project, [relation.name]).relations[0]
+    if status.on_time + status.late == 0:
+        return {}
+    if status.raw > up_to_rows:
+        return {"completeness": f"not measured above {up_to_rows:,} rows (plot_up_to_rows of the resource)"}
+    picture = completeness_png(completeness(session, relation.name), width=5.6, height=3.0)
+    encoded = base64.b64encode(picture).decode("ascii")
+    return {"completeness": MetadataValue.md(f"![completeness of {relation.name}](data:image/png;base64,{encoded})")}

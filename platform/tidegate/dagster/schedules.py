@@ -1,0 +1,85 @@
+"""Jobs and schedules, from jobs/*.yaml."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dagster import (
+    AssetKey,
+    AssetSelection,
+    DefaultScheduleStatus,
+    ScheduleDefinition,
+    define_asset_job,
+    in_process_executor,
+)
+
+from tidegate.dagster.naming import identifier
+from tidegate.project.jobs import Schedule
+from tidegate.sql.catalog import Catalog
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+#: Where jobs/ says nothing: everything, every hour, a few minutes in. To be switched on in Dagster.
+DEFAULT_SCHEDULE = Schedule(name="hourly", cron="7 * * * *", timezone="UTC", select="*", enabled=False)
+
+
+def catch_up_job(keys: dict[str, AssetKey], prefix: str) -> UnresolvedAssetJobDefinition:
+    """`<prefix>_catch_up`: everything, in one process on one JVM."""
+    return _job(f"{prefix}_catch_up", list(keys.values()), "Brings every source, table and view up to date.")
+
+
+def build_schedules(
+    schedules: tuple[Schedule, ...],
+    catalog: Catalog,
+    keys: dict[str, AssetKey],
+    prefix: str,
+    everything: UnresolvedAssetJobDefinition,
+) -> list[ScheduleDefinition]:
+    """One for each schedule of jobs/*.yaml, named as there; the hourly default if there is none. `everything` is
+    the job of those that select `*`.
+
+    `enabled: true` runs as soon as it is deployed; the others, and the default, are switched on in Dagster.
+    """
+    if not schedules:
+        default = DEFAULT_SCHEDULE.model_copy(update={"name": identifier(f"{prefix}_{DEFAULT_SCHEDULE.name}")})
+        return [_schedule(default, everything)]
+    result = []
+    for schedule in schedules:
+        if schedule.select == "*":
+            result.append(_schedule(schedule, everything))
+        else:
+            chosen = [keys[name] for name in covered(catalog, schedule.select)]
+            text = f"Brings {', '.join(schedule.select)} up to date, with the views over them."
+            result.append(_schedule(schedule, _job(f"{prefix}_{schedule.name}", chosen, text)))
+    return result
+
+
+def covered(catalog: Catalog, select: list[str]) -> list[str]:
+    """`select` and the views over it, in the order of computation: a source brings its views up to date, too."""
+    wanted = {catalog.get(name).name for name in select}
+    for item in catalog.order():
+        upstream = getattr(item, "upstream", None)
+        if upstream is not None and catalog.get(upstream).name in wanted:
+            wanted.add(item.name)
+    return [item.name for item in catalog.order() if item.name in wanted]
+
+
+def _job(name: str, keys: list[AssetKey], description: str) -> UnresolvedAssetJobDefinition:
+    # The multiprocess executor would pay for a JVM per step.
+    return define_asset_job(
+        identifier(name),
+        selection=AssetSelection.assets(*keys),
+        executor_def=in_process_executor,
+        description=description,
+    )
+
+
+def _schedule(schedule: Schedule, job: UnresolvedAssetJobDefinition) -> ScheduleDefinition:
+    return ScheduleDefinition(
+        name=schedule.name,
+        job=job,
+        cron_schedule=schedule.cron,
+        execution_timezone=schedule.timezone,
+        default_status=DefaultScheduleStatus.RUNNING if schedule.enabled else DefaultScheduleStatus.STOPPED,
+    )

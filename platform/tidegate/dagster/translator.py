@@ -1,0 +1,184 @@
+"""How sources, tables and views become Dagster assets: a class whose small methods are the places to change."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dagster import (
+    AssetKey,
+    AssetSpec,
+    BetaWarning,
+    CodeReferencesMetadataValue,
+    LocalFileCodeReference,
+    MetadataValue,
+    TableColumn,
+    TableColumnConstraints,
+    TableSchema,
+)
+
+from tidegate.project import Project
+from tidegate.project.storage import CATALOG
+from tidegate.sql.catalog import Catalog, Column, Relation, View
+from tidegate.sql.types import UNKNOWN, display
+
+
+@dataclass(frozen=True)
+class TidegateAsset:
+    """One source, table or view, with the project that it is part of: what the translator is given."""
+
+    item: Relation | View
+    catalog: Catalog
+    project: Project
+
+    @property
+    def name(self) -> str:
+        """Name in SQL."""
+        return self.item.name
+
+    @property
+    def kind(self) -> str:
+        """`source`, `table` or `view`."""
+        return "view" if isinstance(self.item, View) else self.item.kind
+
+    @property
+    def upstream(self) -> TidegateAsset | None:
+        """What a view reads; None for sources and tables."""
+        if not isinstance(self.item, View):
+            return None
+        found = self.catalog.get(self.item.upstream)
+        assert isinstance(found, Relation | View)  # windows are over sources, tables and views
+        return TidegateAsset(found, self.catalog, self.project)
+
+    @property
+    def root(self) -> TidegateAsset:
+        """The source or table that all rows of this asset come from; itself for sources and tables."""
+        return self.upstream.root if self.upstream is not None else self
+
+    @property
+    def file(self) -> Path | None:
+        """The .sql file that defines it."""
+        return self.project.root / self.item.location.file if self.item.location else None
+
+
+class TidegateTranslator:
+    """Maps a `TidegateAsset` to an `AssetSpec`. Subclass it and override what should be different:
+
+        class Ours(TidegateTranslator):
+            def get_asset_key(self, asset):
+                return super().get_asset_key(asset).with_prefix("streams")
+
+        defs = load_definitions("path/to/project", translator=Ours())
+    """
+
+    def get_asset_spec(self, asset: TidegateAsset) -> AssetSpec:
+        """The whole spec; the methods below make its parts."""
+        return AssetSpec(
+            key=self.get_asset_key(asset),
+            deps=self.get_deps(asset),
+            description=self.get_description(asset),
+            group_name=self.get_group_name(asset),
+            tags=self.get_tags(asset),
+            kinds=self.get_kinds(asset),
+            owners=self.get_owners(asset),
+            code_version=self.get_code_version(asset),
+            metadata=self.get_metadata(asset),
+        )
+
+    def get_asset_key(self, asset: TidegateAsset) -> AssetKey:
+        """The name in SQL."""
+        return AssetKey(asset.name)
+
+    def get_deps(self, asset: TidegateAsset) -> Iterable[AssetKey]:
+        """The asset that a view reads. Asked through `get_asset_spec`, so that changed keys keep their lineage."""
+        return [] if asset.upstream is None else [self.get_asset_spec(asset.upstream).key]
+
+    def get_description(self, asset: TidegateAsset) -> str | None:
+        """The comment right above the statement."""
+        return asset.item.description
+
+    def get_group_name(self, asset: TidegateAsset) -> str | None:
+        """The source or table that the rows come from: what is run together stands together."""
+        return re.sub(r"\W", "_", asset.root.name)
+
+    def get_kinds(self, asset: TidegateAsset) -> set[str]:
+        """Icons in the lineage; Dagster has room for three."""
+        return {"spark", "iceberg", "sql"}
+
+    def get_tags(self, asset: TidegateAsset) -> Mapping[str, str]:
+        """`tidegate/kind`, and for views `tidegate/emit`: `on_window_close` or `always`."""
+        tags = {"tidegate/kind": asset.kind}
+        if isinstance(asset.item, View):
+            tags["tidegate/emit"] = "on_window_close" if asset.item.emit_on_window_close else "always"
+        return tags
+
+    def get_owners(self, asset: TidegateAsset) -> list[str] | None:
+        """Nobody: SQL does not say."""
+        return None
+
+    def get_code_version(self, asset: TidegateAsset) -> str | None:
+        """Changes with the statement (R4: a changed definition is a new one)."""
+        return hashlib.sha256(asset.item.definition.encode()).hexdigest()[:12]
+
+    def get_metadata(self, asset: TidegateAsset) -> Mapping[str, Any]:
+        """Column schema, table name, place in the file, the statement, and what says how rows are judged."""
+        namespace = asset.project.env.warehouse.namespace
+        metadata: dict[str, Any] = {
+            "dagster/column_schema": self.get_column_schema(asset),
+            "dagster/table_name": f"{CATALOG}.{namespace}.{asset.name}",
+            "dagster/storage_kind": "iceberg",
+            "tidegate/definition": MetadataValue.md(f"```sql\n{asset.item.definition.strip()}\n```"),
+        }
+        item = asset.item
+        if isinstance(item, View):
+            metadata["tidegate/window"] = f"{item.window.describe(item.kind)} over {item.time_column}"
+        else:
+            if item.watermark is not None:
+                metadata["tidegate/watermark"] = f"{item.watermark.column} AS {item.watermark.expression}"
+            if item.connector is not None:
+                metadata["tidegate/connector"] = item.connector.connector
+        metadata["dagster/code_references"] = _place(asset)
+        return {key: value for key, value in metadata.items() if value is not None}
+
+    def get_column_schema(self, asset: TidegateAsset) -> TableSchema:
+        """Columns with types as the user writes them; a view's aggregates may be known only after its first run."""
+        return table_schema(asset.item, asset.item.columns)
+
+
+def table_schema(item: Relation | View, columns: Iterable[Column]) -> TableSchema:
+    """`columns` of a source, table or view for Dagster: SQL types, NOT NULL, generated columns, the watermark."""
+    return TableSchema([_column(item, c) for c in columns])
+
+
+def _place(asset: TidegateAsset) -> CodeReferencesMetadataValue | None:
+    """File and line of the statement, which the UI turns into a link."""
+    location = asset.item.location
+    if asset.file is None or location is None:
+        return None
+    label = f"{location.file}:{location.line}"
+    with warnings.catch_warnings():
+        # Code references are beta, and one warning for each asset at each start helps nobody.
+        warnings.simplefilter("ignore", BetaWarning)
+        reference = LocalFileCodeReference(
+            file_path=str(asset.file), line_number=location.line, label=label
+        )
+        return CodeReferencesMetadataValue(code_references=[reference])
+
+
+def _column(item: Relation | View, column: Column) -> TableColumn:
+    notes = []
+    if column.generated is not None:
+        notes.append(f"generated: {column.generated}")
+    if isinstance(item, Relation) and item.watermark and item.watermark.column == column.name:
+        notes.append(f"watermark: {item.watermark.expression}")
+    return TableColumn(
+        name=column.name,
+        type="(known after the first run)" if column.type == UNKNOWN else display(column.type),
+        description=column.comment,
+        constraints=TableColumnConstraints(nullable=column.nullable, other=notes),
+    )

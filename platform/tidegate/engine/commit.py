@@ -1,0 +1,169 @@
+"""One Iceberg commit from the driver: files that tasks wrote, and facts in the snapshot summary (R1, R2).
+
+Every commit is fenced: it names the snapshot that it builds on, and fails if anybody has committed since. Two
+runs that overlap (a retry beside a dying JVM) can therefore never both append.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegate.engine.writer import Target
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.project import Storage
+
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The current snapshot of a table: its id (None: nothing committed yet) and summary."""
+
+    id: int | None
+    summary: dict[str, str]
+
+    def integer(self, key: str) -> int | None:
+        """A number of the summary, or None where it is absent."""
+        text = self.summary.get(key)
+        return None if text is None else int(text)
+
+
+class IcebergTable:
+    """A handle on one Iceberg table for commits: schema with field ids, current snapshot, fenced append."""
+
+    def __init__(self, spark: SparkSession, identifier: str) -> None:
+        self._jvm = spark._jvm
+        self.identifier = identifier
+        self._table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+            spark._jsparkSession, identifier
+        )
+
+    @property
+    def location(self) -> str:
+        return self._table.location()
+
+    def property(self, key: str) -> str | None:
+        """A table property, or None."""
+        return self._table.properties().get(key)
+
+    def current(self) -> Snapshot:
+        """The current snapshot, read anew."""
+        self._table.refresh()
+        snapshot = self._table.currentSnapshot()
+        if snapshot is None:
+            return Snapshot(None, {})
+        return Snapshot(snapshot.snapshotId(), dict(snapshot.summary()))
+
+    def target(self, storage: Storage, split: str, day: str | None, bounds: tuple[str, ...]) -> Target:
+        """How tasks write files for this table."""
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+        from pyiceberg.schema import Schema
+
+        text = self._jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
+        schema = _plain(schema_to_pyarrow(Schema.model_validate_json(text)))
+        uri = f"{self.location}/data"
+        filesystem, path = storage.filesystem(uri)
+        filesystem.create_dir(path, recursive=True)
+        return Target(filesystem, path, uri, schema, split, day, bounds)
+
+    def append(
+        self,
+        files: list[dict[str, Any]],
+        target: Target,
+        summary: dict[str, str],
+        base: Snapshot,
+        replace_open: bool = False,
+    ) -> int:
+        """Commit `files` on top of `base`; returns the new snapshot's id.
+
+        `replace_open`: in the same commit, drop the files whose `_open` is true (open windows of a view).
+        Raises TG502 if somebody else has committed to the table since `base`.
+        """
+        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        update = self._table.newOverwrite()
+        if base.id is not None:
+            update = update.validateFromSnapshot(base.id)
+        update = update.conflictDetectionFilter(expressions.alwaysTrue()).validateNoConflictingData()
+        if replace_open:
+            update = update.overwriteByRowFilter(expressions.equal("_open", True))
+        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
+        parser = self._jvm.org.apache.iceberg.ContentFileParser
+        spec = self._table.spec()
+        for file in files:
+            text = json.dumps(_content_file(file, target))
+            update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
+        for key, value in summary.items():
+            update = update.set(key, value)
+        try:
+            update.commit()
+        except Exception as error:
+            java = getattr(error, "java_exception", None)
+            name = java.getClass().getSimpleName() if java is not None else ""
+            if name in ("ValidationException", "CommitFailedException"):
+                raise TidegateError(
+                    "TG502",
+                    f"another run has committed to {self.identifier} meanwhile; nothing of this batch was kept",
+                    hint="run again: it goes on from what the other run committed",
+                ) from error
+            raise
+        self._table.refresh()
+        return self._table.currentSnapshot().snapshotId()
+
+
+def _content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
+    """Iceberg's JSON form of a data file (partition fields are numbered from 1000 by the specification)."""
+    partition = {"1000": file["split"]}
+    if target.day is not None:
+        day = file["day"]
+        partition["1001"] = None if day is None else (_EPOCH + timedelta(days=day)).isoformat()
+    low: dict[str, list[Any]] = {"keys": [], "values": []}
+    high: dict[str, list[Any]] = {"keys": [], "values": []}
+    for name, (least, greatest) in file["bounds"].items():
+        narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
+        form = "<i" if narrow else "<q"
+        for side, value in ((low, least), (high, greatest)):
+            side["keys"].append(target.field_id(name))
+            side["values"].append(struct.pack(form, value).hex().upper())
+    return {
+        "spec-id": 0,
+        "content": "data",
+        "file-path": file["uri"],
+        "file-format": "parquet",
+        "partition": partition,
+        "file-size-in-bytes": file["bytes"],
+        "record-count": file["rows"],
+        "lower-bounds": low,
+        "upper-bounds": high,
+    }
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """pyiceberg's Arrow schema with ordinary strings, binaries and lists instead of the large ones."""
+
+    def field(f: pa.Field) -> pa.Field:
+        return f.with_type(kind(f.type))
+
+    def kind(t: pa.DataType) -> pa.DataType:
+        if pa.types.is_large_string(t):
+            return pa.string()
+        if pa.types.is_large_binary(t):
+            return pa.binary()
+        if pa.types.is_struct(t):
+            return pa.struct([field(f) for f in t])
+        if pa.types.is_large_list(t) or pa.types.is_list(t):
+            return pa.list_(field(t.value_field))
+        if pa.types.is_map(t):
+            return pa.map_(field(t.key_field), field(t.item_field))
+        return t
+
+    return pa.schema([field(f) for f in schema])

@@ -1,0 +1,115 @@
+"""The columns of a log and of a view table, and the SQL that creates them.
+
+One log holds every row of a source exactly once: on time, late or rejected (W5), and beside them the progress
+that their judgement produced (`_outcome = 'watermark'`), so that one Iceberg commit carries both (R1).
+"""
+
+from __future__ import annotations
+
+from tidegate.sql.catalog import Column, Relation, View
+from tidegate.watermark import TimeKind
+
+ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
+
+#: Progress of one partition (or, with `_source_partition` NULL, of the whole source) after a batch.
+PROGRESS_TYPE = (
+    "struct<watermark:bigint,published:bigint,state:string,next_offset:bigint,on_time:bigint,late:bigint,"
+    "rejected:bigint,max_event_time:bigint,"
+    "files:array<struct<path:string,size:bigint,modified:bigint,rows:bigint>>>"
+)
+
+#: Small files of one day are read together, not a task each.
+_TABLE_PROPERTIES = {
+    "format-version": "2",
+    "read.split.open-file-cost": str(256 * 1024),
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+
+_SPARK_TIME_TYPES = {
+    TimeKind.TIMESTAMP: "timestamp_ntz",
+    TimeKind.TIMESTAMPTZ: "timestamp",
+    TimeKind.DATE: "date",
+}
+
+
+def quote(name: str) -> str:
+    """A Spark SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def time_type(relation: Relation) -> str:
+    """Spark type of the watermark column ("bigint" for integer epochs, and where there is no watermark)."""
+    if relation.watermark is None:
+        return "bigint"
+    return _SPARK_TIME_TYPES.get(relation.watermark.kind, "bigint")
+
+
+def log_columns(relation: Relation) -> list[tuple[str, str]]:
+    """(name, Spark type) of every column of a relation's log: its own columns, then the system's."""
+    own = [(c.name, c.type) for c in relation.columns]
+    return [
+        *own,
+        ("_outcome", "string"),
+        ("_source_partition", "string"),
+        ("_offset", "bigint"),
+        ("_arrival", "timestamp"),
+        ("_epoch", "bigint"),
+        ("_wm", time_type(relation)),
+        ("_reason", "string"),
+        ("_raw", "string"),
+        ("_progress", PROGRESS_TYPE),
+    ]
+
+
+def create_log(relation: Relation, table: str) -> str:
+    """CREATE TABLE IF NOT EXISTS for a relation's log. Hidden partitions: outcome, and day of the event time (not for epochs)."""
+    parts = ["_outcome"]
+    if relation.watermark is not None and relation.watermark.kind is not TimeKind.EPOCH:
+        parts.append(f"days({quote(relation.watermark.column)})")
+    properties = {"tidegate.kind": relation.kind, "tidegate.definition": relation.definition}
+    if relation.watermark is not None:
+        properties["tidegate.time-kind"] = relation.watermark.kind.name
+        properties["tidegate.time-column"] = relation.watermark.column
+    return _create(table, log_columns(relation), parts, properties)
+
+
+def view_columns(view: View, columns: tuple[Column, ...]) -> list[tuple[str, str]]:
+    """(name, Spark type) of every column of a view's table; `columns` with the types that Spark resolved."""
+    bound = _SPARK_TIME_TYPES.get(view.kind, "bigint")
+    return [
+        *[(c.name, c.type) for c in columns],
+        ("_window_start", bound),
+        ("_window_end", bound),
+        ("_rows", "bigint"),
+        ("_open", "boolean"),
+    ]
+
+
+def create_view_table(view: View, columns: tuple[Column, ...], table: str) -> str:
+    """CREATE TABLE IF NOT EXISTS for a view. `_open` is a partition, so that open windows are replaced by dropping files."""
+    parts = ["_open"]
+    if view.kind is not TimeKind.EPOCH:
+        parts.append("days(_window_end)")
+    properties = {
+        "tidegate.kind": "view",
+        "tidegate.definition": view.definition,
+        "tidegate.upstream": view.upstream,
+        "tidegate.time-kind": view.kind.name,
+        "tidegate.time-column": "_window_end",
+    }
+    return _create(table, view_columns(view, columns), parts, properties)
+
+
+def _create(table: str, columns: list[tuple[str, str]], parts: list[str], properties: dict[str, str]) -> str:
+    fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
+    settings = ", ".join(f"'{k}' = {_string(v)}" for k, v in (_TABLE_PROPERTIES | properties).items())
+    return (
+        f"CREATE TABLE IF NOT EXISTS {table} ({fields}) USING iceberg "
+        f"PARTITIONED BY ({', '.join(parts)}) TBLPROPERTIES ({settings})"
+    )
+
+
+def _string(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

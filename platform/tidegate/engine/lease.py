@@ -1,0 +1,56 @@
+"""One writer for each log: a lock that names its holder and dies with it.
+
+The lock gives a clear error early; what keeps a log correct whatever happens is the fenced commit (`commit.py`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidegate.errors import TidegateError
+
+
+@contextmanager
+def lease(folder: Path, name: str) -> Iterator[None]:
+    """Hold the lease of relation `name` while the block runs. Raises TG508 and says who holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Opened without truncating: until the lock is ours, the text is the holder's.
+    with open(folder / f"{name}.lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TidegateError(
+                "TG508",
+                f'another process is writing "{name}": {_holder(file.name)}',
+                hint="wait for it, or stop it; the lock is released when that process ends",
+            ) from None
+        file.truncate(0)
+        file.write(
+            json.dumps(
+                {
+                    "pid": os.getpid(),
+                    "host": socket.gethostname(),
+                    "since": datetime.now(UTC).isoformat(timespec="seconds"),
+                }
+            )
+        )
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+def _holder(path: str) -> str:
+    try:
+        facts = json.loads(Path(path).read_text(encoding="utf-8"))
+        return f"process {facts['pid']} on {facts['host']}, since {facts['since']}"
+    except (OSError, ValueError, KeyError):
+        return "holder unknown"

@@ -1,0 +1,68 @@
+"""What a statement gives back, and what a run reports."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass
+class Result:
+    """Result of one statement: a DataFrame (SELECT), a few rows (SHOW, DESCRIBE, EXPLAIN), or a message."""
+
+    columns: list[tuple[str, str]] = field(default_factory=list)
+    """(name, Spark type) of the rows."""
+    message: str | None = None
+    dataframe: DataFrame | None = None
+    fixed: list[tuple] | None = None
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether this statement answers with rows (maybe none), not only with a message."""
+        return self.dataframe is not None or self.fixed is not None
+
+    def rows(self, limit: int | None = None) -> list[tuple]:
+        """The rows, at most `limit` of them, on the driver."""
+        if self.dataframe is not None:
+            frame = self.dataframe if limit is None else self.dataframe.limit(limit)
+            return [tuple(row) for row in frame.collect()]
+        rows = self.fixed or []
+        return rows if limit is None else rows[:limit]
+
+
+@dataclass
+class SourceReport:
+    """What a run did to one source: rows of this run by outcome, and the watermark that it reached."""
+
+    name: str
+    epochs: int = 0
+    on_time: int = 0
+    late: int = 0
+    rejected: int = 0
+    watermark: str = "none yet"
+
+
+@dataclass
+class ViewReport:
+    """What a run did to one view: result rows closed by this run, open rows now, and the frontier reached."""
+
+    name: str
+    groups: int = 0
+    open: int = 0
+    frontier: str = "none yet"
+
+
+@dataclass
+class RunReport:
+    """Result of `run`: per source and per view, and how long it took."""
+
+    sources: list[SourceReport] = field(default_factory=list)
+    views: list[ViewReport] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)

@@ -1,0 +1,173 @@
+"""The Python API: a session on a project, with SQL statements, tables as DataFrames, and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate.engine import spark as spark_room
+from tidegate.engine.ingest import Log
+from tidegate.engine.layout import quote
+from tidegate.engine.lease import lease
+from tidegate.engine.relations import relation_frame, system_frame, view_frame
+from tidegate.engine.result import Result, RunReport
+from tidegate.engine.slices import ViewTable, resolve_columns
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+from tidegate.project.project import is_project
+from tidegate.project.storage import CATALOG
+from tidegate.sql.catalog import Relation, SystemTable, View
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.plan.events import Event
+
+
+class Session:
+    """An open project. Use `tidegate.connect()`; close it, or use it in a `with` block.
+
+    `spark` is tidegate's child session of the Spark application; `catalog` everything that the project defines.
+    """
+
+    def __init__(self, project: Project, spark: SparkSession, parent: SparkSession | None) -> None:
+        self.project = project
+        self.spark = spark
+        self.catalog = project.catalog()
+        self._parent = parent
+
+    @classmethod
+    def open(
+        cls,
+        project: Project | Path | str | None = None,
+        env: str = "local",
+        spark: SparkSession | None = None,
+    ) -> Session:
+        """See `tidegate.connect`."""
+        if project is None:
+            opened = Project.load(Path.cwd(), env) if is_project(Path.cwd()) else Project.temporary()
+        else:
+            opened = project if isinstance(project, Project) else Project.load(project, env)
+        opened.catalog()  # a definition that does not hold should not cost a JVM
+        owned = None
+        if spark is None:
+            spark = owned = spark_room.start(opened.env, opened.storage.packages(), opened.name)
+        child = spark_room.child(spark, opened.storage.spark_conf())
+        return cls(opened, child, owned)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, stop_spark: bool = False) -> None:
+        """End the session; a temporary project is removed. Spark itself stays up for the next session of this
+        process unless `stop_spark` is set (and tidegate started it)."""
+        if stop_spark and self._parent is not None:
+            self._parent.stop()
+        self.project.remove()
+
+    # -- SQL ---------------------------------------------------------------------------------------------------
+
+    def execute(self, sql: str) -> Result:
+        """Run every statement of `sql`; the last one's result. Raises `TidegateError` at the first that fails."""
+        result = Result(message="nothing to do")
+        for result in self.execute_all(sql):  # noqa: B007
+            pass
+        return result
+
+    def execute_all(self, sql: str, file: str = "<sql>") -> Iterator[Result]:
+        """Run the statements one after the other and give each one's result."""
+        from tidegate.engine.statements import execute
+        from tidegate.sql.analysis import analyse
+
+        for statement in analyse(sql, self.catalog, file):
+            yield execute(self, statement)
+
+    def table(self, name: str) -> DataFrame:
+        """A source, table or view, or one of `name$late`, `$rejected`, `$raw`, `$watermarks`, as a DataFrame."""
+        found = self.catalog.get(name)
+        if isinstance(found, SystemTable):
+            return system_frame(self.spark, found, self.stored(found.relation.name))
+        if isinstance(found, View):
+            columns = resolve_columns(self.spark, found, self.relation(found.upstream))
+            return view_frame(self.spark, found, columns, self.stored(found.name))
+        return relation_frame(self.spark, found, self.stored(found.name))
+
+    # -- runs --------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        names: Iterable[str] | None = None,
+        max_rows_per_batch: int | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        upstream: bool = True,
+    ) -> RunReport:
+        """Read what waits in the sources and close what can be closed, then return.
+
+        `names`: sources, tables or views; None is everything.
+        `max_rows_per_batch`: overrides the option of sources that are cut by rows. `on_event`: told of every
+        commit as it happens. `upstream`: whether a view brings its source along; without it, a view takes in only
+        what its source's log holds already.
+        """
+        from tidegate.engine.run import run
+
+        return run(self, names, max_rows_per_batch, on_event, upstream)
+
+    # -- for the other files of this room, and for the audit ----------------------------------------------------
+
+    def identifier(self, name: str) -> str:
+        """Spark identifier of the table that stores `name`."""
+        return f"{CATALOG}.{self.project.env.warehouse.namespace}.{quote(name)}"
+
+    def stored(self, name: str) -> str | None:
+        """The identifier if the table exists, else None."""
+        identifier = self.identifier(name)
+        return identifier if self.spark.catalog.tableExists(identifier) else None
+
+    def relation(self, name: str) -> Relation:
+        """A source or table of the catalog."""
+        found = self.catalog.get(name)
+        if not isinstance(found, Relation):
+            raise TidegateError(
+                "TG509", f'"{name}" is neither a source nor a table', hint="its log has the rows"
+            )
+        return found
+
+    def log(self, relation: Relation) -> Log:
+        """The relation's log, opened for writing; hold its `lease` while it is used."""
+        return Log(self.spark, self.project.storage, relation, self.identifier(relation.name))
+
+    def view_table(self, view: View) -> ViewTable:
+        """The view's table, opened for writing; hold its `lease` while it is used. The upstream's log exists."""
+        return ViewTable(
+            self.spark,
+            self.project.storage,
+            view,
+            self.relation(view.upstream),
+            self.identifier(view.name),
+            self.identifier(view.upstream),
+        )
+
+    def lease(self, name: str) -> AbstractContextManager[None]:
+        """The right to write `name` (TG508 if another process has it)."""
+        return lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name)
+
+    def work_folder(self, name: str) -> str:
+        """URI of a source's plans and checkpoint."""
+        return f"{self.project.storage.warehouse}/_streams/{self.project.env.warehouse.namespace}/{name}"
+
+    def forget(self, name: str) -> None:
+        """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.identifier(name)} PURGE")
+        storage = self.project.storage
+        namespace = self.project.env.warehouse.namespace
+        for uri in (self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"):
+            filesystem, path = storage.filesystem(uri)
+            info: Any = filesystem.get_file_info(path)
+            if info.type.name == "Directory":
+                filesystem.delete_dir(path)

@@ -1,0 +1,62 @@
+"""From input columns to a relation's columns: generated columns, and why a row must be rejected (W5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.engine.layout import quote
+from tidegate.watermark import Expression
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.sql.catalog import Relation
+
+
+def add_generated(frame: DataFrame, relation: Relation) -> DataFrame:
+    """Add the generated columns, in their order: a later one may use an earlier one."""
+    from pyspark.sql import functions as F
+
+    for column in relation.columns:
+        if column.generated is not None:
+            frame = frame.withColumn(column.name, F.expr(column.generated).cast(column.type))
+    return frame
+
+
+def reason(relation: Relation) -> Column:
+    """Why a row is rejected, or NULL: `unparseable`, `null_event_time`, `not_null`, in this order."""
+    from pyspark.sql import functions as F
+
+    out = F.when(F.col("_raw").isNotNull(), F.lit("unparseable"))
+    if relation.watermark is not None:
+        out = out.when(F.col(quote(relation.watermark.column)).isNull(), F.lit("null_event_time"))
+    for column in relation.columns:
+        if not column.nullable:
+            out = out.when(F.col(quote(column.name)).isNull(), F.lit("not_null"))
+    return out
+
+
+def gate_input(frame: DataFrame, relation: Relation) -> DataFrame:
+    """What the gate reads: the relation's own columns, `_source_partition`, `_offset`, `_arrival`, `_raw`, `_reason`.
+
+    With `_strategy` where the strategy is an expression that Spark evaluates (W11); a value that fails is NULL
+    and raises nothing (W2).
+    """
+    from pyspark.sql import functions as F
+
+    columns: list[Column] = [F.col(quote(c.name)) for c in relation.columns]
+    columns += [F.col("_source_partition"), F.col("_offset").cast("bigint"), F.col("_arrival"), F.col("_raw")]
+    columns.append(reason(relation).alias("_reason"))
+    watermark = relation.watermark
+    if watermark is not None and isinstance(watermark.strategy, Expression):
+        columns.append(F.expr(watermark.strategy.sql).alias("_strategy"))
+    return frame.select(*columns)
+
+
+def partition_name(columns: tuple[str, ...]) -> Column:
+    """The source partition as text: the columns' values joined by "/"."""
+    from pyspark.sql import functions as F
+
+    parts = [F.coalesce(F.col(quote(c)).cast("string"), F.lit("(null)")) for c in columns]
+    # A row that does not parse has no trustworthy columns: it belongs to no partition that has a say in G.
+    return F.when(F.col("_raw").isNotNull(), F.lit("(unknown)")).otherwise(F.concat_ws("/", *parts))

@@ -1,0 +1,96 @@
+"""Connectors: how rows of a source get into batches.
+
+A connector plans (what is read next, in which order) and reads (a plan as a DataFrame). A plan is durable before
+its first row is judged, and holds every decision that depends on the clock or on a listing (W4), so that a retry
+reads the same rows in the same order.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.engine.progress import ConsumedFile
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What one epoch reads. `arrival`: wall clock (UTC, ISO) of its rows; `units`: the connector's own."""
+
+    epoch: int
+    arrival: str
+    units: list[dict[str, Any]]
+
+    @property
+    def arrived(self) -> datetime:
+        """`arrival` as an aware datetime."""
+        return datetime.fromisoformat(self.arrival)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> BatchPlan:
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What waits to be read when a run starts: partitions to enumerate (W6), and sizes for the progress display."""
+
+    partitions: list[str] = field(default_factory=list)
+    rows: int | None = None
+    files: int | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch before the gate: the source's stored columns plus `_source_partition`, `_offset`, `_arrival`, `_raw`.
+
+    `order`: columns that give the order inside a partition. `numbering`: offsets are given by the gate, in that
+    order. `aligned`: each partition's rows are already in one task and in order, no shuffle is needed; the driver
+    verifies it from the tasks' reports.
+    """
+
+    frame: DataFrame
+    order: tuple[str, ...]
+    numbering: bool
+    aligned: bool = False
+
+
+class Connector(Protocol):
+    """One source's way of planning and reading."""
+
+    def pending(self) -> Pending:
+        """Look at what waits now. Called once when a run starts, before the first plan."""
+
+    def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
+        """The next batch, or None if nothing waits."""
+
+    def adopt(self, plan: BatchPlan) -> None:
+        """Take note of a plan that an earlier run wrote and did not commit: it is read now, and not planned again."""
+
+    def read(self, plan: BatchPlan) -> Rows:
+        """The rows of a plan; the same rows in the same order whenever it is called."""
+
+    def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
+        """What the commit of this plan records as read."""
+
+    def recount(self) -> int | None:
+        """Rows in the part of the source that the log has read, counted in the source (A1); None if it is gone."""
+
+
+def no_input(name: str, path: str) -> TidegateError:
+    """The error for a path that does not exist."""
+    return TidegateError(
+        "TG503",
+        f'source "{name}" reads {path}, which does not exist',
+        hint="check the option path, or create it",
+    )

@@ -1,0 +1,204 @@
+"""Files as input: where they are, which there are, and their rows with positions."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+
+from tidegate.engine.layout import quote
+from tidegate.engine.sources import no_input
+from tidegate.errors import TidegateError, did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.project import Project
+    from tidegate.sql.catalog import Column, Format, Relation
+
+_WILDCARDS = "*?["
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """`path`: relative to the source's base folder; `uri`: for Spark; `modified`: ms since the epoch."""
+
+    path: str
+    uri: str
+    size: int
+    modified: int
+
+    @property
+    def folder(self) -> str:
+        """Folder below the base, "." for files directly in it."""
+        return self.path.rpartition("/")[0] or "."
+
+
+def resolve(project: Project, path: str) -> str:
+    """URI of a source's `path`. `dataset:NAME/FILE` names a file that `assets/NAME.py` brings when it is missing."""
+    if path.startswith("dataset:"):
+        name, _, rest = path.removeprefix("dataset:").partition("/")
+        return project.storage.uri(str(_dataset(project, name) / rest))
+    return project.storage.uri(path)
+
+
+def _dataset(project: Project, name: str) -> Path:
+    """Folder of a dataset, fetched at first use by `fetch(target: Path)` of `assets/<name>.py`."""
+    folder = project.state_dir / "datasets" / name
+    if (folder / ".complete").is_file():
+        return folder
+    script = project.root / "assets" / f"{name}.py"
+    if not script.is_file():
+        raise TidegateError(
+            "TG503",
+            f'dataset "{name}" has no assets/{name}.py to bring it',
+            hint="write assets/NAME.py with a function fetch(target: Path)",
+        )
+    spec = importlib.util.spec_from_file_location(f"tidegate_dataset_{name}", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder.mkdir(parents=True, exist_ok=True)
+    module.fetch(folder)
+    (folder / ".complete").touch()
+    return folder
+
+
+def list_files(project: Project, relation: str, path: str) -> list[InputFile]:
+    """Files below `path` (a file, a folder, or a pattern), ordered by path. Hidden ones (`.x`, `_x`) are not input.
+
+    Raises TG503 if the path does not exist.
+    """
+    uri = resolve(project, path)
+    base, pattern = _split(uri)
+    filesystem, root = project.storage.filesystem(base)
+    info = filesystem.get_file_info(root)
+    if info.type == pafs.FileType.File:
+        entries, root = [info], root.rpartition("/")[0]
+        base = base.rpartition("/")[0]
+    elif info.type == pafs.FileType.Directory:
+        entries = filesystem.get_file_info(pafs.FileSelector(root, recursive=True))
+    else:
+        raise no_input(relation, path)
+    files = []
+    for entry in entries:
+        relative = entry.path.removeprefix(root).lstrip("/")
+        if entry.type != pafs.FileType.File or any(p.startswith((".", "_")) for p in relative.split("/")):
+            continue
+        if pattern is not None and not fnmatch.fnmatchcase(relative, pattern):
+            continue
+        modified = int(entry.mtime_ns // 1_000_000) if entry.mtime_ns is not None else 0
+        files.append(InputFile(relative, f"{base}/{relative}", entry.size, modified))
+    return sorted(files, key=lambda f: f.path)
+
+
+def _split(uri: str) -> tuple[str, str | None]:
+    """A pattern's folder without wildcards, and the rest as the pattern."""
+    parts = uri.split("/")
+    for i, part in enumerate(parts):
+        if any(w in part for w in _WILDCARDS):
+            return "/".join(parts[:i]), "/".join(parts[i:])
+    return uri, None
+
+
+def stored_columns(relation: Relation) -> list[Column]:
+    """Columns that are in the input: all but the generated ones."""
+    return [c for c in relation.columns if c.generated is None]
+
+
+def read_files(spark: SparkSession, project: Project, relation: Relation, uris: list[str]) -> DataFrame:
+    """Rows of the files with `_raw` (text of a row that does not parse), `_path`, `_block`, `_row` (positions).
+
+    A row that does not parse has `_raw` set and whatever columns could be read. `_block`, `_row` order the rows
+    inside one file.
+    """
+    from pyspark.sql import functions as F
+
+    assert relation.format is not None
+    kind, columns = relation.format.encode, stored_columns(relation)
+    fields = [(c.name, c.type) for c in columns]
+    reader = spark.read
+    row = F.monotonically_increasing_id()
+    if kind == "parquet":
+        _check_parquet(project, relation, columns, uris[0])
+        row = F.col("_metadata.row_index")
+    else:
+        if kind == "csv":
+            fields = _csv_fields(project, relation, fields, uris[0])
+        for key, value in _options(relation.format).items():
+            reader = reader.option(key, value)
+        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "_raw")
+    schema = ", ".join(
+        f"{quote(n)} {t}" for n, t in [*fields, *([] if kind == "parquet" else [("_raw", "string")])]
+    )
+    frame = reader.schema(schema).format(kind).load(uris)
+    raw = F.lit(None).cast("string") if kind == "parquet" else F.col("_raw")
+    return frame.select(
+        *[quote(c.name) for c in columns],
+        raw.alias("_raw"),
+        F.col("_metadata.file_path").alias("_path"),
+        F.col("_metadata.file_block_start").alias("_block"),
+        row.alias("_row"),
+    )
+
+
+def _options(form: Format) -> dict[str, str]:
+    """Spark's reader options for a format's."""
+    options = dict(form.options)
+    out: dict[str, str] = {}
+    if "timestamp_format" in options:
+        out |= {
+            "timestampFormat": options["timestamp_format"],
+            "timestampNTZFormat": options["timestamp_format"],
+        }
+    if form.encode == "csv":
+        header = options.get("without_header", "false").lower() != "true"
+        # With a header the names are compared, file by file; a file with another order fails instead of
+        # filling the wrong columns.
+        out |= {"header": str(header).lower(), "enforceSchema": str(not header).lower()}
+        out |= {"sep": options.get("delimiter", ","), "nullValue": options.get("null_value", "")}
+    return out
+
+
+def _csv_fields(
+    project: Project, relation: Relation, declared: list[tuple[str, str]], uri: str
+) -> list[tuple[str, str]]:
+    """The file's columns in its own order: declared ones with their type, others as text. TG504 if one is missing."""
+    assert relation.format is not None
+    options = dict(relation.format.options)
+    if options.get("without_header", "false").lower() == "true":
+        return declared
+    filesystem, path = project.storage.filesystem(uri)
+    with filesystem.open_input_stream(path) as stream:
+        first = stream.read(1 << 16).decode("utf-8-sig", errors="replace").splitlines()
+    header = next(csv.reader(first[:1], delimiter=options.get("delimiter", ",")), [])
+    types = {name.casefold(): kind for name, kind in declared}
+    _require_columns(relation, [name for name, _ in declared], header, uri)
+    return [(name, types.get(name.casefold(), "string")) for name in header]
+
+
+def _check_parquet(project: Project, relation: Relation, columns: list[Column], uri: str) -> None:
+    """Spark reads a column that a Parquet file does not have as NULL; say so before the first row instead."""
+    import pyarrow.parquet as pq
+
+    filesystem, path = project.storage.filesystem(uri)
+    names = pq.read_schema(path, filesystem=filesystem).names
+    _require_columns(relation, [c.name for c in columns], names, uri)
+
+
+def _require_columns(relation: Relation, wanted: list[str], present: list[str], uri: str) -> None:
+    folded = {name.casefold() for name in present}
+    for name in wanted:
+        if name.casefold() not in folded:
+            raise TidegateError(
+                "TG504",
+                f'source "{relation.name}": the file {uri.rpartition("/")[2]} has no column "{name}"',
+                hint=did_you_mean(name, present) or f"its columns: {', '.join(present[:20])}",
+                location=relation.location,
+            )

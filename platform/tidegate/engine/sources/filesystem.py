@@ -1,0 +1,211 @@
+"""`connector = 'filesystem'`: a folder of JSON lines, CSV or Parquet files, each read once.
+
+Partition and order come from named columns, else from folder, file name and row position. The order trap: Spark
+packs files into tasks by size, so rows of one partition can meet the gate from two tasks, or out of order. Here a
+batch is sorted by partition and order before the gate unless every file is alone with its partition; the tasks'
+reports prove it either way (`ingest.py`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
+from tidegate.engine.shape import add_generated, partition_name
+from tidegate.engine.sources import BatchPlan, Pending, Rows
+from tidegate.engine.sources.files import InputFile, list_files, read_files
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.project import Project
+    from tidegate.sql.catalog import Relation
+    from tidegate.sql.connectors import FilesystemOptions
+
+
+@dataclass
+class _Survey:
+    """What a first look at the waiting files found: per file its rows, and per partition its offset range."""
+
+    rows: dict[str, int]
+    ranges: dict[str, dict[str, tuple[int, int]]]
+
+
+class FilesystemConnector:
+    """Plans by files: each batch takes the next ones, up to `max_files_per_batch` and `max_bytes_per_batch`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        project: Project,
+        relation: Relation,
+        options: FilesystemOptions,
+        consumed: Callable[[], Iterable[ConsumedFile]],
+    ) -> None:
+        self._spark, self._project, self._relation, self._options = spark, project, relation, options
+        self._known = {f.path: f for f in consumed()}
+        self._queue: list[list[InputFile]] = []
+        self._survey: _Survey | None = None
+
+    def pending(self) -> Pending:
+        """List the folder, look at partitions and offsets where columns name them, and line up the batches."""
+        files = self._new_files()
+        if not files:
+            return Pending(files=0)
+        if not self._options.partition_columns:
+            self._queue = self._cut([[f] for f in files])
+            return Pending(sorted({f.folder for f in files}), files=len(files))
+        self._survey = survey = self._look(files)
+        self._queue = self._cut(self._groups(files, survey))
+        seen = {p for ranges in survey.ranges.values() for p in ranges}
+        declared = self._options.partitions or ()
+        return Pending(
+            sorted((seen | set(declared)) - {UNKNOWN_PARTITION}),
+            rows=sum(survey.rows.values()),
+            files=len(files),
+        )
+
+    def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
+        if not self._queue:
+            return None
+        batch = self._queue.pop(0)
+        rows = self._survey.rows if self._survey else {}
+        units: list[dict[str, Any]] = [vars(f) | {"rows": rows.get(f.path, -1)} for f in batch]
+        return BatchPlan(epoch, arrival.isoformat(), units)
+
+    def adopt(self, plan: BatchPlan) -> None:
+        taken = {unit["path"] for unit in plan.units}
+        rest = [[f for f in batch if f.path not in taken] for batch in self._queue]
+        self._queue = [batch for batch in rest if batch]
+
+    def read(self, plan: BatchPlan) -> Rows:
+        from pyspark.sql import functions as F
+
+        frame = self._frame((unit["uri"], unit["path"]) for unit in plan.units)
+        frame = frame.withColumn("_arrival", F.lit(plan.arrived))
+        if self._options.order_column:
+            frame = frame.withColumn("_offset", F.col(self._options.order_column).cast("bigint"))
+            return Rows(frame, ("_offset",), numbering=False, aligned=self._alone(plan))
+        frame = frame.withColumn("_offset", F.lit(None).cast("bigint"))
+        return Rows(frame, ("_path", "_block", "_row"), numbering=True)
+
+    def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
+        return [ConsumedFile(u["path"], u["size"], u["modified"], u["rows"]) for u in plan.units]
+
+    def recount(self) -> int | None:
+        present = {f.path: f for f in list_files(self._project, self._relation.name, self._options.path)}
+        if not self._known.keys() <= present.keys():
+            return None
+        uris = [present[path].uri for path in self._known]
+        return read_files(self._spark, self._project, self._relation, uris).count() if uris else 0
+
+    def _new_files(self) -> list[InputFile]:
+        new = []
+        for file in list_files(self._project, self._relation.name, self._options.path):
+            known = self._known.get(file.path)
+            if known is None:
+                new.append(file)
+            elif known.size != file.size:
+                raise TidegateError(
+                    "TG505",
+                    f'source "{self._relation.name}": {file.path} had {known.size:,} bytes when it was read, '
+                    f"now it has {file.size:,}",
+                    hint="a file is read once: write new rows into new files (and rename them into place)",
+                )
+        return new
+
+    def _frame(self, files: Iterable[tuple[str, str]]) -> DataFrame:
+        """Rows of files, given as (URI, path below the base), with `_path` and `_source_partition`."""
+        from pyspark.sql import functions as F
+
+        files = list(files)
+        frame = read_files(self._spark, self._project, self._relation, [uri for uri, _ in files])
+        # Spark reports URIs, percent-encoded; decoded they sort as the listing does.
+        decoded = F.url_decode(F.replace("_path", F.lit("+"), F.lit("%2B")))
+        frame = frame.withColumn("_path", F.regexp_replace(decoded, "^file:/+", "file:///"))
+        frame = add_generated(frame, self._relation)
+        if self._options.partition_columns:
+            return frame.withColumn("_source_partition", partition_name(self._options.partition_columns))
+        folders = {uri.rpartition("/")[0]: path.rpartition("/")[0] or "." for uri, path in files}
+        mapping = F.create_map(*[F.lit(text) for pair in folders.items() for text in pair])
+        return frame.withColumn(
+            "_source_partition", F.element_at(mapping, F.regexp_replace("_path", "/[^/]*$", ""))
+        )
+
+    def _look(self, files: list[InputFile]) -> _Survey:
+        """One pass over the waiting files for what W6 needs before the first row is judged."""
+        from pyspark.sql import functions as F
+
+        by_uri = {f.uri: f.path for f in files}
+        frame = self._frame((f.uri, f.path) for f in files)
+        order = F.col(self._options.order_column).cast("bigint") if self._options.order_column else F.lit(0)
+        rows = (
+            frame.withColumn("_order", order)
+            .groupBy("_path", "_source_partition")
+            .agg(F.count(F.lit(1)), F.min("_order"), F.max("_order"))
+            .collect()
+        )
+        survey = _Survey(defaultdict(int), defaultdict(dict))
+        for path, partition, count, low, high in rows:
+            name = by_uri[path]
+            survey.rows[name] += count
+            if low is not None:
+                survey.ranges[name][partition] = (low, high)
+            else:
+                survey.ranges[name].setdefault(partition, (0, -1))
+        return survey
+
+    def _groups(self, files: list[InputFile], survey: _Survey) -> list[list[InputFile]]:
+        """Files in reading order; those whose offset ranges overlap stay together, so that any cut is clean (W4)."""
+        if not self._options.order_column:
+            return [[f] for f in files]
+
+        def first(file: InputFile) -> tuple[int, str]:
+            lows = [low for low, high in survey.ranges[file.path].values() if high >= low]
+            return (min(lows, default=0), file.path)
+
+        groups: list[list[InputFile]] = []
+        reach: dict[str, tuple[int, int]] = {}  # partition -> (highest offset so far, its group)
+        for file in sorted(files, key=first):
+            ranges = {p: r for p, r in survey.ranges[file.path].items() if r[1] >= r[0]}
+            # Everything from the earliest group that this file overlaps becomes one group.
+            joins = [reach[p][1] for p, (low, _) in ranges.items() if p in reach and low <= reach[p][0]]
+            if joins:
+                start = min(joins)
+                groups[start:] = [[f for group in groups[start:] for f in group] + [file]]
+                reach = {p: (high, min(g, start)) for p, (high, g) in reach.items()}
+            else:
+                groups.append([file])
+            at = len(groups) - 1
+            for partition, (_, high) in ranges.items():
+                reach[partition] = (max(high, reach.get(partition, (high, at))[0]), at)
+        return groups
+
+    def _cut(self, groups: list[list[InputFile]]) -> list[list[InputFile]]:
+        """Batches of whole groups within the limits (a group larger than a limit is a batch of its own)."""
+        batches: list[list[InputFile]] = []
+        size = 0
+        for group in groups:
+            weight = sum(f.size for f in group)
+            full = batches and (
+                len(batches[-1]) + len(group) > self._options.max_files_per_batch
+                or size + weight > self._options.max_bytes_per_batch
+            )
+            if not batches or full:
+                batches.append([])
+                size = 0
+            batches[-1] += group
+            size += weight
+        return batches
+
+    def _alone(self, plan: BatchPlan) -> bool:
+        """Whether each file holds one partition and each partition is in one file: then no shuffle is needed."""
+        if self._survey is None:
+            return False
+        found = [p for unit in plan.units for p in self._survey.ranges.get(unit["path"], {})]
+        return len(found) == len(plan.units) == len(set(found))

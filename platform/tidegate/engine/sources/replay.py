@@ -1,0 +1,181 @@
+"""`connector = 'replay'`: a recording played back in its arrival order, cut into batches of any number of rows.
+
+The recording is sorted once, by Spark, into a staged copy in which every row has its place in the whole arrival
+order (`_seq`) and its offset inside its partition. From then on it behaves like a broker: stable offsets, all
+partitions known from the start (W6), any batch size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tidegate.engine.layout import quote
+from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
+from tidegate.engine.shape import add_generated, partition_name
+from tidegate.engine.sources import BatchPlan, Pending, Rows
+from tidegate.engine.sources.files import InputFile, list_files, read_files, stored_columns
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.project import Project
+    from tidegate.sql.catalog import Relation
+    from tidegate.sql.connectors import ReplayOptions
+
+_STAGED = ("_source_partition", "_offset", "_seq", "_raw")
+#: Small row groups, so that a batch reads little more than its own rows.
+_ROW_GROUP_BYTES = 4 << 20
+
+
+class ReplayConnector:
+    """Plans by rows: each batch takes the next `max_rows_per_batch` of the arrival order."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        project: Project,
+        relation: Relation,
+        options: ReplayOptions,
+        consumed: Callable[[], Iterable[ConsumedFile]],
+        played: int,
+        max_rows: int | None = None,
+    ) -> None:
+        self._spark, self._project, self._relation, self._options = spark, project, relation, options
+        self._consumed = consumed
+        self._next = played
+        self._size = max_rows or options.max_rows_per_batch
+        self._total = 0
+        self._stage = ""
+
+    def pending(self) -> Pending:
+        """Stage the recording if that is not done yet; what of it has not been played."""
+        files = list_files(self._project, self._relation.name, self._options.path)
+        fingerprint = self._fingerprint(files)
+        before = next((f.path for f in self._consumed()), None)
+        if before is not None and before != f"replay:{fingerprint}":
+            raise TidegateError(
+                "TG505",
+                f'the recording of source "{self._relation.name}" has changed since its first rows were played',
+                hint=f"DROP SOURCE {self._relation.name} plays the new one from its beginning",
+                location=self._relation.location,
+            )
+        self._stage = fingerprint
+        filesystem, folder = self._project.storage.filesystem(self._uri(fingerprint))
+        marker = f"{folder}/_staged.json"
+        if not filesystem.get_file_info(marker).is_file:
+            facts = self._write_stage([f.uri for f in files])
+            with filesystem.open_output_stream(marker) as out:
+                out.write(json.dumps(facts).encode())
+        with filesystem.open_input_stream(marker) as stream:
+            facts = json.loads(stream.read())
+        self._total = facts["rows"]
+        return Pending(facts["partitions"], rows=self._total - self._next)
+
+    def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
+        if self._next >= self._total:
+            return None
+        start, self._next = self._next, min(self._next + self._size, self._total)
+        return BatchPlan(
+            epoch, arrival.isoformat(), [{"stage": self._stage, "from": start, "until": self._next}]
+        )
+
+    def adopt(self, plan: BatchPlan) -> None:
+        self._next = plan.units[0]["until"]
+
+    def read(self, plan: BatchPlan) -> Rows:
+        from pyspark.sql import functions as F
+
+        (unit,) = plan.units
+        staged = self._spark.read.parquet(self._uri(unit["stage"]))
+        staged = staged.where((F.col("_seq") >= unit["from"]) & (F.col("_seq") < unit["until"]))
+        frame = add_generated(staged, self._relation)
+        return Rows(frame.withColumn("_arrival", self._arrival(plan)), ("_offset",), numbering=False)
+
+    def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
+        (unit,) = plan.units
+        return [ConsumedFile(f"replay:{unit['stage']}", 0, 0, unit["until"] - unit["from"])]
+
+    def recount(self) -> int | None:
+        from pyspark.sql import functions as F
+
+        stage = next((f.path.removeprefix("replay:") for f in self._consumed()), None)
+        if stage is None:
+            return 0
+        return self._spark.read.parquet(self._uri(stage)).where(F.col("_seq") < self._next).count()
+
+    def _arrival(self, plan: BatchPlan):  # type: ignore[no-untyped-def]
+        """The recorded arrival where the first order column is a time, else the clock."""
+        from pyspark.sql import functions as F
+
+        name = self._options.order_columns[0] if self._options.order_columns else None
+        column = self._relation.column(name) if name else None
+        clock = F.lit(plan.arrived)
+        if column is not None and column.type in ("timestamp", "timestamp_ntz"):
+            return F.coalesce(F.col(quote(column.name)).cast("timestamp"), clock)
+        return clock
+
+    def _fingerprint(self, files: list[InputFile]) -> str:
+        """Changes with the files and with everything that decides their order, not with the batch size."""
+        facts = {
+            "files": [(f.path, f.size, f.modified) for f in files],
+            "columns": [(c.name, c.type, c.generated) for c in self._relation.columns],
+            "partition": self._options.partition_columns,
+            "order": self._options.order_columns,
+            "filter": self._options.filter,
+            "format": str(self._relation.format),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def _uri(self, fingerprint: str) -> str:
+        storage = self._project.storage
+        return f"{storage.warehouse}/_replay/{storage.settings.namespace}/{self._relation.name}/{fingerprint}"
+
+    def _write_stage(self, uris: list[str]) -> dict[str, object]:
+        """Sort once, number, write; how many rows, and which partitions, there are."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        rows = add_generated(read_files(self._spark, self._project, self._relation, uris), self._relation)
+        if self._options.filter:
+            # A row that does not parse is not filtered away: it has to end in the rejected rows.
+            rows = rows.where(F.col("_raw").isNotNull() | F.expr(self._options.filter))
+        columns = self._options.partition_columns
+        rows = rows.withColumn("_source_partition", partition_name(columns) if columns else F.lit("0"))
+        order = [F.col(quote(c)) for c in self._options.order_columns] + [
+            F.col(c) for c in ("_path", "_block", "_row")
+        ]
+        keep = [quote(c.name) for c in stored_columns(self._relation)]
+        ordered = rows.orderBy(*order).select(*keep, "_source_partition", "_raw")
+        # A global number without a global task: place inside the sorted task, plus the rows of all tasks before.
+        ordered = ordered.select(
+            "*", F.spark_partition_id().alias("_task"), F.monotonically_increasing_id().alias("_place")
+        ).persist()
+        try:
+            sizes = dict(ordered.groupBy("_task").count().collect())
+            before, total = {}, 0
+            for task in sorted(sizes):
+                before[task], total = total, total + sizes[task]
+            partitions = [r[0] for r in ordered.select("_source_partition").distinct().collect()]
+            starts = (
+                F.create_map(*[F.lit(x) for pair in before.items() for x in pair]) if before else F.lit(None)
+            )
+            place = F.col("_place").bitwiseAND(F.lit((1 << 33) - 1))
+            numbered: DataFrame = ordered.withColumn("_seq", F.element_at(starts, F.col("_task")) + place)
+            by_partition = Window.partitionBy("_source_partition").orderBy("_seq")
+            numbered = numbered.withColumn("_offset", (F.row_number().over(by_partition) - 1).cast("bigint"))
+            (
+                numbered.select(*keep, *_STAGED)
+                .repartitionByRange("_seq")
+                .sortWithinPartitions("_seq")
+                .write.mode("overwrite")
+                .option("parquet.block.size", _ROW_GROUP_BYTES)
+                .parquet(self._uri(self._stage))
+            )
+        finally:
+            ordered.unpersist()
+        return {"rows": total, "partitions": sorted(p for p in partitions if p != UNKNOWN_PARTITION)}

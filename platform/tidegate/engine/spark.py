@@ -1,0 +1,127 @@
+"""Spark sessions: what tidegate needs of one, where its jar comes from, and how executors get the package."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.project import Environment
+
+#: The runtime that belongs to the pinned pyspark. One self-contained jar.
+ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+
+#: What every tidegate query runs under, in a child session, so that a caller's own session keeps its settings.
+SQL_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    # C7: an expression that fails on a row yields NULL; what could wrap silently is rewritten to try_*.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.sources.partitionOverwriteMode": "static",
+    # A batch's rows stay on the task that their source partition was hashed to.
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.json.enablePartialResults": "true",
+}
+
+_LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.python.worker.reuse": "true",
+    "spark.shuffle.compress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def start(environment: Environment, packages: list[str], name: str) -> SparkSession:
+    """Start (or reuse) this process's Spark for `environment`.
+
+    `packages`: Maven coordinates beyond the Iceberg runtime. The jars are resolved once into Ivy's cache; later
+    starts find them there and do not ask the network.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Spark's bind address has a variable of its own that the launcher reads before any setting.
+    local = environment.spark.master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
+    settings = dict(_LOCAL_SETTINGS) if local else {}
+    settings |= _jars([ICEBERG_PACKAGE, *packages]) | environment.spark.conf
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSession:
+    """A session of the same Spark application with tidegate's SQL settings and catalog, and its own temp views."""
+    # PySpark logs every refused query as a line of JSON; people get the TidegateError that comes of it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    spark = parent.newSession()
+    for key, value in (SQL_SETTINGS | catalog_settings).items():
+        spark.conf.set(key, value)
+    try:
+        spark._jvm.java.lang.Class.forName(
+            "org.apache.iceberg.spark.SparkCatalog",
+            False,
+            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
+        )
+    except Exception as error:
+        raise TidegateError(
+            "TG501",
+            "this Spark session has no Iceberg runtime",
+            hint=f"start it with spark.jars.packages={ICEBERG_PACKAGE}, or let tidegate.connect() start Spark",
+        ) from error
+    _ship_package(spark)
+    return spark
+
+
+def cached_jars(packages: list[str]) -> list[str] | None:
+    """The jars of Maven coordinates in Ivy's cache; None unless all are there."""
+    cache = Path.home() / ".ivy2.5.2" / "jars"  # where Spark 4.1 keeps what it resolved
+    jars = [
+        cache / f"{group}_{name}-{version}.jar" for group, name, version in (p.split(":") for p in packages)
+    ]
+    return [str(jar) for jar in jars] if all(jar.is_file() for jar in jars) else None
+
+
+def _jars(packages: list[str]) -> dict[str, str]:
+    """`spark.jars` from the cache if everything is there (no resolution at start-up), else have it resolved."""
+    jars = cached_jars(packages)
+    return {"spark.jars": ",".join(jars)} if jars else {"spark.jars.packages": ",".join(packages)}
+
+
+def _ship_package(spark: SparkSession) -> None:
+    """Give executors on other machines the tidegate package itself, as a zip that Spark distributes.
+
+    Beyond it they need what PySpark's own Arrow paths need: numpy and pyarrow (`tidegate doctor --deep` compares
+    their versions with the driver's). In local mode the workers see the driver's installation.
+    """
+    context = spark.sparkContext
+    if context.master.startswith("local") or getattr(context, "_tidegate_shipped", False):
+        return
+    package = Path(__file__).resolve().parent.parent
+    archive = Path(tempfile.mkdtemp(prefix="tidegate-")) / "tidegate.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                out.write(file, Path("tidegate") / file.relative_to(package))
+    context.addPyFile(str(archive))
+    context._tidegate_shipped = True

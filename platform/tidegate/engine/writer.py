@@ -1,0 +1,178 @@
+"""Parquet files for Iceberg, written by pyarrow inside a Spark task. Executor side: numpy and pyarrow only.
+
+A task returns only descriptions of its files; the driver commits them (`commit.py`). A retried or speculative
+task leaves files that nobody commits: orphans, never duplicates.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+#: Rows are held back until this many bytes and then written as one row group per target file.
+_BUFFER_BYTES = 96 << 20
+_DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where and how a table's files are written; made on the driver, pickled into the tasks.
+
+    `schema` carries Iceberg's field ids; `split` names the identity-partition column; `day` the column whose
+    UTC day is the second partition field (None: there is none); `bounds` the columns whose minimum and maximum
+    go into the manifest, so that Iceberg can skip files.
+    """
+
+    filesystem: FileSystem
+    data_path: str  # for the file system
+    data_uri: str  # for Iceberg
+    schema: pa.Schema
+    split: str
+    day: str | None
+    bounds: tuple[str, ...]
+
+    def field_id(self, column: str) -> int:
+        """Iceberg's id of a column."""
+        return int(self.schema.field(column).metadata[b"PARQUET:field_id"])
+
+
+@dataclass
+class _Open:
+    name: str
+    partition: tuple[Any, int | None]
+    writer: pq.ParquetWriter
+    rows: int = 0
+    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+class FileWriter:
+    """Collects tables, splits them by (`split`, day) and writes one file for each combination that occurs."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._pending: list[pa.Table] = []
+        self._bytes = 0
+        self._open: dict[tuple[Any, int | None], _Open] = {}
+
+    def add(self, table: pa.Table) -> None:
+        """`table`: any subset of the target's columns by name; missing ones are read back as NULL."""
+        self._pending.append(self._conform(table))
+        self._bytes += table.nbytes
+        if self._bytes >= _BUFFER_BYTES:
+            self._flush()
+
+    def close(self) -> list[dict[str, Any]]:
+        """Finish all files; their descriptions: uri, rows, bytes, partition, bounds."""
+        self._flush()
+        done = []
+        for file in self._open.values():
+            file.writer.close()
+            info = self._target.filesystem.get_file_info(f"{self._target.data_path}/{file.name}")
+            split, day = file.partition
+            done.append(
+                {
+                    "uri": f"{self._target.data_uri}/{file.name}",
+                    "rows": file.rows,
+                    "bytes": info.size,
+                    "split": split,
+                    "day": day,
+                    "bounds": {k: list(v) for k, v in file.bounds.items()},
+                }
+            )
+        return done
+
+    def _conform(self, table: pa.Table) -> pa.Table:
+        fields = [f for f in self._target.schema if f.name in table.column_names]
+        return table.select([f.name for f in fields]).cast(pa.schema(fields))
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        table = pa.concat_tables(self._pending)
+        self._pending, self._bytes = [], 0
+        split = table.column(self._target.split).combine_chunks().dictionary_encode()
+        code = np.asarray(split.indices.fill_null(-1), dtype=np.int64)
+        day = self._days(table)
+        # One stable sort brings each file's rows together and keeps their order inside it.
+        order = np.lexsort((day, code))
+        code, day = code[order], day[order]
+        cuts = np.flatnonzero((np.diff(code) != 0) | (np.diff(day) != 0)) + 1
+        starts = np.concatenate(([0], cuts))
+        ends = np.concatenate((cuts, [len(code)]))
+        if len(cuts):
+            table = table.take(pa.array(order))
+        names = split.dictionary.to_pylist()
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            value = names[code[start]] if code[start] >= 0 else None
+            when = int(day[start])
+            key = (value, None if when == _NO_DAY else when)
+            self._write(key, table.slice(start, end - start))
+
+    def _days(self, table: pa.Table) -> np.ndarray:
+        if self._target.day is None or self._target.day not in table.column_names:
+            return np.full(table.num_rows, _NO_DAY, dtype=np.int64)
+        column = table.column(self._target.day).combine_chunks()
+        days = (
+            np.asarray(column.cast(pa.int32()).cast(pa.int64()).fill_null(0))
+            if pa.types.is_date(column.type)
+            else np.asarray(column.cast(pa.int64()).fill_null(0)) // _DAY_US
+        )
+        if column.null_count:
+            days = np.where(np.asarray(column.is_null()), _NO_DAY, days)
+        return days
+
+    def _write(self, key: tuple[Any, int | None], table: pa.Table) -> None:
+        file = self._open.get(key)
+        if file is None:
+            name = f"{uuid.uuid4().hex}.parquet"
+            sink = f"{self._target.data_path}/{name}"
+            writer = pq.ParquetWriter(
+                sink,
+                table.schema,
+                filesystem=self._target.filesystem,
+                compression="zstd",
+                compression_level=1,
+            )
+            file = self._open[key] = _Open(name, key, writer)
+        file.writer.write_table(table)
+        file.rows += table.num_rows
+        for name in self._target.bounds:
+            if name not in table.column_names:
+                continue
+            low, high = pc.min_max(_as_integers(table.column(name))).values()
+            if low.is_valid:
+                seen = file.bounds.get(name, (low.as_py(), high.as_py()))
+                file.bounds[name] = (min(seen[0], low.as_py()), max(seen[1], high.as_py()))
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Writes what reaches a task into the target's files and returns their descriptions (for `mapInArrow`)."""
+
+    target: Target
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = FileWriter(self.target)
+        for batch in batches:
+            if batch.num_rows:
+                writer.add(pa.Table.from_batches([batch]))
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(writer.close())]})
+
+
+#: Stands for "no day" among int64 day numbers.
+_NO_DAY = np.iinfo(np.int64).min
+
+
+def _as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_date(column.type):
+        return column.cast(pa.int32())
+    return column.cast(pa.int64())

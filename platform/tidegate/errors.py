@@ -1,0 +1,71 @@
+"""The one error type that people see: a code, what was wrong, where (file, line, caret) and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Location:
+    """A span of source text. `line` and `column` count from 1; `text` is the whole source line."""
+
+    file: str
+    line: int
+    column: int
+    length: int = 1
+    text: str = ""
+
+    def excerpt(self) -> str:
+        """The source line with a caret under the span, as compilers print it."""
+        gutter = f"{self.line} | "
+        # Tabs keep their width under the caret only if the padding repeats them.
+        lead = "".join("\t" if c == "\t" else " " for c in self.text[: self.column - 1])
+        carets = "^" * max(1, min(self.length, len(self.text) - self.column + 1))
+        return f"{gutter}{self.text}\n{' ' * len(gutter)}{lead}{carets}"
+
+
+class TidegateError(Exception):
+    """An error with a code that docs and tests can name.
+
+    `message` says what was wrong, `location` where, `hint` what to do. `str(error)` is the full text for a
+    terminal; `to_dict()` is the same for `--json`.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, hint: str | None = None, location: Location | None = None
+    ) -> None:
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.location = location
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        lines = [f"error {self.code}: {self.message}"]
+        if self.location is not None:
+            where = self.location
+            lines.append(f" --> {where.file}:{where.line}:{where.column}")
+            if where.text:
+                lines.append(where.excerpt())
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: code, message, hint, location (or None)."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "location": asdict(self.location) if self.location else None,
+        }
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """`did you mean "x"?` for the closest candidate (case-insensitive), or None if nothing is close."""
+    by_fold = {c.casefold(): c for c in candidates}
+    close = difflib.get_close_matches(word.casefold(), list(by_fold), n=1, cutoff=0.6)
+    return f'did you mean "{by_fold[close[0]]}"?' if close else None

@@ -1,0 +1,1 @@
+"""What will run, as a list of stages; explain prints the same stages, and events tell how they go."""

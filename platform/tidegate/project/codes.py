@@ -1,0 +1,17 @@
+"""Error codes of projects, their files and stored tables, with what each means (the docs list them)."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "TG601": "folder that is not a project",
+    "TG602": "unknown environment",
+    "TG603": "text that is not the YAML expected",
+    "TG604": "unknown key in a YAML file",
+    "TG605": "missing or bad value in a YAML file",
+    "TG606": "environment variable that is not set",
+    "TG607": "storage that is not supported, or not with this catalog",
+    "TG608": "no Java, or one too old for Spark",
+    "TG609": "name in jobs/ that the project does not have, or has twice",
+    "TG610": "asset file that is not text",
+    "TG620": "stored table, or its catalog, that can't be read",
+}

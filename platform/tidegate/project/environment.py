@@ -1,0 +1,152 @@
+"""One environment: `resources/<env>.yaml`, where Spark runs and where tables live."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
+
+from tidegate.project.strict import ScalarText, StrictModel, Text, refuse
+from tidegate.project.yamlfile import Expanded
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
+_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+class SparkSettings(StrictModel):
+    """How Spark is started."""
+
+    master: Text = "local[2]"
+    """Spark master URL: `local[N]` for N cores of this machine, or `spark://host:7077`, `yarn`."""
+
+    conf: dict[str, ScalarText] = Field(default_factory=dict)
+    """Any Spark settings; they win over tidegate's own. Values are text, numbers or booleans."""
+
+
+class CatalogSettings(StrictModel):
+    """The Iceberg catalog that knows which snapshot of a table is the current one."""
+
+    type: Literal["hadoop", "jdbc", "rest"] = "hadoop"
+    """`hadoop`: plain folders, on one machine. `jdbc`: a database. `rest`: an Iceberg REST server."""
+
+    uri: Text | None = None
+    """Address: `jdbc:postgresql://host/db` for jdbc, `https://host/…` for rest. Not for hadoop."""
+
+    properties: dict[str, ScalarText] = Field(default_factory=dict)
+    """More properties of the catalog (`jdbc.user`, `jdbc.password`, `credential`, …), for all readers."""
+
+    @model_validator(mode="after")
+    def _uri_where_needed(self) -> CatalogSettings:
+        if self.type == "hadoop" and self.uri is not None:
+            raise refuse("a hadoop catalog has no uri", hint="set type to jdbc or rest, or remove uri")
+        if self.type != "hadoop" and not self.uri:
+            raise refuse(f"a {self.type} catalog needs a uri", hint="add uri: … under catalog")
+        if self.type == "jdbc" and not str(self.uri).startswith("jdbc:"):
+            raise refuse("the uri of a jdbc catalog starts with jdbc:", hint="jdbc:postgresql://host:5432/db")
+        if self.type == "rest" and not str(self.uri).startswith(("http://", "https://")):
+            raise refuse("the uri of a rest catalog starts with http:// or https://")
+        return self
+
+
+class StorageSettings(StrictModel):
+    """Object storage: one set of credentials that Spark, pyarrow and pyiceberg all use.
+
+    Only for `s3://` warehouses and sources. Without keys, each uses the ordinary AWS chain (environment,
+    profile, instance role).
+    """
+
+    endpoint: Text | None = None
+    """URL of an S3-compatible service (`https://minio.example:9000`); none for AWS itself."""
+
+    region: Text | None = None
+    """Region, such as `eu-central-1`."""
+
+    access_key_id: Text | None = None
+    """Access key; together with `secret_access_key`."""
+
+    secret_access_key: SecretStr | None = None
+    """Secret key. Only as `${NAME}`: a secret written into the file is refused."""
+
+    session_token: SecretStr | None = None
+    """Token of temporary credentials. Only as `${NAME}`."""
+
+    path_style: bool = False
+    """Address buckets as `endpoint/bucket` instead of `bucket.endpoint`; MinIO and its like need it."""
+
+    @field_validator("secret_access_key", "session_token", mode="before")
+    @classmethod
+    def _secrets_from_environment(cls, value: object, info: ValidationInfo) -> object:
+        from_yaml = bool(info.context and info.context.get("yaml"))
+        if from_yaml and value is not None and not isinstance(value, Expanded):
+            raise refuse(
+                "a secret must not be written into the file", hint="write ${NAME} and set the variable NAME"
+            )
+        # SecretStr masks the value itself; it wants plain text.
+        return str.__str__(value) if isinstance(value, Expanded) else value
+
+    @model_validator(mode="after")
+    def _keys_in_pairs(self) -> StorageSettings:
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            raise refuse("access_key_id and secret_access_key belong together", hint="set both, or neither")
+        return self
+
+
+class Warehouse(StrictModel):
+    """Where tables are stored."""
+
+    path: Text = ".tidegate/warehouse"
+    """A folder (relative to the project), a `file://` URI, or `s3://bucket/prefix`."""
+
+    namespace: Text = "main"
+    """Iceberg namespace that holds the project's tables."""
+
+    catalog: CatalogSettings = Field(default_factory=CatalogSettings)
+    """Which catalog; a hadoop catalog in the folder by default."""
+
+    storage: StorageSettings = Field(default_factory=StorageSettings)
+    """Credentials and address of object storage."""
+
+    @field_validator("path")
+    @classmethod
+    def _known_scheme(cls, path: str) -> str:
+        scheme = _SCHEME.match(path)
+        if scheme and scheme.group(1).lower() not in ("file", "s3"):
+            hint = "write s3://" if scheme.group(1).lower() in ("s3a", "s3n") else None
+            raise refuse(
+                f"storage {scheme.group(1)}: is not supported",
+                code="TG607",
+                hint=hint or "use a folder, file:// or s3://",
+            )
+        if path.startswith("file:") and not path.startswith("file:///"):
+            raise refuse("a file URI names an absolute path", hint="write file:///folder/…")
+        if not path.strip():
+            raise refuse("the path is empty")
+        return path
+
+    @field_validator("namespace")
+    @classmethod
+    def _plain_name(cls, namespace: str) -> str:
+        if not _NAME.match(namespace):
+            raise refuse("a namespace is letters, digits and _")
+        return namespace
+
+    @model_validator(mode="after")
+    def _atomic_commits(self) -> Warehouse:
+        if self.path.startswith("s3:") and self.catalog.type == "hadoop":
+            raise refuse(
+                "a hadoop catalog cannot commit safely on s3 (it needs an atomic rename)",
+                code="TG607",
+                hint="set warehouse.catalog.type to rest or jdbc",
+            )
+        return self
+
+
+class Environment(StrictModel):
+    """Everything an environment file may say. Every key is optional; an empty file is the local default."""
+
+    spark: SparkSettings = Field(default_factory=SparkSettings)
+    """How Spark is started."""
+
+    warehouse: Warehouse = Field(default_factory=Warehouse)
+    """Where tables are stored."""

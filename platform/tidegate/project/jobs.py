@@ -1,0 +1,161 @@
+"""`jobs/*.yaml`: when assets are brought up to date, and from which watermark lag on somebody is told."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from tidegate.errors import TidegateError, did_you_mean
+from tidegate.project.cron import check_cron
+from tidegate.project.durations import parse_duration
+from tidegate.project.strict import StrictModel, refuse, validate
+from tidegate.project.yamlfile import YamlFile, read_yaml
+
+_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str):
+        raise refuse("a duration needs a unit", hint="for example 2 hours, 90 seconds, 1 day")
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise refuse(str(error), hint="for example 2 hours, 90 seconds, 1 day") from None
+
+
+Seconds = Annotated[int, BeforeValidator(_duration)]
+
+
+class Schedule(StrictModel):
+    """Brings assets up to date at fixed times."""
+
+    name: str
+    """Name of the schedule in Dagster: letters, digits and _."""
+
+    cron: str
+    """Five cron fields (minute, hour, day of month, month, day of week), or an alias such as `@hourly`."""
+
+    timezone: str = "UTC"
+    """Time zone that the cron fields are in, such as `America/New_York`."""
+
+    select: list[str] | Literal["*"] = "*"
+    """Names of sources and views, or `*` for all of the project. A source brings its views up to date too."""
+
+    enabled: bool = True
+    """Whether the schedule runs as soon as it is deployed; otherwise it is switched on in Dagster."""
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not _NAME.match(name):
+            raise refuse(f'"{name}" is not letters, digits and _')
+        return name
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, cron: str) -> str:
+        try:
+            check_cron(cron)
+        except ValueError as error:
+            raise refuse(str(error), hint='every hour at minute 7 is "7 * * * *"') from None
+        return cron
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_zone(cls, zone: str) -> str:
+        try:
+            ZoneInfo(zone)
+        except (KeyError, ValueError, OSError):
+            raise refuse(f'no time zone "{zone}"', hint="for example UTC, Europe/Berlin") from None
+        return zone
+
+    @field_validator("select")
+    @classmethod
+    def _something(cls, select: list[str] | str) -> list[str] | str:
+        if not select:
+            raise refuse("selects nothing", hint="name assets, or write *")
+        return select
+
+
+class Threshold(StrictModel):
+    """From which lag of a source's watermark on the sensor raises an alarm."""
+
+    source: str
+    """Name of a source or table with a watermark, or `*` for all of them."""
+
+    behind_newest: Seconds | None = None
+    """Longest the watermark may trail the newest event time seen: a partition that holds the others back."""
+
+    behind_clock: Seconds | None = None
+    """Longest the watermark may trail the wall clock (UTC): rows that no longer arrive. Not for old data."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Threshold:
+        if self.behind_newest is None and self.behind_clock is None:
+            raise refuse("sets no limit", hint="add behind_newest: 2 hours, or behind_clock: 1 day")
+        return self
+
+
+class JobsFile(StrictModel):
+    """One file of `jobs/`."""
+
+    schedules: list[Schedule] = Field(default_factory=list)
+    """When assets are brought up to date."""
+
+    thresholds: list[Threshold] = Field(default_factory=list)
+    """Alarms on watermark lag."""
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """All files of `jobs/` together, in file order. `files` keeps the places for `check`."""
+
+    schedules: tuple[Schedule, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
+    files: tuple[tuple[YamlFile, JobsFile], ...] = ()
+
+    def check(self, names: list[str], watermarked: list[str]) -> None:
+        """Raise TG609 for a name that is not there: `names` of all assets, `watermarked` of relations."""
+        for file, content in self.files:
+            for i, schedule in enumerate(content.schedules):
+                for j, name in enumerate(schedule.select if schedule.select != "*" else []):
+                    _known(name, names, file, ("schedules", i, "select", j), "asset")
+            for i, threshold in enumerate(content.thresholds):
+                if threshold.source != "*":
+                    place = ("thresholds", i, "source")
+                    _known(threshold.source, watermarked, file, place, "source or table with a watermark")
+
+
+def load_jobs(root: Path) -> Jobs:
+    """Read `jobs/*.yaml` of a project. Raises TG603–TG606 with places; TG609 for a schedule named twice."""
+    files: list[tuple[YamlFile, JobsFile]] = []
+    seen: dict[str, str] = {}
+    for path in sorted((root / "jobs").glob("*.yaml")):
+        file = read_yaml(path, f"jobs/{path.name}")
+        content = validate(JobsFile, file)
+        for i, schedule in enumerate(content.schedules):
+            if schedule.name in seen:
+                raise TidegateError(
+                    "TG609",
+                    f'schedule "{schedule.name}" is already in {seen[schedule.name]}',
+                    hint="give it another name",
+                    location=file.locate(("schedules", i, "name")),
+                )
+            seen[schedule.name] = file.name
+        files.append((file, content))
+    return Jobs(
+        tuple(s for _, content in files for s in content.schedules),
+        tuple(t for _, content in files for t in content.thresholds),
+        tuple(files),
+    )
+
+
+def _known(name: str, names: list[str], file: YamlFile, place: tuple[str | int, ...], what: str) -> None:
+    if name not in names:
+        hint = did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}"
+        raise TidegateError("TG609", f'no {what} "{name}"', hint=hint, location=file.locate(place))

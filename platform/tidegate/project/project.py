@@ -1,0 +1,173 @@
+"""A project: a folder whose `assets/*.sql` define what there is, and `resources/*.yaml` where it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from tidegate.errors import TidegateError, did_you_mean
+from tidegate.project.environment import Environment
+from tidegate.project.storage import Storage
+from tidegate.project.strict import validate
+from tidegate.project.yamlfile import read_yaml
+
+if TYPE_CHECKING:
+    from tidegate.project.jobs import Jobs
+    from tidegate.sql.catalog import Catalog
+
+_DEFAULT_ENVIRONMENT = "local"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A loaded project. `root` is absolute; `env_name` names the environment, `env` is what it says."""
+
+    root: Path
+    env_name: str = _DEFAULT_ENVIRONMENT
+    env: Environment = field(default_factory=Environment)
+    is_temporary: bool = False
+
+    @classmethod
+    def load(
+        cls,
+        root: Path | str,
+        env: str = _DEFAULT_ENVIRONMENT,
+        environ: Mapping[str, str] | None = None,
+    ) -> Project:
+        """The project in folder `root`, in environment `env` (`resources/<env>.yaml`).
+
+        `local` needs no file. `environ` replaces the process environment for `${NAME}`. Raises TG601 (no
+        project here), TG602 (no such environment), TG603–TG607 (bad file). `catalog()` reads definitions.
+        """
+        folder = Path(os.path.abspath(Path(root).expanduser()))
+        if not is_project(folder):
+            what = "has neither assets/ nor resources/" if folder.is_dir() else "does not exist"
+            raise TidegateError(
+                "TG601", f"{folder} {what}: not a tidegate project", hint="tidegate init DIR makes one"
+            )
+        file = folder / "resources" / f"{env}.yaml"
+        names = environments(folder)
+        # By name from the folder's listing: `--env ../x` must not read other files.
+        if env in names:
+            settings = validate(Environment, read_yaml(file, f"resources/{env}.yaml", environ))
+        elif env == _DEFAULT_ENVIRONMENT:
+            settings = Environment()
+        else:
+            known = sorted({*names, _DEFAULT_ENVIRONMENT})
+            raise TidegateError(
+                "TG602",
+                f'no environment "{env}": there is no resources/{env}.yaml',
+                hint=did_you_mean(env, known) or f"environments: {', '.join(known)}",
+            )
+        return cls(folder, env, settings)
+
+    @classmethod
+    def temporary(cls) -> Project:
+        """An empty project in a new temporary folder, with the default environment; `remove()` deletes it."""
+        folder = Path(tempfile.mkdtemp(prefix="tidegate-project-"))
+        (folder / "assets").mkdir()
+        return cls(folder, is_temporary=True)
+
+    def remove(self) -> None:
+        """Delete a temporary project, its tables included. Does nothing to any other."""
+        if self.is_temporary:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.root.name or "project"
+
+    @property
+    def state_dir(self) -> Path:
+        """`<root>/.tidegate`: what tidegate itself keeps; not created before something is written."""
+        return self.root / ".tidegate"
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Where the environment's tables are."""
+        return Storage(self.root, self.env.warehouse)
+
+    def assets(self) -> list[tuple[str, str]]:
+        """(file name relative to the root, text) of `assets/**/*.sql`, then of interactive definitions."""
+        files = sorted(p for p in (self.root / "assets").rglob("*.sql") if p.is_file())
+        files += sorted(self._definitions.glob("*.sql"))
+        return [(p.relative_to(self.root).as_posix(), _read(p, self.root)) for p in files]
+
+    def catalog(self) -> Catalog:
+        """Everything the project defines, resolved. Raises the TG2xx errors of SQL, with places."""
+        from tidegate.sql.analysis import load_catalog
+
+        return load_catalog(self.assets())
+
+    def jobs(self) -> Jobs:
+        """Schedules and thresholds of `jobs/*.yaml`; their names are checked by `Jobs.check`."""
+        from tidegate.project.jobs import load_jobs
+
+        return load_jobs(self.root)
+
+    def save_definition(self, name: str, sql: str) -> Path:
+        """Keep the CREATE statement of an interactively made `name`, so that later sessions know it."""
+        self._definitions.mkdir(parents=True, exist_ok=True)
+        target = self._definition(name)
+        # Written beside and renamed: a killed process leaves either the old text or the new.
+        fresh = target.with_name(f".{target.name}.{os.getpid()}")
+        fresh.write_text(sql.rstrip().rstrip(";") + ";\n", encoding="utf-8")
+        fresh.replace(target)
+        return target
+
+    def drop_definition(self, name: str) -> bool:
+        """Forget what `save_definition` kept. False if `name` was not made interactively."""
+        target = self._definition(name)
+        existed = target.is_file()
+        target.unlink(missing_ok=True)
+        return existed
+
+    @property
+    def _definitions(self) -> Path:
+        return self.state_dir / "definitions"
+
+    def _definition(self, name: str) -> Path:
+        return self._definitions / f"{quote(name, safe='')}.sql"
+
+
+def is_project(folder: Path) -> bool:
+    """Whether the folder has `assets/` or `resources/`."""
+    return (folder / "assets").is_dir() or (folder / "resources").is_dir()
+
+
+def find_root(start: Path | str) -> Path:
+    """`start` if it is a project, else the nearest parent with definitions or environments, else `start`.
+
+    A parent counts only if it has `assets/*.sql` or `resources/*.yaml`: folders of these names are common.
+    """
+    folder = Path(os.path.abspath(Path(start).expanduser()))
+    if is_project(folder):
+        return folder
+    for parent in folder.parents:
+        if any((parent / "assets").glob("*.sql")) or any((parent / "resources").glob("*.yaml")):
+            return parent
+    return folder
+
+
+def environments(root: Path) -> list[str]:
+    """Names of the environments that have a file."""
+    return sorted(p.stem for p in (root / "resources").glob("*.yaml") if p.is_file())
+
+
+def _read(path: Path, root: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TidegateError(
+            "TG610",
+            f"{path.relative_to(root).as_posix()} is not UTF-8 text (byte {error.start})",
+            hint="save it as UTF-8",
+        ) from None

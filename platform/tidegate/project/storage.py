@@ -1,0 +1,165 @@
+"""Storage: from one set of credentials, the settings of Spark, of pyarrow and of pyiceberg."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from tidegate.errors import TidegateError
+from tidegate.project.environment import StorageSettings, Warehouse
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+#: Name of the Spark catalog, and of the catalog as a jdbc or rest server knows it.
+CATALOG = "tidegate"
+
+_AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+_JDBC_DRIVERS = {
+    "jdbc:postgresql:": "org.postgresql:postgresql:42.7.7",
+    "jdbc:sqlite:": "org.xerial:sqlite-jdbc:3.50.3.0",
+}
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where an environment's tables are and how to get at them. Picklable: executors get it too.
+
+    `root` is the folder that relative local paths start from; `warehouse` the settings. Local paths, `file://`
+    and `s3://` are understood everywhere (TG607 otherwise).
+    """
+
+    root: Path
+    settings: Warehouse = field(default_factory=Warehouse)
+
+    @property
+    def warehouse(self) -> str:
+        """URI of the warehouse, without a trailing slash: `file:///…` (not percent-encoded) or `s3://…`."""
+        return self.uri(self.settings.path)
+
+    @property
+    def local_warehouse(self) -> Path | None:
+        """The warehouse as a folder of this machine, or None if it is object storage."""
+        return Path(_local(self.warehouse)) if self.warehouse.startswith("file:") else None
+
+    def uri(self, path: str) -> str:
+        """`path` (relative to the project, absolute, `file:` or `s3://`) as a full URI."""
+        if path.startswith("s3://"):
+            return path.rstrip("/")
+        if re.match(r"^[A-Za-z][A-Za-z0-9+.-]+:", path) and not path.startswith("file:"):
+            raise TidegateError(
+                "TG607", f"storage of {path} is not supported", hint="use a folder, file:// or s3://"
+            )
+        local = Path(_local(path) if path.startswith("file:") else path).expanduser()
+        # Hadoop's Path takes the text as it is: a percent-encoded blank would become part of the name.
+        return f"file://{(self.root / local).absolute()}"
+
+    def table_uri(self, name: str) -> str:
+        """Folder of a table in a hadoop catalog: `<warehouse>/<namespace>/<name>`."""
+        return f"{self.warehouse}/{self.settings.namespace}/{name}"
+
+    def spark_conf(self) -> dict[str, str]:
+        """All `spark.sql.catalog.tidegate*` settings."""
+        prefix = f"spark.sql.catalog.{CATALOG}"
+        catalog = self.settings.catalog
+        properties = {"type": catalog.type, "warehouse": self.warehouse}
+        if catalog.uri is not None:
+            properties["uri"] = str(catalog.uri)
+        if catalog.type == "jdbc":
+            # The layout that pyiceberg, too, can read.
+            properties["jdbc.schema-version"] = "V1"
+        if self.warehouse.startswith("s3:"):
+            properties |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", **_s3(self.settings.storage)}
+            properties["s3.path-style-access"] = "true" if self.settings.storage.path_style else "false"
+        properties |= {k: str(v) for k, v in catalog.properties.items()}
+        return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
+            f"{prefix}.{key}": value for key, value in properties.items()
+        }
+
+    def packages(self) -> list[str]:
+        """Maven coordinates that Spark needs beyond the Iceberg runtime."""
+        needed = [_AWS_BUNDLE] if self.warehouse.startswith("s3:") else []
+        uri = str(self.settings.catalog.uri or "")
+        return needed + [jar for prefix, jar in _JDBC_DRIVERS.items() if uri.startswith(prefix)]
+
+    def filesystem(self, uri: str | None = None) -> tuple[FileSystem, str]:
+        """pyarrow's file system for `uri` (the warehouse if None), and the path to use on it."""
+        from pyarrow import fs
+
+        target = self.warehouse if uri is None else self.uri(uri)
+        if target.startswith("file:"):
+            return fs.LocalFileSystem(), _local(target)
+        settings = self.settings.storage
+        options: dict[str, object] = {"force_virtual_addressing": False}
+        if settings.access_key_id is not None and settings.secret_access_key is not None:
+            options["access_key"] = str(settings.access_key_id)
+            options["secret_key"] = settings.secret_access_key.get_secret_value()
+            if settings.session_token is not None:
+                options["session_token"] = settings.session_token.get_secret_value()
+        if settings.region is not None:
+            options["region"] = str(settings.region)
+        if settings.endpoint is not None:
+            endpoint = str(settings.endpoint)
+            scheme, _, address = endpoint.partition("://") if "://" in endpoint else ("https", "", endpoint)
+            options |= {"endpoint_override": address, "scheme": scheme}
+            options["force_virtual_addressing"] = not settings.path_style
+        return fs.S3FileSystem(**options), target.removeprefix("s3://")
+
+    def pyiceberg_properties(self) -> dict[str, str]:
+        """For `pyiceberg.catalog.load_catalog(CATALOG, **properties)`; hadoop has those of FileIO only."""
+        catalog = self.settings.catalog
+        properties = {"warehouse": self.warehouse, **{k: str(v) for k, v in catalog.properties.items()}}
+        if catalog.type == "jdbc":
+            properties |= {"type": "sql", "uri": _sqlalchemy_uri(str(catalog.uri), properties)}
+            properties["init_catalog_tables"] = "false"
+        elif catalog.type == "rest":
+            properties |= {"type": "rest", "uri": str(catalog.uri)}
+        if self.warehouse.startswith("s3:"):
+            settings = self.settings.storage
+            properties |= _s3(settings)
+            if settings.region is not None:
+                properties["s3.region"] = str(settings.region)
+            if settings.endpoint is not None:
+                properties["s3.force-virtual-addressing"] = "false" if settings.path_style else "true"
+        return properties
+
+
+def _s3(settings: StorageSettings) -> dict[str, str]:
+    """The properties that Iceberg's Java and pyiceberg have in common."""
+    values = {
+        "s3.endpoint": settings.endpoint,
+        "client.region": settings.region,
+        "s3.access-key-id": settings.access_key_id,
+        "s3.secret-access-key": settings.secret_access_key and settings.secret_access_key.get_secret_value(),
+        "s3.session-token": settings.session_token and settings.session_token.get_secret_value(),
+    }
+    return {key: str(value) for key, value in values.items() if value is not None}
+
+
+def _local(uri: str) -> str:
+    """Path of a `file:` URI, whichever number of slashes it was written with."""
+    return "/" + uri.removeprefix("file:").lstrip("/")
+
+
+def _sqlalchemy_uri(jdbc: str, properties: dict[str, str]) -> str:
+    """A JDBC URI, with `jdbc.user` and `jdbc.password` of the properties, as SQLAlchemy writes it."""
+    if jdbc.startswith("jdbc:sqlite:"):
+        return "sqlite:///" + jdbc.removeprefix("jdbc:sqlite:").removeprefix("file:")
+    parts = urlsplit(jdbc.removeprefix("jdbc:"))
+    drivers = {"postgresql": "postgresql+psycopg2"}
+    if parts.scheme not in drivers:
+        raise TidegateError(
+            "TG607",
+            f"status cannot read a jdbc:{parts.scheme} catalog",
+            hint="use jdbc:postgresql:, jdbc:sqlite: or a rest catalog",
+        )
+    user, password = properties.pop("jdbc.user", None), properties.pop("jdbc.password", None)
+    login = quote(user, safe="") if user else ""
+    if user and password:
+        login += ":" + quote(password, safe="")
+    at = "@" if login else ""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{drivers[parts.scheme]}://{login}{at}{parts.netloc}{parts.path}{query}"

@@ -1,0 +1,109 @@
+"""Pydantic models over YAML: unknown keys refused with "did you mean", errors with file and caret."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WrapValidator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from tidegate.errors import TidegateError, did_you_mean
+from tidegate.project.yamlfile import Expanded, YamlFile
+
+ModelT = TypeVar("ModelT", bound="StrictModel")
+
+
+class StrictModel(BaseModel):
+    """Base of everything that is read from YAML: frozen, no unknown keys, fields described for the docs."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True
+    )
+
+
+def _keep_expanded(value: Any, handler: Any) -> str:
+    text = handler(value)
+    # Pydantic returns a plain str; the masking repr of an expanded secret must survive it.
+    return Expanded(text) if isinstance(value, Expanded) else text
+
+
+def _scalar_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Text = Annotated[str, WrapValidator(_keep_expanded)]
+"""Text; when it came from `${NAME}` its repr is masked."""
+
+ScalarText = Annotated[str, WrapValidator(_keep_expanded), BeforeValidator(_scalar_text)]
+"""Text that may be written as a number or boolean in YAML (`2` -> "2", `true` -> "true")."""
+
+
+def refuse(message: str, *, code: str = "TG605", hint: str | None = None) -> PydanticCustomError:
+    """The error a validator of a strict model raises to choose its own code and hint."""
+    escaped = message.replace("{", "{{").replace("}", "}}")
+    return PydanticCustomError("tidegate", escaped, {"code": code, "hint": hint})  # type: ignore[arg-type]
+
+
+def validate(model: type[ModelT], file: YamlFile) -> ModelT:
+    """`model` from the file's data. Raises TG604 (unknown key) or TG605 (bad value), placed in the file."""
+    try:
+        return model.model_validate(file.data, context={"yaml": True})
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        # An unknown key is usually a typo of the one that is missing: name the typo first.
+        details.sort(key=lambda d: d["type"] != "extra_forbidden")
+        raise _explain(model, file, details[0], len(details) - 1) from None
+
+
+def _explain(model: type[BaseModel], file: YamlFile, detail: ErrorDetails, more: int) -> TidegateError:
+    path = tuple(detail["loc"])
+    dotted = ".".join(str(p) for p in path)
+    also = f" ({more} more {'problem' if more == 1 else 'problems'} in this file)" if more else ""
+    if detail["type"] == "extra_forbidden":
+        known = _keys_at(model, path[:-1])
+        hint = did_you_mean(str(path[-1]), known) or f"known keys: {', '.join(known)}"
+        return TidegateError(
+            "TG604", f'unknown key "{dotted}"{also}', hint=hint, location=file.locate(path, key=True)
+        )
+    if detail["type"] == "missing":
+        return TidegateError(
+            "TG605", f'"{dotted}" is missing{also}', location=file.locate(path[:-1], key=len(path) > 1)
+        )
+    context = detail.get("ctx", {})
+    if detail["type"] == "tidegate":
+        subject = f"{dotted}: " if dotted else ""
+        return TidegateError(
+            context.get("code", "TG605"),
+            f"{subject}{detail['msg']}{also}",
+            hint=context.get("hint"),
+            location=file.locate(path),
+        )
+    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    return TidegateError("TG605", f"{dotted}: {message}{also}", location=file.locate(path))
+
+
+def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+    """Names a mapping at `path` may have: walks the field types, through lists and optionals."""
+    current: type[BaseModel] = model
+    for part in path:
+        if isinstance(part, int) or part not in current.model_fields:
+            continue
+        inner = _model_in(current.model_fields[part].annotation)
+        if inner is None:
+            break
+        current = inner
+    return [f.alias or name for name, f in current.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation if issubclass(annotation, BaseModel) else None
+    for argument in typing.get_args(annotation):
+        found = _model_in(argument)
+        if found is not None:
+            return found
+    return None

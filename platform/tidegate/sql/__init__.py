@@ -1,0 +1,45 @@
+"""The SQL of tidegate: a dialect on sqlglot's Spark dialect, a catalog, and an analysis that resolves every
+name and type before anything runs. No Spark here: everything answers without a JVM."""
+
+from __future__ import annotations
+
+from tidegate.sql.analysis import analyse, load_catalog
+from tidegate.sql.catalog import Catalog, Column, Relation, View, Watermark
+from tidegate.sql.connectors import FilesystemOptions, Format, ReplayOptions
+from tidegate.sql.statements import (
+    CreateRelation,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Flush,
+    InsertSelect,
+    InsertValues,
+    Select,
+    Show,
+    Statement,
+)
+
+__all__ = [
+    "Catalog",
+    "Column",
+    "CreateRelation",
+    "CreateView",
+    "Describe",
+    "Drop",
+    "Explain",
+    "FilesystemOptions",
+    "Flush",
+    "Format",
+    "InsertSelect",
+    "InsertValues",
+    "Relation",
+    "ReplayOptions",
+    "Select",
+    "Show",
+    "Statement",
+    "View",
+    "Watermark",
+    "analyse",
+    "load_catalog",
+]

@@ -1,0 +1,157 @@
+"""From text to statements whose every name and type is resolved, and from asset files to a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
+from tidegate.sql.codes import error
+from tidegate.sql.dialect import to_spark
+from tidegate.sql.grammar import read_statement, split
+from tidegate.sql.inserts import analyse_insert
+from tidegate.sql.queries import QueryAnalysis
+from tidegate.sql.relations import analyse_relation
+from tidegate.sql.statements import (
+    CreateRelation,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Flush,
+    Select,
+    Show,
+    Statement,
+)
+from tidegate.sql.syntax import (
+    CreateRelationSyntax,
+    CreateViewSyntax,
+    DescribeSyntax,
+    DropSyntax,
+    ExplainSyntax,
+    FlushSyntax,
+    InsertSyntax,
+    Name,
+    SelectSyntax,
+    ShowSyntax,
+    StatementSyntax,
+)
+from tidegate.sql.text import Text
+from tidegate.sql.views import analyse_view
+
+
+def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1) -> Iterator[Statement]:
+    """The statements of `text`, one by one, each resolved against `catalog` as it is when it is asked for.
+
+    Nothing is added to the catalog: the caller adds what a CREATE defines, and drops what a DROP names,
+    before it asks for the next statement. `file` and `base_line` (the number of the first line) are for error
+    locations. Raises `TidegateError` with a code of `codes.py`.
+    """
+    source = Text(text, file, base_line)
+    for tokens, description in split(source):
+        yield _analyse(source, read_statement(source, tokens, description), catalog)
+
+
+def load_catalog(files: Iterable[tuple[str, str]]) -> Catalog:
+    """The catalog of asset files (name, text), which may define things in any order. Raises `TidegateError`;
+    TG107 for a statement that is not a CREATE."""
+    relations: list[tuple[Text, CreateRelationSyntax]] = []
+    views: list[tuple[Text, CreateViewSyntax]] = []
+    for file, content in files:
+        text = Text(content, file)
+        for tokens, description in split(text):
+            syntax = read_statement(text, tokens, description)
+            if isinstance(syntax, CreateRelationSyntax):
+                relations.append((text, syntax))
+            elif isinstance(syntax, CreateViewSyntax):
+                views.append((text, syntax))
+            else:
+                start = tokens[0]
+                hint = "assets only define things; run this with: tidegate sql"
+                where = text.at((start.start, start.end))
+                raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
+    catalog = Catalog()
+    for text, relation in relations:
+        catalog.add(analyse_relation(text, relation))
+    for text, view in views:
+        catalog.add(analyse_view(text, view, catalog))
+    return catalog
+
+
+def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement:
+    match syntax:
+        case CreateRelationSyntax():
+            exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
+            return CreateRelation(analyse_relation(text, syntax), syntax.if_not_exists, exists)
+        case CreateViewSyntax():
+            exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
+            return CreateView(analyse_view(text, syntax, catalog), syntax.if_not_exists, exists)
+        case InsertSyntax():
+            return analyse_insert(text, syntax, catalog)
+        case FlushSyntax():
+            return Flush()
+        case DropSyntax():
+            return _drop(text, syntax, catalog)
+        case ShowSyntax():
+            return _show(text, syntax, catalog)
+        case DescribeSyntax():
+            return Describe(catalog.get(syntax.name.text, text.at(syntax.name.span)).name, syntax.extended)
+        case ExplainSyntax():
+            return _explain(text, syntax, catalog)
+        case SelectSyntax():
+            analysis = QueryAnalysis(text, catalog)
+            analysis.run(syntax.query)
+            return Select(to_spark(syntax.query), tuple(analysis.relations))
+    raise AssertionError(f"no analysis for {type(syntax).__name__}")
+
+
+def _exists(text: Text, name: Name, if_not_exists: bool, catalog: Catalog) -> bool:
+    if name.text not in catalog:
+        return False
+    if not if_not_exists:
+        raise error(
+            "TG204", f'"{name.text}" exists already', text.at(name.span), "DROP it first, or IF NOT EXISTS"
+        )
+    return True
+
+
+def _drop(text: Text, syntax: DropSyntax, catalog: Catalog) -> Drop:
+    kind, name = syntax.kind.text, syntax.name.text
+    if syntax.if_exists and catalog.find(name) is None:
+        return Drop(kind, name, True, exists=False)
+    found = _of_kind(text, syntax.kind, syntax.name, catalog)
+    return Drop(kind, found.name, syntax.if_exists)
+
+
+def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation | View:
+    found = catalog.get(name.text, text.at(name.span))
+    if isinstance(found, SystemTable):
+        raise error(
+            "TG215",
+            f"{found.name} is a system table",
+            text.at(name.span),
+            f"it belongs to {found.relation.name}",
+        )
+    actual = "materialized view" if isinstance(found, View) else found.kind
+    if actual != kind.text:
+        message = f"{found.name} is a {actual}, not a {kind.text}"
+        raise error("TG215", message, text.at(kind.span), f"write {actual.upper()}")
+    return found
+
+
+def _show(text: Text, syntax: ShowSyntax, catalog: Catalog) -> Show:
+    if syntax.name is None:
+        return Show(syntax.what)
+    if syntax.kind is not None:
+        return Show(syntax.what, _of_kind(text, syntax.kind, syntax.name, catalog).name)
+    return Show(syntax.what, catalog.get(syntax.name.text, text.at(syntax.name.span)).name)
+
+
+def _explain(text: Text, syntax: ExplainSyntax, catalog: Catalog) -> Explain:
+    if syntax.create is None:
+        assert syntax.name is not None
+        return Explain(catalog.get(syntax.name.text, text.at(syntax.name.span)).name)
+    if isinstance(syntax.create, CreateRelationSyntax):
+        relation = analyse_relation(text, syntax.create)
+        return Explain(relation.name, relation)
+    view = analyse_view(text, syntax.create, catalog)
+    return Explain(view.name, view)

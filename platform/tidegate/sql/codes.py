@@ -1,0 +1,72 @@
+"""Every error code of this room with what it means; tests/sql/errors holds one failing statement for each."""
+
+from __future__ import annotations
+
+from tidegate.errors import Location, TidegateError
+
+CODES: dict[str, str] = {
+    # TG1xx: the text is not a statement that we know
+    "TG101": "text that is not SQL: a string, quoted name or comment that never ends, an unknown character",
+    "TG102": "a word or sign where something else is expected",
+    "TG103": "unknown statement",
+    "TG104": "misspelt clause",
+    "TG105": "part of a query that was read but not understood",
+    "TG106": "not supported yet",
+    "TG107": "statement that is not allowed in an asset file",
+    "TG108": "clause given twice",
+    # TG2xx: names and types
+    "TG201": "unknown source, table or view",
+    "TG202": "unknown column",
+    "TG203": "ambiguous column",
+    "TG204": "name already taken",
+    "TG205": "reserved name",
+    "TG206": "column name used twice",
+    "TG207": "unknown type",
+    "TG208": "type that tidegate does not have",
+    "TG209": "unknown function",
+    "TG210": "function in a place where it can't be",
+    "TG211": "column that is neither grouped nor aggregated",
+    "TG212": "number of values does not match the columns",
+    "TG213": "column or relation that rows can't be inserted into",
+    "TG214": "expression of the wrong type",
+    "TG215": "wrong kind of object",
+    "TG216": "column without a name",
+    "TG217": "ordinal out of range",
+    "TG218": "generated column that refers to itself or to a later one",
+    "TG219": "generated column whose type is not known",
+    # TG3xx: watermarks and windows
+    "TG301": "watermark column of the wrong type (W10)",
+    "TG302": "more than one WATERMARK (W10)",
+    "TG303": "watermark strategy of the wrong type (W10)",
+    "TG304": "WITH TTL where it can't be (W10)",
+    "TG305": "table with a watermark that is not APPEND ONLY (W10)",
+    "TG306": "window over a relation without a watermark",
+    "TG307": "window over a column that is not the watermark column",
+    "TG308": "window over a column that lost its watermark (D1)",
+    "TG309": "EMIT ON WINDOW CLOSE without a watermark column in GROUP BY (C6)",
+    "TG310": "wrong arguments of a window function (C1)",
+    "TG311": "window length or offset that can't be used",
+    "TG312": "HOP size that is not a multiple of its slide (C1)",
+    # TG4xx: connectors, formats and their options
+    "TG401": "unknown connector",
+    "TG402": "unknown option",
+    "TG403": "missing option",
+    "TG404": "bad value of an option",
+    "TG405": "option given twice",
+    "TG406": "unknown format or encoding",
+    "TG407": "option names a column that does not exist",
+}
+
+
+def error(
+    code: str, message: str, location: Location | None = None, hint: str | None = None
+) -> TidegateError:
+    """A `TidegateError` with a code of this registry."""
+    if code not in CODES:
+        raise ValueError(f"error code {code} is not in the registry")
+    return TidegateError(code, message, hint=hint, location=location)
+
+
+def unsupported(what: str, location: Location | None, instead: str | None = None) -> TidegateError:
+    """TG106, one wording for everything that a later version of tidegate will understand."""
+    return error("TG106", f"{what} is not supported yet", location, instead)

@@ -1,0 +1,197 @@
+"""The grammar of CREATE SOURCE and CREATE TABLE: columns, watermark, options, format."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from tidegate.errors import did_you_mean
+from tidegate.sql.codes import error, unsupported
+from tidegate.sql.cursor import Cursor, is_word
+from tidegate.sql.dialect import parse_expression
+from tidegate.sql.syntax import (
+    ColumnSyntax,
+    CreateRelationSyntax,
+    FormatSyntax,
+    Name,
+    OptionSyntax,
+    WatermarkSyntax,
+)
+from tidegate.sql.text import Span, token_span
+from tidegate.sql.type_syntax import read_type
+
+_CLAUSES = ("APPEND ONLY", "WITH", "FORMAT")
+_CONSTRAINTS = {
+    "PRIMARY KEY": "tables are append only",
+    "PRIMARY": "tables are append only",
+    "UNIQUE": None,
+    "CHECK": "filter in the view: WHERE",
+    "REFERENCES": None,
+    "FOREIGN KEY": None,
+    "CONSTRAINT": None,
+    "DEFAULT": "use a generated column: name TYPE AS coalesce(other, value)",
+    "INCLUDE": None,
+}
+
+
+def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> CreateRelationSyntax:
+    """From the word SOURCE or TABLE to the end of the statement."""
+    kind = cursor.take().text.lower()
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.name(f"the name of the {kind}")
+    columns: list[ColumnSyntax] = []
+    watermarks: list[WatermarkSyntax] = []
+    if cursor.word() == "AS":
+        raise unsupported(
+            f"CREATE {kind.upper()} … AS SELECT", cursor.here(), "CREATE it, then INSERT INTO … SELECT"
+        )
+    for item in cursor.listed(lambda: _item(cursor), f"the name of the {kind}"):
+        (columns if isinstance(item, ColumnSyntax) else watermarks).append(item)  # type: ignore[arg-type]
+    append_only, options, options_span, format_ = False, None, None, None
+    seen: set[str] = set()
+    while not cursor.done():
+        start, where = cursor.index, cursor.here()
+        clause = cursor.word()
+        if clause in seen:
+            raise error("TG108", f"{clause} is there twice", where)
+        seen.add(clause)
+        if clause == "APPEND":
+            cursor.expect("APPEND", "ONLY", clause="APPEND ONLY")
+            append_only = True
+        elif clause == "WITH":
+            cursor.index += 1
+            options = tuple(cursor.listed(lambda: _option(cursor), "WITH"))
+            options_span = cursor.span_since(start)
+        elif clause == "FORMAT":
+            format_ = _format(cursor)
+        elif clause == "INCLUDE":
+            raise unsupported("INCLUDE", where)
+        else:
+            token = cursor.peek()
+            words = [w for c in _CLAUSES for w in c.split()] + ["ENCODE"]
+            if token is not None and (hint := did_you_mean(token.text, words)):
+                raise error("TG104", f'"{token.text}" after the columns', where, hint)
+            cursor.fail(f"expected {' or '.join(_CLAUSES)}")
+    return CreateRelationSyntax(
+        *head,
+        kind,
+        name,
+        if_not_exists,
+        tuple(columns),
+        tuple(watermarks),
+        options,
+        options_span,
+        format_,
+        append_only,
+    )
+
+
+def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax:
+    token = cursor.peek()
+    if token is None:
+        cursor.fail("expected a column")
+    if cursor.word(1) == "FOR":
+        return _watermark(cursor)
+    if cursor.word() in _CONSTRAINTS and cursor.word() != "INCLUDE":
+        raise unsupported(cursor.word(), cursor.here(), _CONSTRAINTS[cursor.word()])
+    if token.token_type is TokenType.STAR:
+        raise unsupported(
+            "* for columns found in the data", cursor.here(), "name the columns and their types"
+        )
+    if cursor.word() == "WATERMARK" and did_you_mean(cursor.word(1), ["FOR"]):
+        cursor.index += 1
+        cursor.misspelt("FOR", "WATERMARK FOR column AS expression")
+    return _column(cursor)
+
+
+def _watermark(cursor: Cursor) -> WatermarkSyntax:
+    start = cursor.index
+    cursor.expect("WATERMARK", clause="WATERMARK FOR column AS expression")
+    cursor.expect("FOR")
+    column = cursor.name("a column")
+    cursor.expect("AS", clause="WATERMARK FOR column AS expression")
+    tokens = cursor.until(TokenType.COMMA, TokenType.R_PAREN)
+    ttl = None
+    if len(tokens) > 2 and tokens[-2].text.upper() == "WITH" and is_word(tokens[-2]):
+        if tokens[-1].text.upper() != "TTL":
+            cursor.index -= 1
+            cursor.misspelt("TTL", "WITH TTL")
+        ttl = token_span(tokens[-2], tokens[-1])
+        tokens = tokens[:-2]
+    text = cursor.text.slice(token_span(tokens[0], tokens[-1]))
+    return WatermarkSyntax(column, parse_expression(cursor.text, tokens), text, cursor.span_since(start), ttl)
+
+
+def _column(cursor: Cursor) -> ColumnSyntax:
+    name = cursor.name("a column")
+    type_, nullable, generated, comment = None, True, None, None
+    if cursor.word() != "AS":
+        type_ = read_type(cursor)
+    while not cursor.done():
+        token = cursor.peek()
+        if token is None or token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
+            break
+        if cursor.accept("NOT", "NULL"):
+            nullable = False
+        elif cursor.accept("NULL"):
+            nullable = True
+        elif cursor.accept("COMMENT"):
+            comment = _string(cursor).text
+        elif cursor.accept("AS"):
+            generated = _generated(cursor)
+        elif cursor.word() == "GENERATED":
+            raise error(
+                "TG104", "GENERATED ALWAYS in a column", cursor.here(), "write: name TYPE AS expression"
+            )
+        elif cursor.word() in _CONSTRAINTS:
+            raise unsupported(cursor.word(), cursor.here(), _CONSTRAINTS[cursor.word()])
+        else:
+            hint = did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS"]) or "is a comma missing?"
+            cursor.fail('expected "," or ")" after the column', hint)
+    return ColumnSyntax(name, type_, nullable, generated, comment)
+
+
+def _generated(cursor: Cursor) -> exp.Expr:
+    return parse_expression(cursor.text, cursor.until(TokenType.COMMA, TokenType.R_PAREN))
+
+
+def _option(cursor: Cursor) -> OptionSyntax:
+    token = cursor.peek()
+    if token is not None and token.token_type is TokenType.STRING:
+        cursor.index += 1
+        name = Name(token.text, token_span(token))
+    else:
+        start = cursor.index
+        parts = [cursor.name("an option").text]
+        while cursor.accept_sign(TokenType.DOT):
+            parts.append(cursor.name("an option").text)
+        name = Name(".".join(parts), cursor.span_since(start))
+    cursor.expect_sign(TokenType.EQ, "=", f"{name.text}")
+    value = cursor.peek()
+    if value is None or not (
+        value.token_type in (TokenType.STRING, TokenType.NUMBER) or cursor.word() in ("TRUE", "FALSE")
+    ):
+        cursor.fail("expected a value in quotes", f"{name.text} = '…'")
+    cursor.index += 1
+    text = value.text.lower() if is_word(value) else value.text
+    return OptionSyntax(name, text, token_span(value))
+
+
+def _string(cursor: Cursor) -> Name:
+    token = cursor.peek()
+    if token is None or token.token_type is not TokenType.STRING:
+        cursor.fail("expected a string in quotes")
+    cursor.index += 1
+    return Name(token.text, token_span(token))
+
+
+def _format(cursor: Cursor) -> FormatSyntax:
+    cursor.expect("FORMAT")
+    format_ = cursor.name("PLAIN")
+    cursor.expect("ENCODE", clause="FORMAT PLAIN ENCODE …")
+    encode = cursor.name("JSON, CSV or PARQUET")
+    options: tuple[OptionSyntax, ...] = ()
+    token = cursor.peek()
+    if token is not None and token.token_type is TokenType.L_PAREN:
+        options = tuple(cursor.listed(lambda: _option(cursor), "ENCODE"))
+    return FormatSyntax(format_, encode, options)

@@ -1,0 +1,307 @@
+"""The dialect: sqlglot's Spark with tidegate's names, quotes and types, and its Spark text on the way out.
+
+Functions are kept as written (`Anonymous`): Spark gets the call that the user wrote, sqlglot never swaps one
+for another. Only special forms (CAST, EXTRACT, …) have nodes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from tidegate.sql.codes import error, unsupported
+from tidegate.sql.text import Span, Text, token_span
+from tidegate.sql.types import ABSENT, NAMES, from_datatype
+
+# sqlglot's token types are a closed list; this member belongs to a dialect that is not ours, and is neither a
+# name nor an alias anywhere.
+EMIT = TokenType.BULK_COLLECT_INTO
+EMIT_WORDS = ("EMIT", "ON", "WINDOW", "CLOSE")
+
+WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
+
+_SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "OVERLAY")
+_NO_PAREN_FORMS = ("CASE", "IF", "TRANSFORM")
+# The first of three arguments is a unit, not a column.
+_UNIT_FIRST = ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff")
+
+
+# Functions that stand without brackets, as they do in Spark.
+_BARE = {
+    exp.CurrentDate: "CURRENT_DATE",
+    exp.CurrentTimestamp: "CURRENT_TIMESTAMP",
+    exp.CurrentUser: "CURRENT_USER",
+    exp.SessionUser: "SESSION_USER",
+    exp.Localtimestamp: "LOCALTIMESTAMP",
+}
+
+
+class NotUnderstood(ParseError):
+    """A syntax error where the parser stands: `span` of the token that it did not expect."""
+
+    def __init__(self, message: str, span: Span) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+class Later(NotUnderstood):
+    """Something that a later version understands, with what to write instead."""
+
+    def __init__(self, what: str, span: Span, instead: str | None) -> None:
+        super().__init__(what, span)
+        self.instead = instead
+
+
+class TidegateParser(SparkParser):
+    """Spark's expressions and queries; a query is the only statement it knows (see grammar.py for the
+    others)."""
+
+    STRICT_CAST = True
+    FUNCTIONS: ClassVar[dict[str, Callable]] = {}
+    FUNCTION_PARSERS: ClassVar = {
+        k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SPECIAL_FORMS
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {
+        k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in _NO_PAREN_FORMS
+    }
+    PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable]] = {}
+    # No JSON arrows: `->` is a lambda and nothing else.
+    COLUMN_OPERATORS: ClassVar = {
+        k: v for k, v in SparkParser.COLUMN_OPERATORS.items() if k in (TokenType.DOT, TokenType.DCOLON)
+    }
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:  # type: ignore[override]
+        where = token or self._curr or self._prev
+        raise NotUnderstood(message, token_span(where) if where else (0, 0))
+
+    def _parse_statement(self) -> exp.Expr | None:
+        # What follows WITH … AS (…); the base class would take any statement, INSERT included.
+        query = self._parse_select(nested=True)
+        if query is None:
+            self.raise_error("expected SELECT")
+        return query
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        return super()._parse_select(*args, **{**kwargs, "consume_pipe": False})
+
+    def _parse_parameter(self) -> exp.Parameter:  # type: ignore[override]
+        self.raise_error("names don't start with this", self._prev)
+        raise AssertionError("raise_error always raises")
+
+    def _parse_at_time_zone(self, this: exp.Expr | None) -> exp.Expr | None:
+        if self._match_text_seq("AT", "TIME", "ZONE", advance=False):
+            instead = "use from_utc_timestamp(ts, zone), to_utc_timestamp(ts, zone) or convert_timezone(…)"
+            raise Later("AT TIME ZONE", token_span(self._curr), instead)
+        return this
+
+    def _parse_query(self) -> exp.Expr | None:
+        query = self._parse_statement()
+        return self._parse_query_modifiers(self._parse_set_operations(query))
+
+    def _spanned(self, parse: Callable[[], exp.Expr | None]) -> exp.Expr | None:
+        first = self._curr
+        node = parse()
+        if node is not None and first and self._prev and "span" not in node.meta:
+            node.meta["span"] = token_span(first, self._prev)
+        return node
+
+    def _parse_expression(self) -> exp.Expr | None:
+        return self._spanned(super()._parse_expression)
+
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return self._spanned(super()._parse_disjunction)
+
+    def _parse_unary(self) -> exp.Expr | None:
+        return self._spanned(super()._parse_unary)
+
+    def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
+        return self._spanned(lambda: super(TidegateParser, self)._parse_lambda(alias))
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        token = self._curr
+        call = super()._parse_function_call(*args, **kwargs)
+        if call is None:
+            return None
+        function = call.find(exp.Anonymous) if isinstance(call, exp.Window | exp.Filter) else call
+        if isinstance(function, exp.Anonymous) and len(function.expressions) == 3:
+            unit = function.expressions[0]
+            if function.name.lower() in _UNIT_FIRST and isinstance(unit, exp.Column) and not unit.table:
+                function.expressions[0].replace(exp.var(unit.name))
+        call.meta.setdefault("name_span", token_span(token))
+        return call
+
+
+class TidegateGenerator(SparkGenerator):
+    """Back to the user's own language: for the round trip and for messages."""
+
+    TRANSFORMS: ClassVar = {
+        **{k: v for k, v in SparkGenerator.TRANSFORMS.items() if k not in (exp.Select, exp.Create)},
+        **{node: (lambda _self, _node, text=text: text) for node, text in _BARE.items()},
+    }
+
+    def datatype_sql(self, expression: exp.DataType) -> str:
+        kind = expression.this
+        own = kind in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ) or kind.value in ABSENT
+        # Spark has no such type; here it has to come back as it was, for an error of its own.
+        return kind.value if own and not expression.expressions else super().datatype_sql(expression)
+
+
+class Tidegate(Spark):
+    """The dialect of asset files and of `tidegate sql`."""
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES: ClassVar = ["'"]
+        IDENTIFIERS: ClassVar = ['"', "`"]
+        STRING_ESCAPES: ClassVar = ["\\", "'"]
+        RAW_STRINGS: ClassVar = [("r'", "'"), ("R'", "'")]
+        # Otherwise the rest of SHOW, EXPLAIN, … would be one opaque string.
+        COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS: ClassVar = {
+            **Spark.Tokenizer.KEYWORDS,
+            " ".join(EMIT_WORDS): EMIT,
+            # The name of a window function, nothing else.
+            "SESSION": TokenType.VAR,
+            "TIMESTAMP": TokenType.TIMESTAMP,
+            "INT8": TokenType.BIGINT,
+            "BYTEA": TokenType.VARBINARY,
+        }
+
+    Parser = TidegateParser
+    Generator = TidegateGenerator
+
+
+class SparkTextGenerator(SparkGenerator):
+    """What Spark is given: every name in backticks, TIMESTAMP as TIMESTAMP_NTZ, TIMESTAMPTZ as TIMESTAMP,
+    bare DECIMAL as DECIMAL(28,10)."""
+
+    TRANSFORMS: ClassVar = TidegateGenerator.TRANSFORMS
+
+    def datatype_sql(self, expression: exp.DataType) -> str:
+        return str(from_datatype(expression))
+
+
+class SparkText(Spark):
+    """Output only."""
+
+    Generator = SparkTextGenerator
+
+
+_TIDEGATE = Tidegate()
+_SPARK_TEXT = SparkText()
+
+
+def tokenize(text: Text) -> list[Token]:
+    """The tokens of a whole file. Raises TG101."""
+    try:
+        return _TIDEGATE.tokenize(text.sql)
+    except TokenError as problem:
+        raise _unreadable(text, problem) from None
+
+
+def to_spark(node: exp.Expr) -> str:
+    """The expression or query as Spark SQL text."""
+    return node.sql(
+        dialect=_SPARK_TEXT,
+        identify=True,
+        normalize_functions=False,
+        comments=False,
+        unsupported_level=ErrorLevel.IGNORE,
+    )
+
+
+def to_text(node: exp.Expr) -> str:
+    """The expression or query as a user would write it."""
+    return node.sql(
+        dialect=_TIDEGATE, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.IGNORE
+    )
+
+
+def parse_expression(text: Text, span: list[Token]) -> exp.Expr:
+    """One scalar expression that takes all of these tokens. Raises TG102 at the token that it does not
+    understand, TG105 for parts that sqlglot drops."""
+    return _parse(text, span, TidegateParser._parse_expression)
+
+
+def parse_query(text: Text, span: list[Token]) -> exp.Expr:
+    """One query (SELECT, WITH, VALUES, set operations) that takes all of these tokens. Raises like
+    `parse_expression`."""
+    return _parse(text, span, TidegateParser._parse_query)
+
+
+def _parse(text: Text, span: list[Token], rule: Callable[[Any], exp.Expr | None]) -> exp.Expr:
+    parser = TidegateParser(error_level=ErrorLevel.IMMEDIATE, dialect=_TIDEGATE)
+    try:
+        nodes = parser._parse(rule, span, text.sql)
+    except Later as problem:
+        raise unsupported(str(problem), text.at(problem.span), problem.instead) from None
+    except NotUnderstood as problem:
+        raise _syntax_error(text, span, problem) from None
+    except RecursionError:
+        raise error("TG102", "this is nested too deeply", text.at(token_span(span[0]))) from None
+    if len(nodes) != 1 or nodes[0] is None:
+        raise error("TG102", "expected an expression", text.at(token_span(span[0])))
+    from tidegate.sql.roundtrip import check_round_trip
+
+    check_round_trip(text, span, nodes[0], rule)
+    return nodes[0]
+
+
+def _syntax_error(text: Text, span: list[Token], problem: NotUnderstood) -> Exception:
+    from tidegate.errors import did_you_mean
+
+    token = next((t for t in span if t.start == problem.span[0]), span[-1])
+    found = text.slice(token_span(token))
+    message = str(problem).rstrip(".")
+    hint = None
+    if message.startswith(("Invalid expression", "Required keyword")):
+        message = f'unexpected "{found}"'
+    else:
+        message = f'{message[0].lower()}{message[1:]}, found "{found}"'
+    if "TYPE" in str(problem):
+        message, hint = f'unknown type "{found}"', did_you_mean(found, NAMES) or ABSENT.get(found.upper())
+        return error("TG207", message, text.at(problem.span), hint)
+    if found == "$" or token.token_type is TokenType.PARAMETER:
+        hint = 'names with a $ stand in double quotes: "flights$late"'
+    return error("TG102", message, text.at(problem.span), hint)
+
+
+def _unreadable(text: Text, problem: TokenError) -> Exception:
+    """sqlglot only says that something is missing; what was opened last is where it happened."""
+    opened = _last_open(text.sql)
+    if opened is None:
+        return error("TG101", f"this is not SQL: {problem}", text.at((0, 0)))
+    what = "this comment is never closed" if text.sql[opened] == "/" else "this quote is never closed"
+    return error("TG101", what, text.at((opened, opened)), "strings stand in '…', names in \"…\" or `…`")
+
+
+def _last_open(sql: str) -> int | None:
+    """The offset of the quote or comment that is open at the end of `sql`."""
+    position, quote = 0, None
+    opened = 0
+    while position < len(sql):
+        c = sql[position]
+        if quote is None:
+            if c == "-" and sql.startswith("--", position):
+                position = sql.find("\n", position)
+                if position < 0:
+                    break
+            elif c == "/" and sql.startswith("/*", position):
+                end = sql.find("*/", position)
+                if end < 0:
+                    return position
+                position = end + 1
+            elif c in "'\"`":
+                quote, opened = c, position
+        elif c == "\\" and quote == "'":
+            position += 1
+        elif c == quote:
+            quote = None
+        position += 1
+    return opened if quote else None

@@ -1,0 +1,62 @@
+"""The text of a file of statements: from character offsets to lines and columns for carets."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.tokens import Token
+
+from tidegate.errors import Location
+
+Span = tuple[int, int]
+"""Offsets of the first and the last character, both included."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """`sql` as it stands in `file`, whose first line has the number `base_line`."""
+
+    sql: str
+    file: str = "<sql>"
+    base_line: int = 1
+    _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        starts = [0, *(i + 1 for i, c in enumerate(self.sql) if c == "\n")]
+        object.__setattr__(self, "_starts", tuple(starts))
+
+    def at(self, span: Span) -> Location:
+        """The location of a span; one of several lines ends with its first line."""
+        start, end = span
+        start = min(start, max(len(self.sql) - 1, 0))
+        row = bisect_right(self._starts, start) - 1
+        first = self._starts[row]
+        line = self.sql[first:].split("\n", 1)[0].rstrip("\r")
+        length = max(1, min(end, first + len(line) - 1) - start + 1)
+        return Location(self.file, self.base_line + row, start - first + 1, length, line)
+
+    def slice(self, span: Span) -> str:
+        """The characters of a span."""
+        return self.sql[span[0] : span[1] + 1]
+
+
+def token_span(first: Token, last: Token | None = None) -> Span:
+    """From the start of `first` to the end of `last` (or of `first`)."""
+    return first.start, (last or first).end
+
+
+def node_span(node: exp.Expr) -> Span:
+    """Where an expression stands. The parser notes it for whole expressions; for others it is what their
+    names and literals cover."""
+    meta = node.meta
+    if "span" in meta:
+        return meta["span"]
+    inner = [n.meta for n in node.walk() if "start" in n.meta or "span" in n.meta]
+    if not inner:
+        parent = node.parent
+        return node_span(parent) if parent is not None else (0, 0)
+    starts = [m["span"][0] if "span" in m else m["start"] for m in inner]
+    ends = [m["span"][1] if "span" in m else m["end"] for m in inner]
+    return min(starts), max(ends)

@@ -1,0 +1,8 @@
+"""What is stored, read from Iceberg's metadata in a fraction of a second, without a JVM."""
+
+from __future__ import annotations
+
+from tidegate.store.metadata import TableState, load_table, read_progress
+from tidegate.store.status import ProjectStatus, read_status
+
+__all__ = ["ProjectStatus", "TableState", "load_table", "read_progress", "read_status"]

@@ -1,0 +1,262 @@
+"""The current state of one Iceberg table: schema, properties, and what tidegate wrote into its newest commit.
+
+A hadoop catalog's table is a folder with numbered JSON files, which are read as they are: importing pyiceberg
+alone takes longer than the whole of `tidegate status`. Other catalogs are asked through pyiceberg.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import TidegateError
+from tidegate.project.storage import CATALOG, Storage
+
+_VERSION = re.compile(r"^v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
+_PROGRESS_FIELDS = (
+    "watermark",
+    "published",
+    "state",
+    "next_offset",
+    "on_time",
+    "late",
+    "rejected",
+    "max_event_time",
+)
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table as of its newest commit by tidegate.
+
+    `columns`: (name, Iceberg type) in order. `summary`: the snapshot's summary, tidegate's keys included;
+    empty if there is no snapshot yet. `snapshot_id`: of that snapshot. `committed_ms`: when, ms since the
+    epoch in UTC. `current_snapshot_id` is newer than `snapshot_id` if somebody else (say, compaction)
+    committed since. `metadata_location`: the JSON file, or what the catalog calls it.
+    """
+
+    name: str
+    location: str
+    metadata_location: str
+    columns: tuple[tuple[str, str], ...]
+    properties: Mapping[str, str]
+    summary: Mapping[str, str]
+    snapshot_id: int | None
+    committed_ms: int | None
+    current_snapshot_id: int | None
+
+    def integer(self, key: str) -> int | None:
+        """An integer of the summary (`tidegate.epoch`, …), or None if it is not there."""
+        value = self.summary.get(key)
+        return None if value is None else int(value)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One progress row: of a partition, or of the whole source (`partition` None).
+
+    `watermark`, `published` and `max_event_time` are in the unit of the source's time column; None:
+    undefined.
+    """
+
+    partition: str | None
+    watermark: int | None
+    published: int | None
+    state: str | None
+    next_offset: int
+    on_time: int
+    late: int
+    rejected: int
+    max_event_time: int | None
+
+
+def load_table(storage: Storage, name: str) -> TableState | None:
+    """State of table `name` of the project's namespace, or None if it was never created.
+
+    Raises TG620 if its metadata can't be read.
+    """
+    if storage.settings.catalog.type == "hadoop":
+        folder = storage.local_warehouse
+        assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
+        found = _newest_metadata(folder / storage.settings.namespace / name / "metadata")
+        return None if found is None else _state(name, found[0], found[1])
+    loaded = _from_catalog(storage, name)
+    return None if loaded is None else _state(name, loaded[0], loaded[1])
+
+
+def read_progress(storage: Storage, table: TableState) -> list[Progress]:
+    """The newest progress rows of a log, partitions in their order of name, the source's own row last.
+
+    Empty before the first batch. Raises TG620 if they can't be read.
+    """
+    path = table.summary.get("tidegate.progress")
+    if path is None:
+        return []
+    try:
+        rows = _progress_file(storage, path)
+    except FileNotFoundError:
+        # Compaction may have moved the rows into another file; then they are found through the metadata.
+        rows = _progress_scan(storage, table)
+    except (OSError, ValueError, KeyError) as error:
+        raise TidegateError("TG620", f"can't read the progress of {table.name}: {error}") from None
+    return sorted(rows, key=lambda r: (r.partition is None, r.partition or ""))
+
+
+def _newest_metadata(folder: Path) -> tuple[str, dict[str, Any]] | None:
+    """(path, content) of the newest metadata file. The hint may lag behind a commit, and old files go
+    away.
+    """
+    for _ in range(5):
+        path = _current_file(folder)
+        if path is None:
+            return None
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            continue  # superseded and cleaned up since we listed it
+        try:
+            plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+            return str(path), json.loads(plain)
+        except (ValueError, OSError) as error:
+            raise TidegateError("TG620", f"{path} is damaged: {error}") from None
+    raise TidegateError("TG620", f"{folder} changes faster than it can be read", hint="try again")
+
+
+def _current_file(folder: Path) -> Path | None:
+    start = 0
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        start = int((folder / "version-hint.text").read_text().strip())
+    if start == 0:
+        # No usable hint (its writer was killed): the highest number is the newest commit.
+        names = (p.name for p in folder.glob("*.metadata.json*")) if folder.is_dir() else iter(())
+        start = max((int(m.group(1)) for n in names if (m := _VERSION.match(n))), default=0)
+        if start == 0:
+            return None
+    current = _version_file(folder, start)
+    while (newer := _version_file(folder, start + 1)) is not None:
+        current, start = newer, start + 1
+    return current or folder / f"v{start}.metadata.json"
+
+
+def _version_file(folder: Path, version: int) -> Path | None:
+    for name in (f"v{version}.metadata.json", f"v{version}.gz.metadata.json", f"v{version}.metadata.json.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _from_catalog(storage: Storage, name: str) -> tuple[str, dict[str, Any]] | None:
+    try:
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        catalog = load_catalog(CATALOG, **storage.pyiceberg_properties())
+        table = catalog.load_table((storage.settings.namespace, name))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+    except TidegateError:
+        raise
+    except Exception as error:
+        # Drivers and servers raise what they like; the first line says what it was.
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if _means_no_tables(error):
+            return None
+        raise TidegateError(
+            "TG620",
+            f"the {storage.settings.catalog.type} catalog does not answer: {first}",
+            hint="check warehouse.catalog of the environment",
+        ) from None
+    return table.metadata_location, json.loads(table.metadata.model_dump_json(by_alias=True))
+
+
+def _means_no_tables(error: Exception) -> bool:
+    """A jdbc catalog creates its own tables with the first table of the project; before that there is
+    nothing.
+    """
+    text = str(error).lower()
+    return "iceberg_tables" in text and ("no such table" in text or "does not exist" in text)
+
+
+def _state(name: str, path: str, metadata: dict[str, Any]) -> TableState:
+    current = metadata.get("current-snapshot-id")
+    current = None if current in (None, -1) else current
+    ours = next((s for s in _ancestors(metadata, current) if _by_tidegate(s)), None)
+    schema = next(
+        (s for s in metadata.get("schemas", []) if s.get("schema-id") == metadata.get("current-schema-id")),
+        metadata.get("schema") or {"fields": []},
+    )
+    return TableState(
+        name=name,
+        location=metadata["location"],
+        metadata_location=path,
+        columns=tuple((f["name"], _type_text(f["type"])) for f in schema["fields"]),
+        properties=metadata.get("properties") or {},
+        summary=(ours or {}).get("summary") or {},
+        snapshot_id=(ours or {}).get("snapshot-id"),
+        committed_ms=(ours or {}).get("timestamp-ms"),
+        current_snapshot_id=current,
+    )
+
+
+def _ancestors(metadata: dict[str, Any], current: int | None) -> Iterator[dict[str, Any]]:
+    """The current snapshot and its parents, newest first."""
+    by_id = {s["snapshot-id"]: s for s in metadata.get("snapshots") or []}
+    while current in by_id:
+        # pop: a damaged file whose parents form a circle must not hang status.
+        snapshot = by_id.pop(current)
+        yield snapshot
+        current = snapshot.get("parent-snapshot-id")
+
+
+def _by_tidegate(snapshot: dict[str, Any]) -> bool:
+    return any(key.startswith("tidegate.") for key in snapshot.get("summary") or {})
+
+
+def _type_text(kind: Any) -> str:
+    return kind if isinstance(kind, str) else str(kind.get("type"))
+
+
+def _progress_file(storage: Storage, path: str) -> list[Progress]:
+    import pyarrow.parquet as pq
+
+    filesystem, local = storage.filesystem(path)
+    columns = ["_source_partition", *(f"_progress.{name}" for name in _PROGRESS_FIELDS)]
+    with filesystem.open_input_file(local) as file:
+        table = pq.ParquetFile(file).read(columns=columns, use_threads=False)
+    return _rows(table.to_pylist())
+
+
+def _progress_scan(storage: Storage, table: TableState) -> list[Progress]:
+    from pyiceberg.table import StaticTable
+
+    static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
+    scan = static.scan(
+        row_filter=f"_outcome == 'watermark' and _epoch == {table.integer('tidegate.epoch')}",
+        selected_fields=("_source_partition", "_progress"),
+        snapshot_id=table.current_snapshot_id,
+    )
+    return _rows(scan.to_arrow().to_pylist())
+
+
+def _rows(rows: list[dict[str, Any]]) -> list[Progress]:
+    return [
+        Progress(
+            partition=row["_source_partition"],
+            watermark=progress["watermark"],
+            published=progress["published"],
+            state=progress["state"],
+            next_offset=progress["next_offset"] or 0,
+            on_time=progress["on_time"] or 0,
+            late=progress["late"] or 0,
+            rejected=progress["rejected"] or 0,
+            max_event_time=progress["max_event_time"],
+        )
+        for row in rows
+        if (progress := row["_progress"]) is not None
+    ]

@@ -1,0 +1,70 @@
+"""Watermark strategies (W11): what a row says the watermark could be. Frozen configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.watermark.timekind import TimeKind
+
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True)
+class Column:
+    """`WATERMARK FOR c AS c`: the largest event time seen."""
+
+    def describe(self, column: str, kind: TimeKind) -> str:
+        """As SQL."""
+        return column
+
+    def values(self, event_time: np.ndarray) -> np.ndarray:
+        """int64[n] in, the same values out."""
+        return event_time
+
+
+@dataclass(frozen=True)
+class Delay:
+    """`WATERMARK FOR c AS c - INTERVAL …`: `ticks` behind the largest event time seen, in the unit of the
+    column's kind. Negative ticks run ahead of it (`c + INTERVAL …`). Raises ValueError beyond 64 bits.
+    """
+
+    ticks: int
+
+    def __post_init__(self) -> None:
+        if abs(self.ticks) > _INT64.max:
+            raise ValueError(f"a delay of {self.ticks} does not fit into 64 bits")
+
+    def describe(self, column: str, kind: TimeKind) -> str:
+        """As SQL: `ts - INTERVAL '10 seconds'`, or `ts - 10` for an integer column."""
+        if self.ticks == 0:
+            return column
+        length = kind.format_duration(abs(self.ticks))
+        if kind is not TimeKind.EPOCH:
+            length = f"INTERVAL '{length}'"
+        return f"{column} {'-' if self.ticks > 0 else '+'} {length}"
+
+    def values(self, event_time: np.ndarray) -> np.ndarray:
+        """int64[n] in, int64[n] out. Stops at the ends of int64 instead of wrapping around: wrapped, an event
+        time near the minimum would make every other row late.
+        """
+        if self.ticks >= 0:
+            return np.maximum(event_time, _INT64.min + self.ticks) - self.ticks
+        return np.minimum(event_time, _INT64.max + self.ticks) - self.ticks
+
+
+@dataclass(frozen=True)
+class Expression:
+    """`WATERMARK FOR c AS <any expression over the row>`, as Spark SQL text. The engine evaluates it per
+    row and hands the values to the gate; NULL raises nothing (W2).
+    """
+
+    sql: str
+
+    def describe(self, column: str, kind: TimeKind) -> str:
+        """As SQL."""
+        return self.sql
+
+
+Strategy = Column | Delay | Expression

@@ -1,0 +1,88 @@
+"""Fixtures for all tests: one Spark session per process, and projects on temporary folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.engine.session import Session
+
+settings.register_profile(
+    "ci",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("thorough", settings.get_profile("ci"), max_examples=2000, derandomize=False)
+settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "ci"))
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The process's one Spark, as `tidegate.connect()` would start it."""
+    from tidegate.engine.spark import start
+    from tidegate.project import Environment
+
+    os.environ.setdefault("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
+    session = start(Environment(), [], "tests")
+    yield session
+    session.stop()
+
+
+class Workbench:
+    """A project on a temporary folder, and sessions on it."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.root, self._spark = root, spark
+        (root / "assets").mkdir(parents=True, exist_ok=True)
+
+    def assets(self, **files: str) -> Workbench:
+        """Write `assets/<name>.sql`."""
+        for name, text in files.items():
+            (self.root / "assets" / f"{name}.sql").write_text(text, encoding="utf-8")
+        return self
+
+    def json_lines(self, path: str, rows: list[dict[str, Any]] | list[str]) -> Workbench:
+        """Write rows (or lines as they are) to a file below the project."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+        target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return self
+
+    def session(self) -> Session:
+        """A new session, as a new process would open it."""
+        from tidegate.engine.session import Session
+
+        return Session.open(project=self.root, spark=self._spark)
+
+
+@pytest.fixture
+def workbench(tmp_path: Path, spark: SparkSession) -> Workbench:
+    return Workbench(tmp_path / "project", spark)
+
+
+@pytest.fixture
+def new_workbench(tmp_path: Path, spark: SparkSession) -> Callable[[], Workbench]:
+    """For tests that need several projects, one per random case."""
+    count = iter(range(1_000_000))
+    return lambda: Workbench(tmp_path / f"project{next(count)}", spark)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for Spark is marked so, and runs after what does not."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: item.get_closest_marker("spark") is not None)

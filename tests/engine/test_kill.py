@@ -1,0 +1,115 @@
+"""R1, R2: killed at any instant, again and again, and started again: nothing lost, nothing twice, same results."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import ROOT, Workbench
+
+if TYPE_CHECKING:
+    from tidegate.engine.session import Session
+
+SQL = """
+CREATE SOURCE readings (id INT, meter VARCHAR, kwh DOUBLE, ts TIMESTAMP,
+    WATERMARK FOR ts AS ts - INTERVAL '20 seconds')
+WITH (connector = 'filesystem', path = 'input', partition.columns = 'meter', max_files_per_batch = '1')
+FORMAT PLAIN ENCODE JSON;
+
+CREATE MATERIALIZED VIEW per_minute AS
+SELECT window_start, meter, count(*) AS n, sum(kwh) AS total FROM TUMBLE(readings, ts, INTERVAL '1 minute')
+GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW rolling AS
+SELECT window_end, count(*) AS n FROM HOP(readings, ts, INTERVAL '1 minute', INTERVAL '5 minutes')
+GROUP BY window_start, window_end;
+"""
+FILES, ROWS_PER_FILE = 24, 40
+
+
+def project(workbench: Workbench) -> Workbench:
+    rng = random.Random(7)
+    workbench.assets(readings=SQL)
+    for file in range(FILES):
+        rows = []
+        for i in range(ROWS_PER_FILE):
+            n = file * ROWS_PER_FILE + i
+            second = n * 3 - rng.choice([0, 0, 5, 30, 90])
+            ts = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(1_767_225_600 + max(second, 0)))
+            rows.append({"id": n, "meter": rng.choice("abc"), "kwh": n / 8, "ts": ts if n % 97 else None})
+        workbench.json_lines(f"input/{file:03d}.json", rows)
+    return workbench
+
+
+def facts(session: Session) -> dict[str, list]:
+    """Everything that must not depend on what happened to the process."""
+    raw = session.table("readings$raw").select(
+        "_source_partition", "_offset", "id", "_outcome", "_wm", "_reason"
+    )
+    out = {"raw": sorted(map(tuple, raw.collect()), key=str)}
+    for view in ("per_minute", "rolling"):
+        out[view] = sorted(map(tuple, session.table(view).collect()), key=str)
+    return out
+
+
+def run_and_kill(root: Path, after: float, wait_for: str) -> bool:
+    """Start a run, kill it `after` seconds past the line `wait_for`. True if it finished before that."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.engine.killable", str(root)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    seen: list[str] = []
+    assert process.stdout is not None
+    reader = threading.Thread(target=lambda: seen.extend(iter(process.stdout.readline, "")), daemon=True)
+    reader.start()
+    deadline = time.monotonic() + 120
+    while process.poll() is None and f"{wait_for}\n" not in seen and time.monotonic() < deadline:
+        time.sleep(0.02)
+    until = time.monotonic() + after
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    if process.poll() is None:
+        # The whole tree, the JVM included: as pulling the plug does.
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    reader.join(timeout=10)
+    return "done\n" in seen
+
+
+@pytest.mark.slow
+def test_R2_kill_minus_nine_again_and_again(new_workbench) -> None:
+    undisturbed = project(new_workbench())
+    session = undisturbed.session()
+    session.run()
+    expected = facts(session)
+    assert len(expected["raw"]) == FILES * ROWS_PER_FILE
+    assert {row[3] for row in expected["raw"]} == {"on_time", "late", "rejected"}
+
+    rng = random.Random()
+    seed = rng.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    disturbed = project(new_workbench())
+    kills = 0
+    for _ in range(7):
+        wait_for = rng.choice(["ready", "SourceStarted", "BatchCommitted", "BatchCommitted"])
+        if run_and_kill(disturbed.root, rng.uniform(0.0, 3.0), wait_for):
+            break
+        kills += 1
+    assert kills >= 3, "the runs ended before they could be killed: more files are needed"
+    session = disturbed.session()
+    session.run()
+    assert facts(session) == expected

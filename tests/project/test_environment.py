@@ -1,0 +1,184 @@
+"""Environment files: what they mean, and that every mistake is named with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tidegate.project.jobs  # noqa: F401  (its models are checked below)
+from tidegate.errors import TidegateError
+from tidegate.project import Environment, Project
+from tidegate.project.strict import StrictModel, validate
+from tidegate.project.yamlfile import parse_yaml
+
+
+def read(text: str, **environ: str) -> Environment:
+    return validate(Environment, parse_yaml(text, "resources/test.yaml", environ))
+
+
+def refused(text: str, **environ: str) -> TidegateError:
+    with pytest.raises(TidegateError) as caught:
+        read(text, **environ)
+    return caught.value
+
+
+S3 = """\
+warehouse:
+  path: s3://bucket/prefix/
+  catalog: {type: rest, uri: "https://catalog/", properties: {credential: "${CREDENTIAL}"}}
+  storage:
+    endpoint: http://store:9000
+    region: eu-central-1
+    access_key_id: ${KEY}
+    secret_access_key: ${SECRET}
+    path_style: true
+"""
+SECRETS = {"KEY": "AKIA-visible", "SECRET": "s3cr3t-visible", "CREDENTIAL": "c0de-visible"}
+
+
+def test_an_empty_file_is_the_local_default() -> None:
+    assert read("") == read("# nothing but a comment\n") == Environment()
+
+
+def test_spark_settings_may_be_numbers_and_booleans() -> None:
+    environment = read("spark:\n  conf: {spark.sql.shuffle.partitions: 2, spark.ui.enabled: true}")
+    assert environment.spark.conf == {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "true"}
+
+
+def test_unknown_key_did_you_mean_with_caret() -> None:
+    error = refused("spark:\n  master: local[4]\nwarehouse:\n  namespce: main\n")
+    assert str(error) == (
+        'error TG604: unknown key "warehouse.namespce"\n'
+        " --> resources/test.yaml:4:3\n"
+        "4 |   namespce: main\n"
+        "      ^^^^^^^^\n"
+        'hint: did you mean "namespace"?'
+    )
+
+
+def test_unknown_key_without_a_neighbour_lists_the_known_ones() -> None:
+    assert refused("zzz: 1").hint == "known keys: spark, warehouse"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "column", "message"),
+    [
+        ("spark:\n\tmaster: x", "TG603", 2, 1, "cannot start any token"),
+        ("spark: {}\nspark: {}", "TG603", 2, 1, '"spark" is given twice'),
+        ("- a\n- b", "TG603", 1, 1, "expected `key: value` lines"),
+        ("spark:\n  master: [local]", "TG605", 2, 11, "spark.master: input should be a valid string"),
+        ("warehouse:\n  catalog: {type: hive}", "TG605", 2, 19, "'hadoop', 'jdbc' or 'rest'"),
+        ("warehouse:\n  catalog: {type: rest}", "TG605", 2, 12, "a rest catalog needs a uri"),
+        ("warehouse:\n  catalog: {uri: x}", "TG605", 2, 12, "a hadoop catalog has no uri"),
+        ("warehouse:\n  storage: {access_key_id: x}", "TG605", 2, 12, "belong together"),
+        ("warehouse:\n  storage: {secret_access_key: x}", "TG605", 2, 32, "must not be written"),
+        ("warehouse:\n  path: s3://b/p", "TG607", 2, 3, "cannot commit safely on s3"),
+        ("warehouse:\n  path: hdfs://n/p", "TG607", 2, 9, "storage hdfs: is not supported"),
+        ("warehouse:\n  path: ${NOT_SET}/x", "TG606", 2, 9, "environment variable NOT_SET is not set"),
+        ("warehouse:\n  path: ${NOT_SET:-x}", "TG606", 2, 9, "not followed by a variable name"),
+        ("spark:\n  conf: {a: [1]}", "TG605", 2, 13, "spark.conf.a"),
+    ],
+)
+def test_mistakes_are_placed(text: str, code: str, line: int, column: int, message: str) -> None:
+    error = refused(text)
+    assert message in error.message
+    assert error.location is not None
+    assert (error.code, error.location.line, error.location.column) == (code, line, column)
+    assert error.location.file == "resources/test.yaml"
+
+
+def test_several_mistakes_are_counted() -> None:
+    assert "(1 more problem in this file)" in refused("spark: 1\nwarehose: {}").message
+
+
+def test_variables_are_expanded_and_dollar_dollar_is_not() -> None:
+    environment = read("spark:\n  master: spark://${HOST}:7077\n  conf: {a: '$${HOST}'}", HOST="h1")
+    assert environment.spark.master == "spark://h1:7077"
+    assert environment.spark.conf == {"a": "${HOST}"}
+
+
+def test_no_repr_shows_what_came_from_the_environment() -> None:
+    environment = read(S3, **SECRETS)
+    shown = repr(environment) + str(environment)
+    assert "visible" not in shown
+    assert "***" in shown
+
+
+def test_no_error_shows_what_came_from_the_environment() -> None:
+    error = refused("warehouse:\n  path: ${KEY}\n  storage: {path_style: '${SECRET}'}", **SECRETS)
+    assert "visible" not in str(error)
+    error = refused("warehouse: {catalog: {type: jdbc, uri: '${SECRET}'}}", **SECRETS)
+    assert "visible" not in str(error)
+
+
+def test_one_set_of_credentials_for_spark_and_pyiceberg(tmp_path: Path) -> None:
+    storage = Project(tmp_path, "test", read(S3, **SECRETS)).storage
+    prefix = "spark.sql.catalog.tidegate"
+    assert storage.spark_conf() == {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "rest",
+        f"{prefix}.uri": "https://catalog/",
+        f"{prefix}.warehouse": "s3://bucket/prefix",
+        f"{prefix}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{prefix}.s3.endpoint": "http://store:9000",
+        f"{prefix}.s3.path-style-access": "true",
+        f"{prefix}.client.region": "eu-central-1",
+        f"{prefix}.s3.access-key-id": "AKIA-visible",
+        f"{prefix}.s3.secret-access-key": "s3cr3t-visible",
+        f"{prefix}.credential": "c0de-visible",
+    }
+    assert storage.packages() == ["org.apache.iceberg:iceberg-aws-bundle:1.12.0"]
+    shared = {"s3.endpoint", "s3.access-key-id", "s3.secret-access-key"}
+    properties = storage.pyiceberg_properties()
+    assert {k: properties[k] for k in shared} == {k: storage.spark_conf()[f"{prefix}.{k}"] for k in shared}
+    assert properties["s3.region"] == "eu-central-1"
+    assert properties["type"] == "rest"
+    # Settings reach Spark and pyiceberg as real text, not as the masking kind.
+    assert {type(v) for v in (storage.spark_conf() | properties).values()} == {str}
+
+
+def test_pyarrow_uses_the_same_credentials(tmp_path: Path) -> None:
+    storage = Project(tmp_path, "test", read(S3, **SECRETS)).storage
+    filesystem, path = storage.filesystem()
+    assert (filesystem.type_name, path) == ("s3", "bucket/prefix")
+    assert filesystem.region == "eu-central-1"
+    assert storage.filesystem("s3://other/data.parquet")[1] == "other/data.parquet"
+
+
+def test_jdbc_catalog_for_spark_and_for_pyiceberg(tmp_path: Path) -> None:
+    text = "warehouse: {catalog: {type: jdbc, uri: 'jdbc:postgresql://db:5432/lake', properties: "
+    text += "{jdbc.user: me, jdbc.password: '${SECRET}'}}}"
+    storage = Project(tmp_path, "test", read(text, SECRET="a/b")).storage
+    assert storage.packages() == ["org.postgresql:postgresql:42.7.7"]
+    assert storage.spark_conf()["spark.sql.catalog.tidegate.jdbc.password"] == "a/b"
+    assert storage.pyiceberg_properties()["uri"] == "postgresql+psycopg2://me:a%2Fb@db:5432/lake"
+    assert "jdbc.password" not in storage.pyiceberg_properties()
+
+
+@pytest.mark.parametrize(
+    ("path", "local"),
+    [
+        (".tidegate/warehouse", "{root}/.tidegate/warehouse"),
+        ("/data/w", "/data/w"),
+        ("file:///data/w", "/data/w"),
+        ("my data/w%20h", "{root}/my data/w%20h"),
+    ],
+)
+def test_local_warehouses(tmp_path: Path, path: str, local: str) -> None:
+    storage = Project(tmp_path, "test", read(f"warehouse: {{path: '{path}'}}")).storage
+    expected = local.format(root=tmp_path)
+    assert storage.warehouse == f"file://{expected}"
+    assert storage.local_warehouse == Path(expected)
+    assert storage.table_uri("flights") == f"file://{expected}/main/flights"
+    assert storage.filesystem()[1] == expected
+    assert storage.filesystem("in.json")[1] == f"{tmp_path}/in.json"
+    # Iceberg writes `file:/…` into its metadata; it is the same folder.
+    assert storage.filesystem(f"file:{expected}/a")[1] == f"{expected}/a"
+
+
+def test_every_field_is_described_for_the_docs() -> None:
+    models: list[type[StrictModel]] = StrictModel.__subclasses__()
+    assert Environment in models
+    bare = [f"{m.__name__}.{n}" for m in models for n, f in m.model_fields.items() if not f.description]
+    assert [*bare, *[m.__name__ for m in models if not m.__doc__]] == []

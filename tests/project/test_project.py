@@ -1,0 +1,103 @@
+"""Finding and loading projects; definitions made interactively."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+import tidegate
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+from tidegate.project.codes import CODES
+from tidegate.project.project import find_root
+
+
+def refused(root: Path, env: str = "local") -> TidegateError:
+    with pytest.raises(TidegateError) as caught:
+        Project.load(root, env)
+    return caught.value
+
+
+def test_a_folder_without_assets_or_resources_is_no_project(tmp_path: Path) -> None:
+    error = refused(tmp_path)
+    assert (error.code, error.hint) == ("TG601", "tidegate init DIR makes one")
+    assert "does not exist" in refused(tmp_path / "nowhere").message
+
+
+def test_local_needs_no_file(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    project = Project.load(tmp_path)
+    assert project.env.spark.master == "local[2]"
+    assert project.storage.local_warehouse == tmp_path / ".tidegate" / "warehouse"
+    assert not project.state_dir.exists()
+
+
+def test_unknown_environment_did_you_mean(tmp_path: Path) -> None:
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "cluster.yaml").write_text("spark: {master: yarn}\n")
+    assert Project.load(tmp_path, "cluster").env.spark.master == "yarn"
+    error = refused(tmp_path, "clster")
+    assert (error.code, error.hint) == ("TG602", 'did you mean "cluster"?')
+    assert refused(tmp_path, "zzz").hint == "environments: cluster, local"
+    assert refused(tmp_path, "../resources/cluster").code == "TG602"
+
+
+def test_assets_come_in_a_fixed_order_then_definitions(tmp_path: Path) -> None:
+    (tmp_path / "assets" / "deep").mkdir(parents=True)
+    for name in ("b.sql", "a.sql", "deep/c.sql", "note.txt"):
+        (tmp_path / "assets" / name).write_text(f"-- {name}")
+    project = Project.load(tmp_path)
+    project.save_definition("made up$", "CREATE SOURCE x;\n")
+    assert [file for file, _ in project.assets()] == [
+        "assets/a.sql",
+        "assets/b.sql",
+        "assets/deep/c.sql",
+        ".tidegate/definitions/made%20up%24.sql",
+    ]
+    assert project.assets()[-1][1] == "CREATE SOURCE x;\n"
+    assert project.drop_definition("made up$")
+    assert not project.drop_definition("made up$")
+    assert len(project.assets()) == 3
+
+
+def test_assets_that_are_not_text_are_named(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "bad.sql").write_bytes(b"SELECT \xff")
+    with pytest.raises(TidegateError, match=r"assets/bad.sql is not UTF-8 text \(byte 7\)"):
+        Project.load(tmp_path).assets()
+
+
+def test_the_nearest_parent_is_found_but_not_any_folder_called_assets(tmp_path: Path) -> None:
+    inner = tmp_path / "project" / "notes" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "assets").mkdir()
+    assert find_root(inner) == inner
+    (tmp_path / "project" / "assets").mkdir()
+    (tmp_path / "project" / "assets" / "a.sql").touch()
+    assert find_root(inner) == tmp_path / "project"
+
+
+def test_temporary_projects_are_removed_and_no_other(tmp_path: Path) -> None:
+    temporary = Project.temporary()
+    assert temporary.assets() == []
+    temporary.remove()
+    assert not temporary.root.exists()
+    (tmp_path / "assets").mkdir()
+    Project.load(tmp_path).remove()
+    assert tmp_path.exists()
+
+
+def test_projects_travel_to_executors(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    project = Project.load(tmp_path)
+    assert pickle.loads(pickle.dumps(project.storage)) == project.storage
+
+
+def test_every_code_is_used_and_every_used_code_is_explained() -> None:
+    package = Path(tidegate.__file__).parent
+    sources = [p for room in ("project", "store") for p in (package / room).glob("*.py") if p.stem != "codes"]
+    used = {code for p in sources for code in re.findall(r"TG6\d\d", p.read_text())}
+    assert used == set(CODES)
