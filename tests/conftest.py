@@ -30,12 +30,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The process's one Spark, as `tidegate.connect()` would start it."""
+    """The process's one Spark, as `tidegate.connect()` would start it, tuned for thousands of tiny jobs."""
     from tidegate.engine.spark import start
     from tidegate.project import Environment
 
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
-    session = start(Environment(), [], "tests")
+    quick = {
+        # Compiling code costs more than it saves where every job has a handful of rows.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    session = start(Environment.model_validate({"spark": {"conf": quick}}), [], "tests")
     yield session
     session.stop()
 

@@ -28,7 +28,9 @@ def progress_row(partition: str | None, **values: Any) -> dict[str, Any]:
 
 def write_progress(path: Path, rows: list[dict[str, Any]]) -> Path:
     """A progress file as the engine writes it (other columns of the log are left out, as there)."""
-    schema = pa.schema([("_outcome", pa.string()), ("_source_partition", pa.string()), ("_progress", PROGRESS)])
+    schema = pa.schema(
+        [("_outcome", pa.string()), ("_source_partition", pa.string()), ("_progress", PROGRESS)]
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema), path)
     return path

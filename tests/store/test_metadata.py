@@ -124,7 +124,12 @@ def test_damaged_progress_is_an_error(storage: Storage, table: HadoopTable, tmp_
 
 
 LOG = pa.schema(
-    [("_outcome", pa.string()), ("_source_partition", pa.string()), ("_epoch", pa.int64()), ("_progress", PROGRESS)]
+    [
+        ("_outcome", pa.string()),
+        ("_source_partition", pa.string()),
+        ("_epoch", pa.int64()),
+        ("_progress", PROGRESS),
+    ]
 )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: The curve has at most this many points; out-of-orderness is rounded up to the next of them.
 _POINTS = 2000
+_STEPS = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 21_600, 86_400)  # seconds
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def completeness(session: Session, name: str) -> Completeness:
         widest = rows.agg(F.max("behind")).first()[0] or 0
         step = max(1, -(-widest // _POINTS))
         if kind in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
-            step = -(-step // 1_000_000) * 1_000_000  # whole seconds
+            # Steps that people's delays are multiples of: rounding up then never crosses one.
+            step = next((s * 1_000_000 for s in _STEPS if s * 1_000_000 >= step), step)
         point = F.ceil(F.col("behind") / step).cast("bigint") * step
         counts = rows.groupBy(point.alias("delay")).count().orderBy("delay").collect()
         punctual = rows.where(F.col("_outcome") == "on_time").count()

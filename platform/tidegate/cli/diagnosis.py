@@ -17,8 +17,7 @@ from tidegate.errors import TidegateError
 if TYPE_CHECKING:
     from tidegate.project import Project
 
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-_PYSPARK = "4.1.3"
+PYSPARK = "4.1.3"
 _GIB = 2**30
 
 
@@ -41,7 +40,7 @@ def examine(project: Project | None, problem: TidegateError | None) -> list[Find
     findings = [
         python(),
         java(),
-        package("pyspark", _PYSPARK),
+        package("pyspark", PYSPARK),
         iceberg_jar(project),
         dagster(),
         disk(project),
@@ -85,12 +84,14 @@ def package(name: str, wanted: str) -> Finding:
 
 def iceberg_jar(project: Project | None) -> Finding:
     """Whether Spark's Ivy cache has the Iceberg runtime already."""
-    coordinates = ICEBERG.split(":")
-    missing = [] if _jar(ICEBERG, project).is_file() else [coordinates[1]]
-    if missing:
-        todo = "the first tidegate run downloads it from Maven Central (about 50 MB)"
-        return Finding("iceberg jar", "warning", f"{coordinates[1]} {coordinates[2]} not in the cache", todo)
-    return Finding("iceberg jar", "ok", f"{coordinates[2]} at {_jar(ICEBERG, project)}")
+    from tidegate.engine.spark import ICEBERG_PACKAGE
+
+    _, artifact, version = ICEBERG_PACKAGE.split(":")
+    jar = _jar(ICEBERG_PACKAGE, project)
+    if jar.is_file():
+        return Finding("iceberg jar", "ok", f"{version} at {jar}")
+    todo = "the first tidegate run downloads it from Maven Central (about 50 MB)"
+    return Finding("iceberg jar", "warning", f"{artifact} {version} not in the cache", todo)
 
 
 def dagster() -> Finding:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.console import Console, choose_console
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
-    from tidegate.console.port import Console
     from tidegate.engine.session import Session
     from tidegate.project import Project
 
@@ -66,7 +69,7 @@ class Invocation:
     def console(self) -> Console:
         """JSON lines, a person's terminal, or plain lines where the output is piped."""
         if self._console is None:
-            self._console = _console(self.json)
+            self._console = choose_console(self.json)
         return self._console
 
     @property
@@ -93,7 +96,10 @@ class Invocation:
             self.console.note(f"note: {java.warning}")
         from tidegate.engine.session import Session
 
-        return Session.open(project=project)
+        session = Session.open(project=project)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, _interrupt)
+        return session
 
 
 def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,6 +128,8 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             call.console.error(error)
             code = 2
         except KeyboardInterrupt:
+            # A second Ctrl-C ends the process on the spot.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             call.console.close()
             call.console.error(call.on_interrupt())
             code = INTERRUPTED
@@ -183,15 +191,10 @@ def _traceback() -> None:
     traceback.print_exc()
 
 
-def _console(json: bool) -> Console:
-    if json:
-        from tidegate.console.jsonlines import JsonConsole
-
-        return JsonConsole()
-    if sys.stdout.isatty() and sys.stderr.isatty():
-        from tidegate.console.terminal import TerminalConsole
-
-        return TerminalConsole()
-    from tidegate.console.lines import LinesConsole
-
-    return LinesConsole()
+def _interrupt(number: int, frame: object) -> None:
+    """Ctrl-C while Spark runs. PySpark's own handler calls the JVM from inside a call to the JVM, which breaks
+    both; ours leaves the JVM alone: what is half done is not committed.
+    """
+    # Py4J logs a stack trace for the answer that nobody waits for any more.
+    logging.disable(logging.CRITICAL)
+    raise KeyboardInterrupt

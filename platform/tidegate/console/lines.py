@@ -69,7 +69,7 @@ def _source_started(event: events.SourceStarted) -> str:
     if event.pending_files is not None:
         waits.append(f"{event.pending_files:,} {'file' if event.pending_files == 1 else 'files'}")
     if event.pending_rows is not None:
-        waits.append(f"{event.pending_rows:,} rows")
+        waits.append(_rows(event.pending_rows))
     return f"{event.source}: reading" + (f", {' with '.join(waits)} waiting" if waits else "")
 
 
@@ -96,8 +96,13 @@ def _view_finished(event: events.ViewFinished) -> str:
 
 
 def _view(event: events.SliceCommitted | events.ViewFinished) -> str:
-    still = f", {event.open:,} rows of open windows" if event.open else ""
-    return f"{event.view}: {event.groups:,} final rows{still}, final up to {event.frontier}"
+    still = f", {_rows(event.open)} of open windows" if event.open else ""
+    final = f"{event.groups:,} final {'row' if event.groups == 1 else 'rows'}"
+    return f"{event.view}: {final}{still}, final up to {event.frontier}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} {'row' if count == 1 else 'rows'}"
 
 
 _LINES: dict[type[Event], Callable[[Any], str]] = {

@@ -32,8 +32,8 @@ from tidegate.errors import TidegateError
 from tidegate.sql.catalog import View
 from tidegate.store import load_table
 
-#: Somebody else is writing this log (TG508), or was when we committed: trying again is safe and may help.
-_TRANSIENT = frozenset({"TG508"})
+#: Somebody else writes this log (TG508), or did when we wanted to commit (TG502): another try is safe, and may help.
+_TRANSIENT = frozenset({"TG502", "TG508"})
 
 
 def build_assets(

@@ -40,17 +40,23 @@ class TidegateProject(Component, Model, Resolvable):
     project: Annotated[
         str,
         Resolver(_beside_the_yaml, model_field_type=str),
-        Field(description="Folder of the tidegate project; relative to this YAML file.", examples=["../streams"]),
+        Field(
+            description="Folder of the tidegate project; relative to this YAML file.", examples=["../streams"]
+        ),
     ]
     env: Annotated[str, Field(description="Which resources/<env>.yaml.")] = "local"
     name: Annotated[
         str,
-        Field(description="Prefix of job, sensor, pool and resource names; another for each further project."),
+        Field(
+            description="Prefix of job, sensor, pool and resource names; another for each further project."
+        ),
     ] = "tidegate"
     translation: Annotated[
         TranslationFn[TidegateAsset] | None,
         TranslationFnResolver[TidegateAsset](template_vars_for_translation_fn=lambda asset: {"asset": asset}),
-        Field(description="What should be different about the assets: key_prefix, group_name, tags, owners, …"),
+        Field(
+            description="What should be different about the assets: key_prefix, group_name, tags, owners, …"
+        ),
     ] = None
 
     @classmethod

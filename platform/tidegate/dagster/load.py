@@ -60,7 +60,5 @@ def build_definitions(
         jobs=[everything] if keys else [],
         schedules=build_schedules(jobs.schedules, catalog, keys, name, everything) if keys else [],
         sensors=[lag_sensor(opened, gated, name)] if gated else [],
-        resources={
-            resource_key: resource or TidegateResource(project=str(opened.root), env=opened.env_name)
-        },
+        resources={resource_key: resource or TidegateResource(project=str(opened.root), env=opened.env_name)},
     )

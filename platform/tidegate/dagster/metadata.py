@@ -133,10 +133,13 @@ def _visible(status: ViewStatus) -> int:
 def completeness_plot(session: Session, relation: Relation, up_to_rows: int) -> dict[str, Any]:
     """The completeness curve as a picture in markdown; nothing for a log without a time scale or a large one."""
     from tidegate.audit.completeness import completeness
-    from tidegate.console.plots import completeness_png
+    from tidegate.plots import completeness_png
     from tidegate.watermark import TimeKind
 
-    if relation.watermark is None or relation.watermark.kind not in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
+    if relation.watermark is None or relation.watermark.kind not in (
+        TimeKind.TIMESTAMP,
+        TimeKind.TIMESTAMPTZ,
+    ):
         return {}
     status = read_status(session.project, [relation.name]).relations[0]
     if status.on_time + status.late == 0:
@@ -145,4 +148,8 @@ def completeness_plot(session: Session, relation: Relation, up_to_rows: int) -> 
         return {"completeness": f"not measured above {up_to_rows:,} rows (plot_up_to_rows of the resource)"}
     picture = completeness_png(completeness(session, relation.name), width=5.6, height=3.0)
     encoded = base64.b64encode(picture).decode("ascii")
-    return {"completeness": MetadataValue.md(f"![completeness of {relation.name}](data:image/png;base64,{encoded})")}
+    return {
+        "completeness": MetadataValue.md(
+            f"![completeness of {relation.name}](data:image/png;base64,{encoded})"
+        )
+    }

@@ -13,7 +13,9 @@ from pydantic import BaseModel, Field
 class TidegateProjectParams(BaseModel):
     """Options of the scaffold command."""
 
-    project_path: str = Field(description="Folder of the tidegate project, relative to where the command runs.")
+    project_path: str = Field(
+        description="Folder of the tidegate project, relative to where the command runs."
+    )
     env: str | None = Field(default=None, description="Which resources/<env>.yaml.")
 
 

@@ -42,7 +42,9 @@ def build_schedules(
     `enabled: true` runs as soon as it is deployed; the others, and the default, are switched on in Dagster.
     """
     if not schedules:
-        default = DEFAULT_SCHEDULE.model_copy(update={"name": identifier(f"{prefix}_{DEFAULT_SCHEDULE.name}")})
+        default = DEFAULT_SCHEDULE.model_copy(
+            update={"name": identifier(f"{prefix}_{DEFAULT_SCHEDULE.name}")}
+        )
         return [_schedule(default, everything)]
     result = []
     for schedule in schedules:

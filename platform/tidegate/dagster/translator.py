@@ -69,11 +69,11 @@ class TidegateAsset:
 class TidegateTranslator:
     """Maps a `TidegateAsset` to an `AssetSpec`. Subclass it and override what should be different:
 
-        class Ours(TidegateTranslator):
-            def get_asset_key(self, asset):
-                return super().get_asset_key(asset).with_prefix("streams")
+    class Ours(TidegateTranslator):
+        def get_asset_key(self, asset):
+            return super().get_asset_key(asset).with_prefix("streams")
 
-        defs = load_definitions("path/to/project", translator=Ours())
+    defs = load_definitions("path/to/project", translator=Ours())
     """
 
     def get_asset_spec(self, asset: TidegateAsset) -> AssetSpec:
@@ -164,9 +164,7 @@ def _place(asset: TidegateAsset) -> CodeReferencesMetadataValue | None:
     with warnings.catch_warnings():
         # Code references are beta, and one warning for each asset at each start helps nobody.
         warnings.simplefilter("ignore", BetaWarning)
-        reference = LocalFileCodeReference(
-            file_path=str(asset.file), line_number=location.line, label=label
-        )
+        reference = LocalFileCodeReference(file_path=str(asset.file), line_number=location.line, label=label)
         return CodeReferencesMetadataValue(code_references=[reference])
 
 

@@ -64,7 +64,10 @@ def log_columns(relation: Relation) -> list[tuple[str, str]]:
 
 
 def create_log(relation: Relation, table: str) -> str:
-    """CREATE TABLE IF NOT EXISTS for a relation's log. Hidden partitions: outcome, and day of the event time (not for epochs)."""
+    """CREATE TABLE IF NOT EXISTS for a relation's log.
+
+    Hidden partitions: the outcome, and the day of the event time (not for integer epochs, whose unit nobody states).
+    """
     parts = ["_outcome"]
     if relation.watermark is not None and relation.watermark.kind is not TimeKind.EPOCH:
         parts.append(f"days({quote(relation.watermark.column)})")
@@ -88,7 +91,10 @@ def view_columns(view: View, columns: tuple[Column, ...]) -> list[tuple[str, str
 
 
 def create_view_table(view: View, columns: tuple[Column, ...], table: str) -> str:
-    """CREATE TABLE IF NOT EXISTS for a view. `_open` is a partition, so that open windows are replaced by dropping files."""
+    """CREATE TABLE IF NOT EXISTS for a view.
+
+    `_open` is a partition, so that open windows are replaced by dropping files.
+    """
     parts = ["_open"]
     if view.kind is not TimeKind.EPOCH:
         parts.append("days(_window_end)")

@@ -54,7 +54,9 @@ class Session:
         opened.catalog()  # a definition that does not hold should not cost a JVM
         owned = None
         if spark is None:
-            spark = owned = spark_room.start(opened.env, opened.storage.packages(), opened.name)
+            spark = owned = spark_room.start(
+                opened.env, opened.storage.packages(), opened.name, opened.state_dir / "logs" / "spark.log"
+            )
         child = spark_room.child(spark, opened.storage.spark_conf())
         return cls(opened, child, owned)
 

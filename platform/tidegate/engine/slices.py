@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable, Snapshot
+from tidegate.engine.failures import refused
 from tidegate.engine.ingest import same_definition
 from tidegate.engine.layout import create_view_table, quote
 from tidegate.engine.writer import WriteTask
-from tidegate.errors import TidegateError
 from tidegate.plan.events import SliceCommitted
 from tidegate.watermark import TimeKind
 
@@ -40,10 +40,7 @@ def resolve_columns(spark: SparkSession, view: View, upstream: Relation) -> tupl
     try:
         schema = over(spark, view.query_sql, empty).schema
     except Exception as error:
-        text = getattr(error, "getMessage", lambda: None)() or str(error)
-        raise TidegateError(
-            "TG507", f'Spark refuses the query of "{view.name}": {_first_line(text)}', location=view.location
-        ) from error
+        raise refused(f'the query of "{view.name}"', error, view.location) from error
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     return tuple(replace(c, type=types[c.name]) for c in view.columns)
 
@@ -172,7 +169,3 @@ def on_time_rows(
     if high is not None:
         rows = rows.where(column < F.expr(kind.spark_literal(high - view.shift)))
     return rows.select(*[quote(c.name) for c in upstream.columns], "_source_partition", "_offset")
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else "no reason given"

@@ -7,9 +7,12 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.engine.failures import spark_message
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -48,11 +51,12 @@ _LOCAL_SETTINGS = {
 }
 
 
-def start(environment: Environment, packages: list[str], name: str) -> SparkSession:
+def start(environment: Environment, packages: list[str], name: str, log: Path | None = None) -> SparkSession:
     """Start (or reuse) this process's Spark for `environment`.
 
     `packages`: Maven coordinates beyond the Iceberg runtime. The jars are resolved once into Ivy's cache; later
-    starts find them there and do not ask the network.
+    starts find them there and do not ask the network. `log`: file that gets what the JVM itself has to say, instead
+    of this process's standard error. Raises TG514, with the end of that log, if Spark does not start.
     """
     from pyspark.sql import SparkSession
 
@@ -67,7 +71,31 @@ def start(environment: Environment, packages: list[str], name: str) -> SparkSess
     settings |= _jars([ICEBERG_PACKAGE, *packages]) | environment.spark.conf
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    if log is None or SparkSession.getActiveSession() is not None:
+        return builder.getOrCreate()
+    try:
+        with _standard_error_to(log):
+            return builder.getOrCreate()
+    except Exception as error:
+        tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+        raise TidegateError(
+            "TG514", f"Spark does not start: {spark_message(error)}", hint=f"{log} ends with: {tail}"
+        ) from error
+
+
+@contextmanager
+def _standard_error_to(log: Path) -> Iterator[None]:
+    """While the block runs, file descriptor 2 is `log`: a JVM started now keeps it for its whole life."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSession:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
+from tidegate.engine.failures import failed, is_from_spark
 from tidegate.engine.sources import BatchPlan, Connector
 from tidegate.plan.events import BatchCommitted
 
@@ -115,8 +116,12 @@ def catch_up(
     try:
         query.processAllAvailable()
     except Exception:
-        if failure:
-            raise failure[0] from None
-        raise
+        if not failure:
+            raise
+        if is_from_spark(failure[0]):
+            raise failed(f'a batch of "{log.relation.name}"', failure[0], log.relation.location) from failure[
+                0
+            ]
+        raise failure[0] from None
     finally:
         query.stop()

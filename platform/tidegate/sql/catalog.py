@@ -14,6 +14,13 @@ from tidegate.watermark import Derived, GateConfig, Hop, Strategy, TimeKind, Tum
 RESERVED_COLUMNS = frozenset(
     [
         "_outcome",
+        # Iceberg's own.
+        "_partition",
+        "_file",
+        "_pos",
+        "_deleted",
+        "_spec_id",
+        "_row_id",
         "_source_partition",
         "_offset",
         "_arrival",

@@ -27,7 +27,7 @@ EMIT_WORDS = ("EMIT", "ON", "WINDOW", "CLOSE")
 
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "CUMULATE")
 
-_SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "OVERLAY")
+_SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT")
 _NO_PAREN_FORMS = ("CASE", "IF", "TRANSFORM")
 # The first of three arguments is a unit, not a column.
 _UNIT_FIRST = ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff")
@@ -66,7 +66,16 @@ class TidegateParser(SparkParser):
     STRICT_CAST = True
     FUNCTIONS: ClassVar[dict[str, Callable]] = {}
     FUNCTION_PARSERS: ClassVar = {
-        k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SPECIAL_FORMS
+        **{k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SPECIAL_FORMS},
+        "POSITION": lambda self: self._parse_worded("position", TokenType.IN),
+        "SUBSTRING": lambda self: self._parse_worded("substring", TokenType.FROM, TokenType.FOR),
+        "SUBSTR": lambda self: self._parse_worded("substr", TokenType.FROM, TokenType.FOR),
+        "OVERLAY": lambda self: self._parse_worded("overlay", "PLACING", TokenType.FROM, TokenType.FOR),
+        "TRIM": lambda self: self._parse_trim(),
+    }
+    PRIMARY_PARSERS: ClassVar = {
+        **SparkParser.PRIMARY_PARSERS,
+        TokenType.RAW_STRING: lambda self, token: exp.Literal.string(token.text),
     }
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
         k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in _NO_PAREN_FORMS
@@ -100,6 +109,42 @@ class TidegateParser(SparkParser):
             instead = "use from_utc_timestamp(ts, zone), to_utc_timestamp(ts, zone) or convert_timezone(…)"
             raise Later("AT TIME ZONE", token_span(self._curr), instead)
         return this
+
+    def _parse_worded(self, name: str, *words: TokenType | str) -> exp.Anonymous:
+        """`f(a WORD b WORD c)`, the same as `f(a, b, c)`, which it becomes."""
+        arguments = [self._parse_bitwise()]
+        if self._match(TokenType.COMMA):
+            arguments += self._parse_function_args()
+        for word in words:
+            if self._match_text_seq(word) if isinstance(word, str) else self._match(word):
+                arguments.append(self._parse_bitwise())
+        return self.expression(exp.Anonymous(this=name, expressions=arguments))
+
+    def _parse_trim(self) -> exp.Expr:  # type: ignore[override]
+        sides = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+        side = self._curr.text.upper()
+        if side not in sides or self._curr.token_type is TokenType.IDENTIFIER:
+            arguments = self._parse_function_args()
+            if self._match(TokenType.FROM):
+                return self.expression(
+                    exp.Anonymous(this="btrim", expressions=[self._parse_bitwise(), *arguments])
+                )
+            return self.expression(exp.Anonymous(this="trim", expressions=arguments))
+        if self._next.token_type is not TokenType.FROM:
+            return super()._parse_trim()
+        self._advance(2)
+        return self.expression(exp.Anonymous(this=sides[side], expressions=[self._parse_bitwise()]))
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> exp.Add | exp.Interval | None:
+        interval = super()._parse_interval(*args, **kwargs)
+        if not isinstance(interval, exp.Add):
+            return interval
+        # INTERVAL 5 days 3 hours: one interval, as Spark has it, not a sum of two.
+        parts = list(interval.find_all(exp.Interval, bfs=False))
+        if not all(isinstance(p.this, exp.Literal) for p in parts):
+            self.raise_error("an INTERVAL of several units has a number and a unit for each")
+        text = " ".join(f"{p.this.name} {p.text('unit').lower()}".strip() for p in parts)
+        return self.expression(exp.Interval(this=exp.Literal.string(text)))
 
     def _parse_query(self) -> exp.Expr | None:
         query = self._parse_statement()
@@ -144,10 +189,14 @@ class TidegateGenerator(SparkGenerator):
     TRANSFORMS: ClassVar = {
         **{k: v for k, v in SparkGenerator.TRANSFORMS.items() if k not in (exp.Select, exp.Create)},
         **{node: (lambda _self, _node, text=text: text) for node, text in _BARE.items()},
+        exp.BitwiseLeftShift: lambda self, node: self.binary(node, "<<"),
+        exp.BitwiseRightShift: lambda self, node: self.binary(node, ">>"),
     }
 
     def datatype_sql(self, expression: exp.DataType) -> str:
         kind = expression.this
+        if not isinstance(kind, exp.DType):
+            return super().datatype_sql(expression)
         own = kind in (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ) or kind.value in ABSENT
         # Spark has no such type; here it has to come back as it was, for an error of its own.
         return kind.value if own and not expression.expressions else super().datatype_sql(expression)

@@ -244,7 +244,8 @@ def _kind(cursor: Cursor, clause: str) -> Name:
     if token is not None and (hint := did_you_mean(token.text, ["SOURCE", "TABLE", "MATERIALIZED"])):
         raise error("TG104", f'"{token.text}" in {clause}', cursor.here(), hint)
     if cursor.word() in _LATER_CREATE:
-        raise unsupported(f"{clause} {cursor.word()}", cursor.here())
+        instead = f"write {clause} MATERIALIZED VIEW" if cursor.word() == "VIEW" else None
+        raise unsupported(f"{clause} {cursor.word()}", cursor.here(), instead)
     cursor.fail("expected SOURCE, TABLE or MATERIALIZED VIEW")
 
 

@@ -27,187 +27,63 @@ Lookup = Callable[[exp.Expr], SparkType | None]
 NUMERIC = SparkType("numeric")
 VOID = SparkType("void")
 
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
 _FIXED: dict[str, SparkType] = {
     **dict.fromkeys(
-        [
-            "count",
-            "count_if",
-            "approx_count_distinct",
-            "regr_count",
-            "div",
-            "unix_seconds",
-            "unix_millis",
-            "unix_micros",
-            "unix_timestamp",
-            "to_unix_timestamp",
-            "factorial",
-            "xxhash64",
-            "crc32",
-        ],
+        _names(
+            "count count_if approx_count_distinct regr_count div unix_seconds unix_millis unix_micros "
+            "unix_timestamp to_unix_timestamp factorial xxhash64 crc32"
+        ),
         BIGINT,
     ),
     **dict.fromkeys(
-        [
-            "stddev",
-            "stddev_pop",
-            "stddev_samp",
-            "std",
-            "variance",
-            "var_pop",
-            "var_samp",
-            "corr",
-            "covar_pop",
-            "covar_samp",
-            "skewness",
-            "kurtosis",
-            "sqrt",
-            "exp",
-            "ln",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "expm1",
-            "power",
-            "pow",
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "atan",
-            "atan2",
-            "cbrt",
-            "degrees",
-            "radians",
-            "pi",
-            "e",
-            "rand",
-            "randn",
-            "percent_rank",
-            "cume_dist",
-            "months_between",
-        ],
+        _names(
+            "stddev stddev_pop stddev_samp std variance var_pop var_samp corr covar_pop covar_samp skewness "
+            "kurtosis sqrt exp ln log log2 log10 log1p expm1 power pow sin cos tan asin acos atan atan2 cbrt "
+            "degrees radians pi e rand randn percent_rank cume_dist months_between"
+        ),
         DOUBLE,
     ),
     **dict.fromkeys(
-        [
-            "upper",
-            "lower",
-            "ucase",
-            "lcase",
-            "trim",
-            "ltrim",
-            "rtrim",
-            "btrim",
-            "initcap",
-            "replace",
-            "translate",
-            "regexp_replace",
-            "regexp_extract",
-            "substring_index",
-            "concat_ws",
-            "format_string",
-            "printf",
-            "date_format",
-            "hex",
-            "md5",
-            "sha1",
-            "sha2",
-            "base64",
-            "uuid",
-            "repeat",
-            "split_part",
-            "soundex",
-            "chr",
-            "char",
-            "typeof",
-            "to_json",
-            "get_json_object",
-            "from_unixtime",
-            "dayname",
-            "monthname",
-        ],
+        _names(
+            "upper lower ucase lcase trim ltrim rtrim btrim initcap replace translate regexp_replace "
+            "regexp_extract substring_index concat_ws format_string printf date_format hex md5 sha1 sha2 "
+            "base64 uuid repeat split_part soundex chr char typeof to_json get_json_object from_unixtime "
+            "dayname monthname"
+        ),
         STRING,
     ),
     **dict.fromkeys(
-        [
-            "year",
-            "month",
-            "day",
-            "dayofmonth",
-            "dayofyear",
-            "dayofweek",
-            "weekday",
-            "weekofyear",
-            "quarter",
-            "hour",
-            "minute",
-            "length",
-            "char_length",
-            "character_length",
-            "octet_length",
-            "bit_length",
-            "ascii",
-            "instr",
-            "locate",
-            "levenshtein",
-            "datediff",
-            "date_diff",
-            "cardinality",
-            "size",
-            "rank",
-            "dense_rank",
-            "row_number",
-            "ntile",
-            "hash",
-            "array_size",
-        ],
+        _names(
+            "year month day dayofmonth dayofyear dayofweek weekday weekofyear quarter hour minute length "
+            "char_length character_length octet_length bit_length ascii instr locate position levenshtein "
+            "datediff date_diff cardinality size rank dense_rank row_number ntile hash array_size"
+        ),
         INT,
     ),
     **dict.fromkeys(
-        [
-            "any",
-            "some",
-            "every",
-            "bool_and",
-            "bool_or",
-            "isnull",
-            "isnotnull",
-            "isnan",
-            "contains",
-            "startswith",
-            "endswith",
-            "array_contains",
-            "like",
-            "ilike",
-            "rlike",
-            "regexp",
-            "regexp_like",
-        ],
+        _names(
+            "any some every bool_and bool_or isnull isnotnull isnan contains startswith endswith "
+            "array_contains like ilike rlike regexp regexp_like"
+        ),
         BOOLEAN,
     ),
     **dict.fromkeys(
-        ["to_date", "current_date", "curdate", "make_date", "last_day", "next_day", "date_from_unix_date"],
+        _names("to_date current_date curdate make_date last_day next_day date_from_unix_date"),
         DATE,
     ),
     **dict.fromkeys(
-        ["make_timestamp_ntz", "to_timestamp_ntz", "localtimestamp", "try_make_timestamp_ntz"], TIMESTAMP
+        _names("make_timestamp_ntz to_timestamp_ntz localtimestamp try_make_timestamp_ntz"), TIMESTAMP
     ),
     **dict.fromkeys(
-        [
-            "current_timestamp",
-            "now",
-            "date_trunc",
-            "to_timestamp_ltz",
-            "make_timestamp_ltz",
-            "try_make_timestamp_ltz",
-            "timestamp_seconds",
-            "timestamp_millis",
-            "timestamp_micros",
-            "from_utc_timestamp",
-            "to_utc_timestamp",
-        ],
+        _names(
+            "current_timestamp now date_trunc to_timestamp_ltz make_timestamp_ltz try_make_timestamp_ltz "
+            "timestamp_seconds timestamp_millis timestamp_micros from_utc_timestamp to_utc_timestamp"
+        ),
         TIMESTAMPTZ,
     ),
     "make_dt_interval": SparkType("interval day to second"),
@@ -275,7 +151,8 @@ def infer(node: exp.Expr | None, lookup: Lookup) -> SparkType | None:
     if isinstance(node, exp.IntDiv):
         return BIGINT
     if isinstance(node, exp.Neg):
-        return infer(node.this, lookup)
+        lowest = {str(2**31): INT, str(2**63): BIGINT}
+        return lowest.get(node.name) if node.name in lowest else infer(node.this, lookup)
     if isinstance(node, exp.Case):
         values = [i.args["true"] for i in node.args["ifs"]] + [node.args.get("default")]
         return _common([infer(v, lookup) for v in values if v is not None])
@@ -287,12 +164,12 @@ def infer(node: exp.Expr | None, lookup: Lookup) -> SparkType | None:
         return (
             STRING if all(s is not None and s.name != "array" and s.name != "binary" for s in sides) else None
         )
-    if isinstance(node, exp.Substring | exp.Trim):
+    if isinstance(node, exp.Trim):
         return STRING if infer(node.this, lookup) == STRING else None
-    if isinstance(node, exp.StrPosition):
-        return INT
     if isinstance(node, exp.Extract):
-        return SparkType("decimal", (8, 6)) if node.name.upper().startswith("SEC") else INT
+        if infer(node.expression, lookup) not in (TIMESTAMP, TIMESTAMPTZ, DATE):
+            return None
+        return SparkType("decimal", (8, 6)) if node.name.upper().startswith("S") else INT
     if isinstance(node, exp.CurrentTimestamp):
         return TIMESTAMPTZ
     if isinstance(node, exp.CurrentDate):

@@ -38,12 +38,29 @@ _SAME = {
     **dict.fromkeys(("TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIMESTAMPTZ"), "TIMESTAMP"),
     "RLIKE": "REGEXP_LIKE",
     "REGEXP": "REGEXP_LIKE",
-    "POSITION": "LOCATE",
     "MINUS": "EXCEPT",
 }
 # `1L` is spelled out; the others are part of a type's name.
 _OPTIONAL = frozenset(
-    ["WITHOUT", "WITH", "TIME", "ZONE", "PRECISION", "VARYING", "L", "S", "Y", "D", "F", "BD"]
+    [
+        "BOTH",
+        "LEADING",
+        "TRAILING",
+        "TRIM",
+        "PLACING",
+        "WITHOUT",
+        "WITH",
+        "TIME",
+        "ZONE",
+        "PRECISION",
+        "VARYING",
+        "L",
+        "S",
+        "Y",
+        "D",
+        "F",
+        "BD",
+    ]
 )
 _UNITS = re.compile(r"^(MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)S?$")
 _CLOSERS = (TokenType.FROM, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.COMMA)
@@ -87,7 +104,7 @@ def _check_commas(text: Text, span: list[Token]) -> None:
 
 def _words(token: Token) -> list[str]:
     """A token as the words that must come back; signs and brackets are the parser's business."""
-    if token.token_type is TokenType.STRING:
+    if token.token_type in (TokenType.STRING, TokenType.RAW_STRING):
         # INTERVAL '5 seconds' comes back as INTERVAL '5' SECONDS.
         return [w.upper() for w in token.text.split()] or ["''"]
     words = re.findall(r"\w+(?:\.\w+)*", token.text.upper()) if token.text else []

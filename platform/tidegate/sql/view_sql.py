@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidegate.sql.dialect import to_spark
+from tidegate.sql.flow import HIDDEN
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, ScopeColumn
 from tidegate.sql.windows import Windowed
@@ -41,7 +42,7 @@ def slice_sql(
     keyed = [_named(node, name, scope) for name, node in columns if name in grouped]
     every = ", ".join([*selected, *bounds, "count(*) AS `_rows`"])
     query = f"SELECT {every} FROM {source} GROUP BY {grouping}"
-    rows = f"SELECT {', '.join([*bounds, '`_partition`', '`_offset`', *keyed])} FROM {source}"
+    rows = f"SELECT {', '.join([*bounds, *(f'`{h}`' for h in HIDDEN), *keyed])} FROM {source}"
     return query, rows
 
 

@@ -10,6 +10,7 @@ from tidegate.errors import did_you_mean
 from tidegate.sql.catalog import Catalog, Column, Node, View
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.flow import (
+    SLICE,
     keyword_location,
     output_name,
     read_ctes,
@@ -50,6 +51,10 @@ def analyse_view(text: Text, syntax: CreateViewSyntax, catalog: Catalog) -> View
     """Raises TG106 for what views can't do yet, TG2xx for names and types, TG3xx for windows and
     watermarks."""
     check_object_name(text, syntax.name)
+    if SLICE in text.slice(syntax.query_span):
+        # The engine puts the name of the slice there.
+        at = text.sql.index(SLICE, syntax.query_span[0])
+        raise error("TG205", f"{SLICE} can't stand in a view's query", text.at((at, at + len(SLICE) - 1)))
     query = syntax.query
     while isinstance(query, exp.Subquery) and not query.alias:
         query = query.this
@@ -237,6 +242,4 @@ def _derived(node: exp.Expr, scope: Scope) -> Derived | None:
 def _column(item: Item, scope: Scope) -> Column:
     type_ = scope.type(item.node)
     known = type_ is not None and type_.is_exact
-    return Column(
-        item.name.text, str(type_) if known else UNKNOWN, nullable=not is_bound(item.node.unnest())
-    )
+    return Column(item.name.text, str(type_) if known else UNKNOWN, nullable=not is_bound(item.node.unnest()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,10 +110,18 @@ def interact(session: Session, console: Console) -> None:
             except TidegateError as error:
                 console.error(error)
             except KeyboardInterrupt:
+                _stop_jobs(session)
                 console.error("interrupted; what was committed stays")
             except Exception as error:
                 # One broken statement must not cost the session.
                 console.error(f"unexpected {in_one_line(error)}")
+
+
+def _stop_jobs(session: Session) -> None:
+    """After Ctrl-C the JVM is still at work on what nobody waits for."""
+    with contextlib.suppress(Exception):
+        session.spark.sparkContext.cancelAllJobs()
+    logging.disable(logging.NOTSET)
 
 
 def typed_statements(console: Console) -> Iterator[str]:

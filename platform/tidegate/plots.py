@@ -24,7 +24,9 @@ def completeness_png(curve: Completeness, width: float = 7.0, height: float = 3.
     minutes = [d / _MINUTE for d in curve.delays]
     axes.step(minutes, [100 * s for s in curve.shares], where="post", color="#1f6f8b", linewidth=2)
     # The long tail of stragglers would squeeze the part that a choice is made in.
-    reach = next((m for m, s in zip(minutes, curve.shares, strict=True) if s >= 0.999), minutes[-1] if minutes else 1)
+    reach = next(
+        (m for m, s in zip(minutes, curve.shares, strict=True) if s >= 0.999), minutes[-1] if minutes else 1
+    )
     axes.set_xlim(0, max(reach, 1.0))
     axes.set_ylim(min([100 * curve.shares[0], 60.0]) if curve.shares else 0, 100.5)
     if curve.delay is not None:
@@ -40,7 +42,9 @@ def completeness_png(curve: Completeness, width: float = 7.0, height: float = 3.
         )
     axes.set_xlabel("watermark delay (minutes behind the newest row of the partition)")
     axes.set_ylabel("rows on time (%)")
-    axes.set_title(f"{curve.source}: completeness against delay, {curve.rows:,} rows", loc="left", fontsize=10)
+    axes.set_title(
+        f"{curve.source}: completeness against delay, {curve.rows:,} rows", loc="left", fontsize=10
+    )
     axes.grid(alpha=0.25)
     out = BytesIO()
     canvas.print_png(out)

@@ -1,0 +1,115 @@
+"""`make demo`: a year of real departures through gate, log and windows, and what came of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import tidegate
+from tidegate.audit.completeness import completeness
+from tidegate.audit.source import audit_source
+from tidegate.audit.view import audit_view
+from tidegate.console import Console, Table, choose_console
+from tidegate.engine.session import Session
+from tidegate.plots import completeness_png
+from tidegate.project.java import require_java
+
+ROOT = Path(__file__).resolve().parent.parent
+VIEWS = ("departures_hourly", "departures_rolling", "departures_daily")
+
+
+def main() -> int:
+    started = time.monotonic()
+    console = choose_console()
+    try:
+        require_java()
+        console.note("336,776 flights from New York in 2013; starting Spark …")
+        with tidegate.connect(project=ROOT) as session:
+            session.run(on_event=console.event)
+            well = report(session, console)
+    except tidegate.TidegateError as error:
+        console.error(error)
+        return 2
+    console.note(f"\nDone in {time.monotonic() - started:.0f} s. Next: make ui, or")
+    console.note("  .venv/bin/tidegate status                    the watermarks, without starting Spark")
+    console.note("  .venv/bin/tidegate late flights              who was late, and for which watermark")
+    console.note(
+        '  .venv/bin/tidegate sql -c "SELECT carrier, sum(departures) FROM departures_hourly GROUP BY 1"'
+    )
+    return 0 if well else 1
+
+
+def report(session: Session, console: Console) -> bool:
+    """Show what is in the log and in the views, and whether it adds up; draw the completeness curve."""
+    source = audit_source(session, "flights")
+    totals = [sum(getattr(p, o) for p in source.partitions) for o in ("on_time", "late", "rejected")]
+    log = session.log(session.relation("flights"))
+    rows = []
+    for p in source.partitions:
+        share = f"{100 * p.late / p.raw:.2f} %" if p.raw else ""
+        watermark = log.format(log.progress.states[p.partition].watermark)
+        rows.append((p.partition, p.raw, p.on_time, p.late, share, p.rejected, watermark))
+    head = ("origin", "rows", "on time", "late", "late share", "rejected", "watermark")
+    console.table(
+        Table(head, rows, title="\nflights, each row judged once against its airport's watermark", unit=None)
+    )
+    on_time, late, rejected = totals
+    console.document(
+        {},
+        f"{source.raw:,} rows = {on_time:,} on time + {late:,} late + {rejected:,} rejected: "
+        f"{'adds up' if source.ok and source.raw == sum(totals) else 'DOES NOT ADD UP'}",
+    )
+
+    first = session.table("departures_hourly").orderBy("window_start", "origin", "carrier").limit(5)
+    types = [field.dataType.simpleString() for field in first.schema.fields]
+    title = "\ndepartures_hourly, the first closed windows"
+    console.table(
+        Table(first.columns, [tuple(r) for r in first.collect()], types=types, title=title, unit=None)
+    )
+
+    audits = [audit_view(session, view) for view in VIEWS]
+    rows = [
+        (
+            a.view,
+            a.closed_windows,
+            a.raw,
+            a.counted,
+            a.filtered,
+            a.late,
+            a.rejected,
+            a.remainder,
+            a.still_open,
+        )
+        for a in audits
+    ]
+    head = (
+        "view",
+        "closed windows",
+        "raw",
+        "counted",
+        "filtered",
+        "late",
+        "rejected",
+        "remainder",
+        "still open",
+    )
+    title = "\nraw = counted + filtered + late + rejected, window by window"
+    console.table(Table(head, rows, title=title, unit=None))
+
+    curve = completeness(session, "flights")
+    plot = ROOT / ".tidegate" / "demo" / "completeness.png"
+    plot.parent.mkdir(parents=True, exist_ok=True)
+    plot.write_bytes(completeness_png(curve))
+    shares = ", ".join(
+        f"{minutes} min {100 - 100 * curve.at(minutes * 60_000_000):.2f} %"
+        for minutes in (0, 15, 30, 60, 120, 180)
+    )
+    console.document(
+        {}, f"\nLate under another delay: {shares}\nCompleteness curve: {plot.relative_to(ROOT)}"
+    )
+    return source.ok and all(a.ok for a in audits)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

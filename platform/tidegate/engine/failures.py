@@ -1,0 +1,44 @@
+"""What Spark says when a job fails, as an error that a data team can act on."""
+
+from __future__ import annotations
+
+import re
+
+from tidegate.errors import Location, TidegateError
+
+_NAMED_FILE = re.compile(r"reading file (?:file:/+)?(\S+?)\.\s")
+
+
+def refused(what: str, error: BaseException, location: Location | None = None) -> TidegateError:
+    """TG507 for a query that Spark does not accept; `what` names it."""
+    return TidegateError("TG507", f"Spark refuses {what}: {spark_message(error)}", location=location)
+
+
+def failed(what: str, error: BaseException, location: Location | None = None) -> TidegateError:
+    """TG513 for a job that broke off; nothing of its batch is committed."""
+    text = spark_message(error)
+    named = _NAMED_FILE.search(text + " ")
+    todo = "run again, with --debug for everything that Spark says"
+    if named:
+        todo = f"compare the declared columns with those of {named.group(1).rpartition('/')[2]}"
+    hint = f"nothing of this batch was kept; {todo}"
+    return TidegateError("TG513", f"{what} failed: {text}", hint=hint, location=location)
+
+
+def is_from_spark(error: BaseException) -> bool:
+    """Whether the exception came out of Spark or the JVM."""
+    return type(error).__module__.startswith(("pyspark.", "py4j."))
+
+
+def spark_message(error: BaseException) -> str:
+    """The one line that matters of a PySpark or Py4J error."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage()) if java is not None else str(error)
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    # A failed task's message starts with bookkeeping; the cause is behind the exception's name.
+    cause = next(
+        (line for line in lines if "Exception: " in line or "Error: " in line), lines[0] if lines else "?"
+    )
+    return (
+        re.sub(r"^.*?(?:Exception|Error): ", "", cause) if "aborted due to stage failure" in cause else cause
+    )

@@ -1,0 +1,53 @@
+"""A project from `tidegate init`, a way to call commands, and a session without Spark."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.cli.fake import RUN, FakeSession
+from tidegate.cli.commands.init import write_template
+from tidegate.cli.main import app
+from tidegate.project import Project
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A project as `tidegate init` writes it."""
+    folder = tmp_path / "shop"
+    write_template(folder)
+    return folder
+
+
+@pytest.fixture
+def tidegate(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Call `tidegate ARGUMENTS` with the project as working directory; `input` is what is piped in."""
+    monkeypatch.chdir(shop)
+    handler = signal.getsignal(signal.SIGINT)
+
+    def call(*arguments: str, input: str | None = None) -> Any:
+        return CliRunner().invoke(app, list(arguments), input=input)
+
+    yield call
+    # Commands are made for a process of their own and leave their handlers installed.
+    signal.signal(signal.SIGINT, handler)
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeSession]:
+    """Sessions are fake ones; the class remembers what they were asked."""
+    FakeSession.opened, FakeSession.statements, FakeSession.calls = [], [], []
+    FakeSession.events = list(RUN)
+
+    def open_fake(project: Project, env: str = "local", spark: object = None) -> FakeSession:
+        return FakeSession(project)
+
+    monkeypatch.setattr("tidegate.engine.session.Session.open", open_fake)
+    return FakeSession

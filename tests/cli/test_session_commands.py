@@ -1,0 +1,193 @@
+"""`run` and `sql` on a fake session: events, exit codes, interrupts, the prompt."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.fake import RUN, FakeSession
+from tidegate.cli.commands.sql import interact, typed_statements
+from tidegate.cli.statements import is_complete
+from tidegate.console import CaptureConsole
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+
+Call = Callable[..., Any]
+
+
+def test_run_tells_events_and_where_late_rows_are(tidegate: Call, fake: type[FakeSession]) -> None:
+    result = tidegate("run", "orders_hourly", "--max-rows-per-batch", "7")
+    assert result.exit_code == 0
+    assert fake.calls == [(["orders_hourly"], 7)]
+    assert "orders: up to date, 14 rows = 12 on time, 1 late, 1 rejected" in result.stdout
+    assert "tidegate late orders" in result.stderr
+
+
+def test_run_json_is_events_then_the_report(tidegate: Call, fake: type[FakeSession]) -> None:
+    lines = [json.loads(line) for line in tidegate("run", "--json").stdout.splitlines()]
+    assert [line["event"] for line in lines] == [*[e.to_dict()["event"] for e in RUN], "report"]
+    assert lines[-1]["sources"][0]["late"] == 1
+    assert fake.calls == [(None, None)]
+
+
+def test_run_of_an_unknown_name_starts_nothing(tidegate: Call, fake: type[FakeSession]) -> None:
+    result = tidegate("run", "order")
+    assert (result.exit_code, fake.opened) == (2, [])
+    assert 'did you mean "orders"?' in result.stderr
+
+
+def test_ctrl_c_exits_with_130_and_says_what_is_committed(tidegate: Call, fake: type[FakeSession]) -> None:
+    fake.events = [*RUN[:4], KeyboardInterrupt()]
+    result = tidegate("run")
+    assert result.exit_code == 130
+    assert "orders: 14 rows, batch 1, watermark 2026-03-01 11:10:00" in result.stderr
+    fake.events = [RUN[0], KeyboardInterrupt()]
+    assert "nothing was committed" in tidegate("run").stderr
+
+
+def test_a_real_ctrl_c_while_spark_runs_is_ours_and_not_pyspark_s(
+    tidegate: Call, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(self: FakeSession, *_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    monkeypatch.setattr(FakeSession, "run", pressed)
+    result = tidegate("run")
+    assert (result.exit_code, "interrupted" in result.stderr) == (130, True)
+
+
+def test_a_failed_run_is_an_exit_code(tidegate: Call, fake: type[FakeSession]) -> None:
+    fake.events = [RUN[0], TidegateError("TG505", "a file has changed")]
+    result = tidegate("run")
+    assert (result.exit_code, "error TG505: a file has changed" in result.stderr) == (2, True)
+
+
+def test_unexpected_exceptions_are_one_line_and_a_traceback_with_debug(
+    tidegate: Call, fake: type[FakeSession]
+) -> None:
+    result = tidegate("sql", "-c", "BOOM")
+    assert result.exit_code == 1
+    assert "unexpected RuntimeError: java.lang.Oops: the JVM says\n" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "Traceback" in tidegate("--debug", "sql", "-c", "BOOM").stderr
+
+
+def test_sql_from_argument_file_and_pipe(tidegate: Call, fake: type[FakeSession], tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 2;")
+    for arguments, piped in (
+        (["-c", "SELECT 2"], None),
+        (["-f", str(tmp_path / "a.sql")], None),
+        (["-f", "-"], "SELECT 2;"),
+        ([], "SELECT 2;"),
+    ):
+        result = tidegate("sql", *arguments, input=piped)
+        assert result.stdout == "n\n─\n0\n1\n(2 rows)\n"
+    rows = tidegate("sql", "--json", "-c", "SELECT 2; FLUSH").stdout
+    assert [json.loads(line) for line in rows.splitlines()] == [{"n": 0}, {"n": 1}]
+
+
+def test_sql_stops_at_the_first_error_and_names_the_file(
+    tidegate: Call, fake: type[FakeSession], tmp_path: Path
+) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1; BAD; SELECT 3;")
+    result = tidegate("sql", "-f", str(tmp_path / "a.sql"))
+    assert (result.exit_code, fake.statements) == (2, ["SELECT 1", "BAD"])
+    assert f"{tmp_path / 'a.sql'}:1:1" in result.stderr
+
+
+def test_sql_input_that_cannot_be_read(tidegate: Call, fake: type[FakeSession], tmp_path: Path) -> None:
+    (tmp_path / "b.sql").write_bytes(b"\xff")
+    for arguments in (["-f", "nowhere.sql"], ["-f", str(tmp_path / "b.sql")], ["-f", "x", "-c", "y"]):
+        result = tidegate("sql", *arguments)
+        assert (result.exit_code, "TG702" in result.stderr) == (2, True)
+    assert fake.opened == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ("SELECT 1;", True),
+        ("SELECT 1", False),
+        ("SELECT ';'", False),
+        ("SELECT ';';", True),
+        ("SELECT 'it''s;", False),
+        ('SELECT "a;b" FROM t;  -- done', True),
+        ("SELECT 1 -- not yet;", False),
+        ("SELECT 1 /* ; */", False),
+        ("SELECT 1; /* open", False),
+        ("SELECT 1; SELECT 2", False),
+        ("SELECT `a;b`;\n", True),
+        ("SELECT 1;\n-- it's over", True),
+        ("", False),
+        (";", True),
+    ],
+)
+def test_when_a_statement_is_complete(text: str, complete: bool) -> None:
+    assert is_complete(text) is complete
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:
+    """Answer `input()` with these lines (or raise these), then with the end of input."""
+    waiting = iter(lines)
+
+    def typed(prompt: str) -> str:
+        line = next(waiting, EOFError)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    monkeypatch.setattr("builtins.input", typed)
+
+
+def test_statements_may_span_lines_and_ctrl_c_drops_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    type_in(
+        monkeypatch,
+        "SELECT",
+        "  1",
+        ";",
+        "",
+        "-- nothing",
+        "SELECT x",
+        KeyboardInterrupt,
+        "\\d",
+        "SELECT 2;",
+        "\\q",
+    )
+    assert list(typed_statements(CaptureConsole())) == ["SELECT\n  1\n;", "\\d", "SELECT 2;"]
+
+
+def test_the_prompt_survives_everything(
+    shop: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_in(
+        monkeypatch, "BAD;", "BOOM;", "STOP;", "\\x", "\\d", "\\d orders", "\\e orders", "\\?", "SELECT 1001;"
+    )
+    console = CaptureConsole()
+    interact(FakeSession(Project.load(shop)), console)  # type: ignore[arg-type]
+    errors = [e.code if isinstance(e, TidegateError) else e for e in console.errors]
+    assert errors == [
+        "TG103",
+        "unexpected RuntimeError: java.lang.Oops: the JVM says",
+        "interrupted; what was committed stays",
+        "TG702",
+    ]
+    assert [row[0] for row in console.tables[0][1]] == ["orders", "orders_hourly", "orders_daily"]
+    assert fake.statements[3:4] == ["DESCRIBE orders"]
+    assert len(console.tables[-1][1]) == 1000
+    assert "the first 1,000 rows" in console.notes[-1]
+    assert (shop / ".tidegate" / "sql_history").exists()
+
+
+def test_run_in_an_empty_project(tidegate: Call, fake: type[FakeSession], shop: Path) -> None:
+    (shop / "assets" / "orders.sql").unlink()
+    result = tidegate("run")
+    assert (result.exit_code, fake.opened) == (0, [])
+    assert "no definitions yet" in result.stderr

@@ -1,0 +1,33 @@
+"""The environments and jobs of the demo project, which is this repository's root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.project import Environment, Project
+from tidegate.project.jobs import load_jobs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_local_yaml_says_the_defaults() -> None:
+    written = Project.load(ROOT).env
+    assert written.warehouse == Environment().warehouse
+    assert written.spark.master == Environment().spark.master
+
+
+def test_cluster_yaml_is_valid_with_its_secrets_and_refused_without() -> None:
+    names = ("TIDEGATE_S3_KEY", "TIDEGATE_S3_SECRET", "TIDEGATE_CATALOG_CREDENTIAL")
+    project = Project.load(ROOT, "cluster", dict.fromkeys(names, "visible"))
+    assert project.storage.warehouse == "s3://lake/tidegate"
+    assert "visible" not in repr(project)
+    with pytest.raises(Exception, match="is not set"):
+        Project.load(ROOT, "cluster", {})
+
+
+def test_jobs_are_valid() -> None:
+    jobs = load_jobs(ROOT)
+    assert [s.name for s in jobs.schedules] == ["keep_flights_current"]
+    assert [t.source for t in jobs.thresholds] == ["flights"]

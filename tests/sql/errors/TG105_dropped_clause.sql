@@ -1,0 +1,4 @@
+-- TG105
+-- at 4:27
+-- message: "UPDATE" is not understood here
+SELECT id FROM orders FOR UPDATE;

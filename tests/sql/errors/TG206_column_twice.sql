@@ -1,0 +1,4 @@
+-- TG206
+-- at 4:25
+-- message: column "ID" is there twice
+CREATE TABLE t (id INT, ID TEXT);

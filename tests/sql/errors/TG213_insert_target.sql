@@ -1,0 +1,5 @@
+-- TG213
+-- at 5:13
+-- message: "orders" is a source
+-- hint: INSERT INTO a table
+INSERT INTO orders SELECT * FROM orders;

@@ -1,0 +1,108 @@
+"""The shape of the code base: rooms import downward only, heavy things where they belong, nothing too long."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "platform" / "tidegate"
+#: From top to bottom; a room may import what stands further down.
+ROOMS = (
+    "cli",
+    "console",
+    "dagster",
+    "plots",
+    "audit",
+    "engine",
+    "store",
+    "plan",
+    "project",
+    "sql",
+    "watermark",
+    "errors",
+)
+#: Where a library may be imported at all (inside functions, too).
+HOME = {
+    "pyspark": {"engine", "audit", "dagster"},
+    "dagster": {"dagster"},
+    "dagster_pyspark": {"dagster"},
+    "sqlglot": {"sql"},
+    "pandas": set(),
+    "matplotlib": {"plots"},
+    "typer": {"cli"},
+    "pyiceberg": {"store", "engine", "cli"},
+}
+#: Imported for what it says (versions, a session that runs), not for what it does.
+EXCUSED = {
+    ("cli/diagnosis.py", "pyspark"),
+    ("cli/diagnosis.py", "dagster"),
+}
+
+
+def modules() -> list[Path]:
+    return sorted(p for p in PACKAGE.rglob("*.py") if "template" not in p.parts)
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Every module that a file imports, wherever in it, but not under TYPE_CHECKING."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module, node.lineno
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_rooms_import_downward_only(path: Path) -> None:
+    here = room(path)
+    if here == "__init__":
+        return
+    wrong = []
+    for name, line in imports(path):
+        parts = name.split(".")
+        if parts[0] == "tidegate" and len(parts) > 1 and ROOMS.index(parts[1]) < ROOMS.index(here):
+            wrong.append(f"line {line}: {here} imports {name}")
+        home = HOME.get(parts[0])
+        relative = str(path.relative_to(PACKAGE))
+        if home is not None and here not in home and (relative, parts[0]) not in EXCUSED:
+            wrong.append(f"line {line}: {parts[0]} is imported in {here}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_can_be_read_in_one_sitting(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 450
+
+
+def test_the_source_root_does_not_shadow_the_standard_library() -> None:
+    assert not (ROOT / "platform" / "__init__.py").exists()
+    code = "import platform, sys; print(platform.python_version())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().startswith("3.")
+
+
+@pytest.mark.parametrize("module", ["tidegate", "tidegate.sql", "tidegate.project", "tidegate.cli.main"])
+def test_importing_loads_no_engine(module: str) -> None:
+    code = f"import {module}, sys; print([m for m in ('pyspark', 'dagster', 'pandas') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

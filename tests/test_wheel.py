@@ -1,0 +1,75 @@
+"""A wheel built from the tree works where the tree is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+def test_wheel_holds_the_package_and_works_elsewhere(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, text=True)
+    (wheel,) = tmp_path.glob("tidegate-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    shipped = {
+        p.relative_to(ROOT / "platform").as_posix() for p in (ROOT / "platform" / "tidegate").rglob("*")
+    }
+    files = {name for name in shipped if (ROOT / "platform" / name).is_file() and "__pycache__" not in name}
+    assert files <= set(names)
+    assert not [n for n in names if n.startswith(("platform/", "tests/", "assets/"))]
+
+    # A new environment that finds this one's libraries, but not this tree.
+    home = tmp_path / "elsewhere"
+    venv.create(home, with_pip=False)
+    site = next(home.glob("lib/python*/site-packages"))
+    library = next(p for p in sys.path if p.endswith("site-packages"))
+    editable = {p.name for p in Path(library).glob("*tidegate*")}
+    links = [p for p in Path(library).iterdir() if p.name not in editable and p.suffix != ".pth"]
+    for entry in links:
+        (site / entry.name).symlink_to(entry)
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(home / "own"),
+        str(wheel),
+    ]
+    subprocess.run(install, check=True, capture_output=True, text=True)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {
+        "PYTHONPATH": str(home / "own")
+    }
+    python = home / "bin" / "python"
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [str(python), "-m", "tidegate.cli.main", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    where = [str(python), "-c", "import tidegate; print(tidegate.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert str(home / "own") in found.stdout
+    run("init", "shop")
+    run("check", "--project", "shop")
+    run("run", "--project", "shop")
+    assert '"on_time"' in run("status", "--json", "--project", "shop")
