@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.gate import REPORT_SCHEMA, GateTask
-from tidegate.engine.layout import create_log
+from tidegate.engine.layout import create_log, relation_identity
 from tidegate.engine.progress import ConsumedFile, Progress
 from tidegate.engine.shape import gate_input
 from tidegate.engine.sources import Rows
@@ -35,7 +35,7 @@ class Log:
         self._spark = spark
         spark.sql(create_log(relation, identifier))
         self.table = IcebergTable(spark, identifier)
-        same_definition(relation.name, self.table.property("tidegate.definition"), relation.definition)
+        same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
         watermark = relation.watermark
         time_column = watermark.column if watermark is not None else None
         daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
@@ -137,13 +137,9 @@ def well_ordered(reports: list[dict[str, Any]]) -> bool:
 
 def same_definition(name: str, stored: str | None, wanted: str) -> None:
     """R4: a changed definition never silently continues old results (TG506)."""
-    if stored is not None and _essence(stored) != _essence(wanted):
+    if stored is not None and stored != wanted:
         raise TidegateError(
             "TG506",
             f'the definition of "{name}" has changed since its table was made',
             hint=f'DROP "{name}" and run again to build it anew, or give the new definition another name',
         )
-
-
-def _essence(sql: str) -> str:
-    return " ".join(sql.split()).rstrip("; ")

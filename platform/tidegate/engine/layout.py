@@ -6,6 +6,10 @@ that their judgement produced (`_outcome = 'watermark'`), so that one Iceberg co
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+
 from tidegate.sql.catalog import Column, Relation, View
 from tidegate.watermark import TimeKind
 
@@ -71,7 +75,11 @@ def create_log(relation: Relation, table: str) -> str:
     parts = ["_outcome"]
     if relation.watermark is not None and relation.watermark.kind is not TimeKind.EPOCH:
         parts.append(f"days({quote(relation.watermark.column)})")
-    properties = {"tidegate.kind": relation.kind, "tidegate.definition": relation.definition}
+    properties = {
+        "tidegate.kind": relation.kind,
+        "tidegate.definition": relation.definition,
+        "tidegate.identity": relation_identity(relation),
+    }
     if relation.watermark is not None:
         properties["tidegate.time-kind"] = relation.watermark.kind.name
         properties["tidegate.time-column"] = relation.watermark.column
@@ -101,11 +109,34 @@ def create_view_table(view: View, columns: tuple[Column, ...], table: str) -> st
     properties = {
         "tidegate.kind": "view",
         "tidegate.definition": view.definition,
+        "tidegate.identity": view_identity(view),
         "tidegate.upstream": view.upstream,
         "tidegate.time-kind": view.kind.name,
         "tidegate.time-column": "_window_end",
     }
     return _create(table, view_columns(view, columns), parts, properties)
+
+
+def relation_identity(relation: Relation) -> str:
+    """Changes with what decides rows and their judgement (R4), not with comments or the size of batches."""
+    options = relation.connector.model_dump() if relation.connector is not None else {}
+    facts = {
+        "columns": [(c.name, c.type, c.nullable, c.generated) for c in relation.columns],
+        "watermark": str(relation.watermark and (relation.watermark.column, relation.watermark.strategy)),
+        "options": {k: str(v) for k, v in options.items() if not k.startswith("max_")},
+        "format": str(relation.format),
+    }
+    return _digest(json.dumps(facts, sort_keys=True))
+
+
+def view_identity(view: View) -> str:
+    """Changes with the query (R4), not with its comments or line breaks."""
+    uncommented = re.sub(r"--[^\n]*|/\*.*?\*/", " ", view.definition, flags=re.DOTALL)
+    return _digest(" ".join(uncommented.split()).rstrip("; "))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _create(table: str, columns: list[tuple[str, str]], parts: list[str], properties: dict[str, str]) -> str:

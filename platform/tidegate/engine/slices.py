@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.failures import refused
 from tidegate.engine.ingest import same_definition
-from tidegate.engine.layout import create_view_table, quote
+from tidegate.engine.layout import create_view_table, quote, view_identity
 from tidegate.engine.writer import WriteTask
 from tidegate.plan.events import SliceCommitted
 from tidegate.watermark import TimeKind
@@ -62,7 +62,7 @@ class ViewTable:
         columns = resolve_columns(spark, view, upstream)
         spark.sql(create_view_table(view, columns, identifier))
         self.table = IcebergTable(spark, identifier)
-        same_definition(view.name, self.table.property("tidegate.definition"), view.definition)
+        same_definition(view.name, self.table.property("tidegate.identity"), view_identity(view))
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         self._target = self.table.target(storage, "_open", day, ("_window_end",))
 

@@ -84,8 +84,11 @@ def _(statement: st.Drop, session: Session) -> Result:
     if not statement.exists:
         return Result(message=f"{name} does not exist")
     found = session.catalog.get(name)
-    # Without its data a view is empty, but defined; without its upstream it is nothing.
-    readers = [v.name for v in session.catalog.readers(found.name) if session.stored(v.name) is not None]
+    # A file in assets/ goes on defining what is dropped: then only stored results stand in the way.
+    views = session.catalog.readers(found.name)
+    if not session.project.is_interactive(found.name):
+        views = tuple(v for v in views if session.stored(v.name) is not None)
+    readers = [v.name for v in views]
     if readers:
         raise TidegateError(
             "TG511",
@@ -136,7 +139,8 @@ def _(statement: st.Describe, session: Session) -> Result:
 def _(statement: st.Explain, session: Session) -> Result:
     from tidegate.plan.explain import explain
 
-    text = explain(session.catalog, statement.name)
+    what = statement.definition if statement.definition is not None else statement.name
+    text = explain(session.catalog, what, namespace=session.project.env.warehouse.namespace)
     return Result([("plan", "string")], fixed=[(line,) for line in str(text).splitlines()])
 
 

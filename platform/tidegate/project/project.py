@@ -123,6 +123,10 @@ class Project:
         fresh.replace(target)
         return target
 
+    def is_interactive(self, name: str) -> bool:
+        """Whether `name` was made by a statement, and not by a file in assets/."""
+        return self._definition(name).is_file()
+
     def drop_definition(self, name: str) -> bool:
         """Forget what `save_definition` kept. False if `name` was not made interactively."""
         target = self._definition(name)

@@ -43,8 +43,23 @@ def analyse_insert(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Insert
         resolved = [scope.resolve(value) for value in values]
         for value in resolved:
             require_scalar(text, value, "in VALUES")
-        rows.append(f"({', '.join(map(to_spark, resolved))})")
-    return InsertValues(table.name, columns, _reordered(columns, targets, f"VALUES {', '.join(rows)}"), where)
+        rows.append(resolved)
+    columns_of_values = [_alike(column) for column in zip(*rows, strict=True)]
+    tuples = (f"({', '.join(map(to_spark, row))})" for row in zip(*columns_of_values, strict=True))
+    return InsertValues(table.name, columns, _reordered(columns, targets, f"VALUES {', '.join(tuples)}"), where)
+
+
+def _alike(values: tuple[exp.Expression, ...]) -> list[exp.Expression]:
+    """One column of VALUES. Spark wants one type in it; where texts and other values meet, all become text, and each
+    row is converted, or rejected, on its own."""
+    given = [value for value in values if not isinstance(value, exp.Null)]
+    texts = [value for value in given if isinstance(value, exp.Literal) and value.is_string]
+    if not texts or len(texts) == len(given):
+        return list(values)
+    return [
+        value if isinstance(value, exp.Null) else exp.TryCast(this=value, to=exp.DataType.build("string"))
+        for value in values
+    ]
 
 
 def _table(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Relation:

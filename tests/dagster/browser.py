@@ -1,0 +1,138 @@
+"""A headless Chromium, driven over its own debugging protocol: pages, real clicks, screenshots.
+
+Needs `chromium` (or `chromium-browser`, `google-chrome`) on PATH, and nothing from Python beyond `websockets`, which
+comes with Dagster's web server.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from websockets.sync.client import connect
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+# As root in a container there is no sandbox to be had; without the others Chromium calls home at every start.
+_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-port=0",
+]
+
+
+class Browser:
+    """One window. Waits are in seconds of wall clock; a wait that ends in vain raises AssertionError with the page's
+    text.
+    """
+
+    def __init__(self, profile: Path, width: int = 1500, height: int = 1000) -> None:
+        program = next((found for name in _NAMES if (found := shutil.which(name))), None)
+        assert program, (
+            f"none of {', '.join(_NAMES)} on PATH (Debian: apt-get install chromium; make browser)"
+        )
+        log = (profile.parent / "chromium.log").open("w+")
+        self._process = subprocess.Popen(
+            [
+                program,
+                *_FLAGS,
+                f"--user-data-dir={profile}",
+                f"--window-size={width},{height}",
+                "about:blank",
+            ],
+            stdout=log,
+            stderr=log,
+        )
+        port = self._port(profile / "DevToolsActivePort")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+            page = next(p for p in json.load(answer) if p["type"] == "page")
+        self._socket = connect(page["webSocketDebuggerUrl"], max_size=None)
+        self._number = 0
+        self._command("Page.enable")
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._command("Emulation.setDeviceMetricsOverride", **size)
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+        self._process.terminate()
+        self._process.wait(timeout=20)
+
+    def goto(self, url: str) -> None:
+        """Open a page; what it shows is to be waited for."""
+        self._command("Page.navigate", url=url)
+
+    def evaluate(self, script: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        answer = self._command("Runtime.evaluate", expression=script, returnByValue=True)
+        return answer["result"].get("value")
+
+    def text(self) -> str:
+        """What the page shows."""
+        return self.evaluate("document.body ? document.body.innerText : ''") or ""
+
+    def wait(self, script: str, seconds: float = 60, what: str | None = None) -> Any:
+        """Until the expression is true."""
+        deadline = time.monotonic() + seconds
+        while not (value := self.evaluate(script)):
+            assert time.monotonic() < deadline, f"{what or script}: not within {seconds} s\n{self.text()}"
+            time.sleep(0.25)
+        return value
+
+    def wait_for(self, text: str, seconds: float = 60) -> None:
+        """Until the page shows `text`."""
+        self.wait(f"document.body && document.body.innerText.includes({json.dumps(text)})", seconds, text)
+
+    def click(self, text: str, seconds: float = 60) -> None:
+        """Press and release the mouse on the button or link that says `text`, once it is there and enabled."""
+        find = (
+            "[...document.querySelectorAll('button, a, [role=button]')]"
+            f".find(e => e.innerText && e.innerText.trim() === {json.dumps(text)} && !e.disabled)"
+        )
+        self.wait(f"!!({find})", seconds, f"a button {text!r}")
+        box = self.evaluate(
+            f"(r => [r.x + r.width / 2, r.y + r.height / 2])(({find}).getBoundingClientRect())"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self._command(
+                "Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1
+            )
+
+    def screenshot(self, path: Path) -> None:
+        """Save the window as PNG."""
+        path.write_bytes(base64.b64decode(self._command("Page.captureScreenshot", format="png")["data"]))
+
+    def _port(self, file: Path) -> int:
+        deadline = time.monotonic() + 60
+        while not (file.is_file() and (match := re.match(r"(\d+)\n", file.read_text()))):
+            assert time.monotonic() < deadline, "Chromium did not start"
+            assert self._process.poll() is None, "Chromium ended at once"
+            time.sleep(0.1)
+        return int(match.group(1))
+
+    def _command(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=60))
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer["error"]
+                return answer["result"]

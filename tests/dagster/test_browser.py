@@ -1,0 +1,96 @@
+"""What an operator does on the first day: open the UI, click Materialize all, look at the result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.dagster.browser import Browser
+from tests.dagster.projects import write_project
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def ui(tmp_path: Path) -> Iterator[str]:
+    """`dagster dev` on a small project, with the instance settings that operators are given; its address."""
+    root = write_project(tmp_path / "shop", "schedules:\n  - {name: often, cron: '@daily', enabled: false}\n")
+    home = tmp_path / "dagster_home"
+    home.mkdir()
+    shutil.copy(ROOT / "infra" / "dagster" / "dagster.yaml", home)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environ = {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "TIDEGATE_PROJECT": str(root),
+        "TIDEGATE_ENV": "local",
+    }
+    module = "tidegate.dagster.definitions"
+    command = [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
+    log = (tmp_path / "dagster.log").open("w")
+    process = subprocess.Popen(command, env=environ, cwd=root, stdout=log, stderr=log, start_new_session=True)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_up(address, process, tmp_path / "dagster.log")
+        yield address
+    finally:
+        # Its own session: web server, daemon, code server and runs all go with it.
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait_until_up(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            urllib.request.urlopen(f"{address}/server_info", timeout=5).close()
+            return
+        except (urllib.error.URLError, OSError):
+            assert process.poll() is None, log.read_text()[-4000:]
+            assert time.monotonic() < deadline, log.read_text()[-4000:]
+            time.sleep(0.5)
+
+
+def test_materialize_all_from_the_ui(ui: str, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as page:
+        page.goto(f"{ui}/asset-groups/")
+        for name in ("orders", "orders_hourly", "notes", "notes_daily"):
+            page.wait_for(name)
+        page.wait_for("Never materialized")
+        page.click("Materialize all")
+        # A JVM, two sources, two views and their audits.
+        page.wait("document.body.innerText.split('Materialized').length > 4", 300, "four times Materialized")
+
+        page.goto(f"{ui}/assets/orders?view=events")
+        page.wait_for("2026-03-01 10:30:00")
+        page.wait_for("paris")
+        page.click("[Show Markdown]")
+        page.wait(
+            "[...document.images].some(i => i.src.startsWith('data:image/png') && i.naturalWidth > 300)"
+        )
+        page.screenshot(tmp_path / "materialization.png")
+
+        page.goto(f"{ui}/assets/orders?view=checks")
+        page.wait_for("7 rows in 2 partitions add up", 120)
+        page.wait_for("watermark_lag")
+        page.goto(f"{ui}/assets/orders_hourly?view=checks")
+        page.wait_for("1 closed windows up to 2026-03-01 10:30:00 add up", 120)
+        page.screenshot(tmp_path / "checks.png")

@@ -1,0 +1,190 @@
+"""The Python API and SQL statements on a real session: the documents' examples, definitions, leases, fences."""
+
+from __future__ import annotations
+
+import multiprocessing
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidegate
+from tests.conftest import Workbench
+from tidegate import TidegateError
+from tidegate.engine.lease import lease
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BLOG = """
+CREATE TABLE orders_wm (
+order_id BIGINT,
+amount DECIMAL,
+event_time TIMESTAMPTZ,
+WATERMARK FOR event_time AS event_time - INTERVAL '5 seconds'
+) APPEND ONLY;
+INSERT INTO orders_wm VALUES
+(1, 100.0, '2026-05-22 10:00:00+00'),
+(2, 200.0, '2026-05-22 10:00:30+00'),
+(3, 150.0, '2026-05-22 10:01:00+00'),
+(4, 300.0, '2026-05-22 10:01:30+00'),
+(5, 250.0, '2026-05-22 10:02:00+00');
+CREATE MATERIALIZED VIEW orders_per_minute AS
+SELECT window_start, window_end, COUNT(*) AS num_orders, SUM(amount) AS total_amount
+FROM TUMBLE(orders_wm, event_time, INTERVAL '1 minute')
+GROUP BY window_start, window_end;
+SELECT num_orders, total_amount FROM orders_per_minute ORDER BY window_start;
+"""
+EVENTS = """
+CREATE TABLE events (name VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds') APPEND ONLY;
+CREATE MATERIALIZED VIEW per_hour AS
+SELECT window_start, window_end, count(*) AS n FROM TUMBLE(events, ts, INTERVAL '1 hour')
+GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+"""
+
+
+def test_the_blog_gives_its_documented_result(workbench: Workbench) -> None:
+    session = workbench.session()
+    rows = session.execute(BLOG).rows()
+    assert rows == [(2, Decimal(300)), (2, Decimal(450)), (1, Decimal(250))]
+    watermark = session.execute('SELECT max(published) FROM "orders_wm$watermarks"')
+    assert watermark.rows()[0][0].isoformat().startswith("2026-05-22T")
+    # Definitions made by statements are there in the next session.
+    again = workbench.session()
+    assert again.execute("SHOW TABLES").rows() == [("orders_wm", None)]
+    assert again.execute("SELECT count(*) FROM orders_per_minute").rows() == [(3,)]
+
+
+def test_the_documentations_events_f_g_h_i(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(EVENTS)
+    for name, time in (("F", "11:59:30"), ("G", "12:00:00"), ("H", "12:00:11"), ("I", "11:59:50")):
+        session.execute(f"INSERT INTO events VALUES ('{name}', '2026-01-01 {time}')")
+    assert session.execute("FLUSH").message == "flushed 1 view: 1 rows closed"
+    assert session.execute("SELECT name FROM events ORDER BY ts").rows() == [("F",), ("G",), ("H",)]
+    late = session.execute('SELECT name, _wm, CAST(_late_by AS STRING) FROM "events$late"').rows()
+    assert late == [("I", datetime(2026, 1, 1, 12, 0, 1), "INTERVAL '0 00:00:11' DAY TO SECOND")]
+    history = session.execute(
+        "SELECT watermark FROM \"events$watermarks\" WHERE partition = '0' ORDER BY epoch"
+    )
+    assert [f"{r[0]:%H:%M:%S}" for r in history.rows()] == ["11:59:20", "11:59:50", "12:00:01", "12:00:01"]
+    assert session.table("per_hour").select("n").collect()[0][0] == 1
+
+
+def test_rows_that_do_not_convert_are_rejected_with_their_text(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute("CREATE TABLE t (a INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY")
+    message = session.execute(
+        "INSERT INTO t VALUES (1, '2026-01-01'), ('x', '2026-01-02'), (3, NULL)"
+    ).message
+    assert message == "inserted 3: 1 on time, 0 late, 2 rejected; watermark 2026-01-01 00:00:00"
+    rejected = session.execute('SELECT _reason, _raw FROM "t$rejected" ORDER BY _offset').rows()
+    assert rejected == [("unparseable", '{"a":"x","ts":"2026-01-02"}'), ("null_event_time", None)]
+
+
+def test_R4_a_changed_definition_is_not_continued(workbench: Workbench) -> None:
+    workbench.assets(events=EVENTS)
+    session = workbench.session()
+    session.execute("INSERT INTO events VALUES ('F', '2026-01-01 11:59:30')")
+    session.run()
+    # A comment or a line break is no change.
+    workbench.assets(events=EVENTS.replace("GROUP BY", "-- by hour\n  GROUP BY"))
+    workbench.session().run()
+    workbench.assets(events=EVENTS.replace("INTERVAL '1 hour'", "INTERVAL '2 hours'"))
+    with pytest.raises(TidegateError) as caught:
+        workbench.session().run()
+    assert caught.value.code == "TG506"
+    session = workbench.session()
+    session.execute("DROP MATERIALIZED VIEW per_hour")
+    session.execute("INSERT INTO events VALUES ('H', '2026-01-01 12:00:11')")
+    session.run()
+    assert session.table("per_hour").collect()[0]["window_end"] == datetime(2026, 1, 1, 12)
+
+
+def test_drop_refuses_while_a_filled_view_reads_it(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(EVENTS + "INSERT INTO events VALUES ('F', '2026-01-01 11:59:30'); FLUSH;")
+    with pytest.raises(TidegateError) as caught:
+        session.execute("DROP TABLE events")
+    assert caught.value.code == "TG511"
+    session.execute("DROP MATERIALIZED VIEW per_hour; DROP TABLE events; DROP TABLE IF EXISTS events")
+    assert session.catalog.names() == []
+    assert workbench.session().catalog.names() == []
+
+
+def test_what_spark_refuses_stops_before_anything_runs(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(EVENTS.partition("CREATE MATERIALIZED")[0])
+    with pytest.raises(TidegateError) as caught:
+        session.execute(
+            "CREATE MATERIALIZED VIEW v AS SELECT window_start, sum(map(name, 1)) AS s "
+            "FROM TUMBLE(events, ts, INTERVAL '1 hour') GROUP BY window_start"
+        )
+    assert caught.value.code == "TG507"
+    assert session.stored("v") is None
+
+
+def _hold(
+    folder: str, held: multiprocessing.synchronize.Event, done: multiprocessing.synchronize.Event
+) -> None:
+    with lease(Path(folder), "events"):
+        held.set()
+        done.wait(60)
+
+
+def test_one_writer_for_each_log_the_second_says_who_holds_it(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(EVENTS)
+    context = multiprocessing.get_context("spawn")
+    held, done = context.Event(), context.Event()
+    folder = workbench.root / ".tidegate" / "locks" / "main"
+    holder = context.Process(target=_hold, args=(str(folder), held, done))
+    holder.start()
+    try:
+        assert held.wait(60)
+        with pytest.raises(TidegateError) as caught:
+            session.execute("INSERT INTO events VALUES ('F', '2026-01-01 11:59:30')")
+        assert caught.value.code == "TG508"
+        assert f"process {holder.pid} on " in str(caught.value)
+    finally:
+        done.set()
+        holder.join(60)
+    session.execute("INSERT INTO events VALUES ('F', '2026-01-01 11:59:30')")
+
+
+def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench) -> None:
+    """The fence, without the lock: two writers opened at the same commit; the second one's batch is not kept."""
+    from tidegate.engine.insert import insert
+
+    session = workbench.session()
+    session.execute(EVENTS)
+    first, second = (session.log(session.relation("events")) for _ in range(2))
+    insert(session.spark, first, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
+    with pytest.raises(TidegateError) as caught:
+        insert(session.spark, second, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
+    assert caught.value.code == "TG502"
+    assert session.table("events$raw").count() == 1
+
+
+def test_connect_uses_the_callers_session_and_leaves_its_settings(
+    workbench: Workbench, spark: SparkSession
+) -> None:
+    before = spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get("spark.sql.session.timeZone")
+    with tidegate.connect(project=workbench.root, spark=spark) as session:
+        session.execute(EVENTS)
+        assert session.spark.sparkContext is spark.sparkContext
+        assert session.table("events").columns == ["name", "ts"]
+    assert (spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get("spark.sql.session.timeZone")) == before
+
+
+def test_a_temporary_project_is_gone_after_close(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with tidegate.connect(spark=spark) as session:
+        root = session.project.root
+        session.execute(EVENTS)
+        assert root.is_dir()
+    assert not root.exists()
