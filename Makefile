@@ -25,7 +25,7 @@ property: $(STAMP) java ## Many more random cases than CI runs
 
 lint: $(STAMP) ## Style and imports
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check . || true
+	@$(BIN)/ruff format --check .
 
 ui: $(STAMP) java ## The Dagster UI of this project on http://127.0.0.1:3000
 	@$(BIN)/tidegate ui
@@ -41,6 +41,13 @@ java:
 	@command -v java >/dev/null || { echo "tidegate needs Java 17: none found on PATH. Install it (Debian: apt-get install openjdk-17-jre-headless) or set PATH."; exit 1; }
 	@v=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1); \
 	  if [ -z "$$v" ] || [ "$$v" -lt 17 ]; then echo "tidegate needs Java 17 or newer: java -version says $${v:-nothing}. Install it (Debian: apt-get install openjdk-17-jre-headless) or set PATH."; exit 1; fi
+
+# The UI is tested in a real browser.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	  echo "Installing Chromium for the browser test …"; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || \
+	  { echo "The browser test needs Chromium: install it (Debian: apt-get install chromium) and run again."; exit 1; }; }
 
 # Installed once; again when the pins or the project file change.
 $(STAMP): pyproject.toml infra/requirements.lock

@@ -113,10 +113,10 @@ def test_explain(tidegate: Call) -> None:
         "gate",
         "log",
         "slice",
-        "view",
+        "sink",
     ]
     data = json.loads(tidegate("explain", "orders_hourly", "--json").stdout)
-    assert [s["node"] for s in data["stages"]] == ["source", "gate", "log", "slice", "view"]
+    assert [s["node"] for s in data["stages"]] == ["source", "gate", "log", "slice", "sink"]
     assert tidegate("explain", "ordres").exit_code == 2
 
 

@@ -27,8 +27,8 @@ def catalog() -> Catalog:
     return load_catalog([("assets/flights.sql", sql.read_text())])
 
 
-def test_a_view_s_plan_goes_from_source_to_view(catalog: Catalog) -> None:
-    assert [s.node for s in plan_for(catalog, "hourly")] == ["source", "gate", "log", "slice", "view"]
+def test_a_view_s_plan_goes_from_source_to_sink(catalog: Catalog) -> None:
+    assert [s.node for s in plan_for(catalog, "hourly")] == ["source", "gate", "log", "slice", "sink"]
     assert [s.node for s in plan_for(catalog, "flights")] == ["source", "gate", "log"]
 
 

@@ -174,7 +174,9 @@ def _source_facts(audit: SourceAudit) -> dict[str, Any]:
 
 def _view_verdict(audit: ViewAudit) -> str:
     if audit.ok:
-        return f"{audit.closed_windows:,} closed windows up to {audit.frontier} add up"
+        one = audit.closed_windows == 1
+        windows, add = ("window", "adds") if one else ("windows", "add")
+        return f"{audit.closed_windows:,} closed {windows} up to {audit.frontier} {add} up"
     first = audit.problems[0] if audit.problems else None
     where = f", first {first.window_start} to {first.window_end}" if first else ""
     return f"{len(audit.problems)} windows do not equal the log (remainder {audit.remainder:,} rows){where}"

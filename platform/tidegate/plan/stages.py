@@ -130,7 +130,7 @@ class SliceStage:
 
 @dataclass(frozen=True)
 class ViewStage:
-    """Appends the slice's result and the new frontier in one commit (R2)."""
+    """The sink: the view's table, which takes the slice's result and the new frontier in one commit (R2)."""
 
     name: str
     table: str
@@ -139,7 +139,7 @@ class ViewStage:
     columns: tuple[tuple[str, str], ...]
     watermarks: tuple[ColumnWatermark, ...]
     differences: tuple[Difference, ...] = ()
-    node: str = "view"
+    node: str = "sink"
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) lines."""

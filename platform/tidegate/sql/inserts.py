@@ -46,7 +46,9 @@ def analyse_insert(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Insert
         rows.append(resolved)
     columns_of_values = [_alike(column) for column in zip(*rows, strict=True)]
     tuples = (f"({', '.join(map(to_spark, row))})" for row in zip(*columns_of_values, strict=True))
-    return InsertValues(table.name, columns, _reordered(columns, targets, f"VALUES {', '.join(tuples)}"), where)
+    return InsertValues(
+        table.name, columns, _reordered(columns, targets, f"VALUES {', '.join(tuples)}"), where
+    )
 
 
 def _alike(values: tuple[exp.Expression, ...]) -> list[exp.Expression]:
