@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.environments import without_tidegate
 
 pytestmark = pytest.mark.slow
 
@@ -28,15 +28,8 @@ def test_wheel_holds_the_package_and_works_elsewhere(tmp_path: Path) -> None:
     assert files <= set(names)
     assert not [n for n in names if n.startswith(("platform/", "tests/", "assets/"))]
 
-    # A new environment that finds this one's libraries, but not this tree.
     home = tmp_path / "elsewhere"
-    venv.create(home, with_pip=False)
-    site = next(home.glob("lib/python*/site-packages"))
-    library = next(p for p in sys.path if p.endswith("site-packages"))
-    editable = {p.name for p in Path(library).glob("*tidegate*")}
-    links = [p for p in Path(library).iterdir() if p.name not in editable and p.suffix != ".pth"]
-    for entry in links:
-        (site / entry.name).symlink_to(entry)
+    python = without_tidegate(home)
     install = [
         sys.executable,
         "-m",
@@ -52,7 +45,6 @@ def test_wheel_holds_the_package_and_works_elsewhere(tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {
         "PYTHONPATH": str(home / "own")
     }
-    python = home / "bin" / "python"
 
     def run(*arguments: str) -> str:
         done = subprocess.run(

@@ -102,12 +102,14 @@ class Browser:
         self.wait(f"document.body && document.body.innerText.includes({json.dumps(text)})", seconds, text)
 
     def click(self, text: str, seconds: float = 60) -> None:
-        """Press and release the mouse on the button or link that says `text`, once it is there and enabled."""
+        """Press and release the mouse on what says exactly `text`, once it is there and enabled."""
+        # The innermost one: links of Dagster's UI are spans as often as buttons.
         find = (
-            "[...document.querySelectorAll('button, a, [role=button]')]"
-            f".find(e => e.innerText && e.innerText.trim() === {json.dumps(text)} && !e.disabled)"
+            f"[...document.querySelectorAll('body *')].filter(e => e.innerText?.trim() === {json.dumps(text)}"
+            " && !e.closest('button')?.disabled).pop()"
         )
-        self.wait(f"!!({find})", seconds, f"a button {text!r}")
+        self.wait(f"!!({find})", seconds, f"something to click that says {text!r}")
+        self.evaluate(f"({find}).scrollIntoView({{block: 'center'}})")
         box = self.evaluate(
             f"(r => [r.x + r.width / 2, r.y + r.height / 2])(({find}).getBoundingClientRect())"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -69,6 +70,19 @@ def _wait_until_up(address: str, process: subprocess.Popen[bytes], log: Path) ->
             time.sleep(0.5)
 
 
+def _wait_for_a_run(address: str, seconds: float = 60) -> None:
+    """Until the click has arrived: leaving the page before would take it back."""
+    query = json.dumps({"query": "{ runsOrError { ... on Runs { results { id } } } }"}).encode()
+    request = urllib.request.Request(f"{address}/graphql", query, {"Content-Type": "application/json"})
+    deadline = time.monotonic() + seconds
+    while True:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            if json.load(answer)["data"]["runsOrError"]["results"]:
+                return
+        assert time.monotonic() < deadline, "no run was launched"
+        time.sleep(0.5)
+
+
 def test_materialize_all_from_the_ui(ui: str, tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as page:
         page.goto(f"{ui}/asset-groups/")
@@ -76,6 +90,7 @@ def test_materialize_all_from_the_ui(ui: str, tmp_path: Path) -> None:
         page.wait_for("orders")
         page.wait_for("notes")
         page.click("Materialize all")
+        _wait_for_a_run(ui)
         page.goto(f"{ui}/assets/orders_hourly?view=checks")
         # A JVM, two sources, two views and their audits.
         page.wait_for("1 closed window up to 2026-03-01 10:30:00 adds up", 300)

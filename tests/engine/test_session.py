@@ -18,6 +18,8 @@ from tidegate.engine.lease import lease
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidegate.engine.session import Session
+
 BLOG = """
 CREATE TABLE orders_wm (
 order_id BIGINT,
@@ -188,3 +190,33 @@ def test_a_temporary_project_is_gone_after_close(
         session.execute(EVENTS)
         assert root.is_dir()
     assert not root.exists()
+
+
+def newest_summary(session: Session, name: str) -> dict[str, str]:
+    rows = session.spark.sql(
+        f"SELECT summary FROM {session.identifier(name)}.snapshots ORDER BY committed_at DESC"
+    )
+    return rows.first()["summary"]
+
+
+def test_R2_somebody_elses_commit_does_not_make_us_forget(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(
+        EVENTS
+        + "INSERT INTO events VALUES ('F', '2026-01-01 11:59:30'), ('H', '2026-01-01 12:00:11'); FLUSH;"
+    )
+    for name in ("events", "per_hour"):
+        # As maintenance does: a commit that says nothing of epochs and frontiers.
+        session.spark.sql(
+            f"INSERT INTO {session.identifier(name)} SELECT * FROM {session.identifier(name)} LIMIT 0"
+        )
+        assert not [k for k in newest_summary(session, name) if k.startswith("tidegate.")]
+    session.execute("INSERT INTO events VALUES ('J', '2026-01-01 13:00:11'); FLUSH;")
+    assert [
+        tuple(r) for r in session.table("events$raw").select("_offset", "name").orderBy("_offset").collect()
+    ] == [
+        (0, "F"),
+        (1, "H"),
+        (2, "J"),
+    ]
+    assert [r["n"] for r in session.table("per_hour").orderBy("window_end").collect()] == [1, 1]

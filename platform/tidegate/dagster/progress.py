@@ -11,7 +11,6 @@ from logging import Logger
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
-    RunFinished,
     RunStarted,
     SliceCommitted,
     SourceFinished,
@@ -109,8 +108,6 @@ class ProgressLog:
                     f"{event.view}: up to date; {event.groups:,} result rows final, {event.open:,} open, "
                     f"frontier {event.frontier}"
                 )
-            case RunFinished(seconds=seconds):
-                return f"done in {seconds:.1f} s"
         return None
 
 

@@ -27,7 +27,11 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The current snapshot of a table: its id (None: nothing committed yet) and summary."""
+    """The current snapshot of a table: its id (None: nothing committed yet), and what tidegate said last.
+
+    `summary` is that of the newest snapshot by tidegate: maintenance by others (compaction, a manual DELETE) comes
+    on top of it and does not make us forget where we stand.
+    """
 
     id: int | None
     summary: dict[str, str]
@@ -59,10 +63,14 @@ class IcebergTable:
     def current(self) -> Snapshot:
         """The current snapshot, read anew."""
         self._table.refresh()
-        snapshot = self._table.currentSnapshot()
-        if snapshot is None:
-            return Snapshot(None, {})
-        return Snapshot(snapshot.snapshotId(), dict(snapshot.summary()))
+        current = snapshot = self._table.currentSnapshot()
+        while snapshot is not None:
+            summary = dict(snapshot.summary())
+            if any(key.startswith("tidegate.") for key in summary):
+                return Snapshot(current.snapshotId(), summary)
+            parent = snapshot.parentId()
+            snapshot = self._table.snapshot(parent) if parent is not None else None
+        return Snapshot(current.snapshotId() if current is not None else None, {})
 
     def target(self, storage: Storage, split: str, day: str | None, bounds: tuple[str, ...]) -> Target:
         """How tasks write files for this table."""

@@ -60,10 +60,12 @@ def start(environment: Environment, packages: list[str], name: str, log: Path | 
     """
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # PySpark reads the executors' interpreter from the environment only; spark-submit alone knows the setting.
+    executors = environment.spark.conf.get("spark.pyspark.python", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", executors)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Spark's bind address has a variable of its own that the launcher reads before any setting.
-    local = environment.spark.master.startswith("local")
+    local = _in_this_process(environment.spark.master)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
@@ -136,6 +138,11 @@ def _jars(packages: list[str]) -> dict[str, str]:
     return {"spark.jars": ",".join(jars)} if jars else {"spark.jars.packages": ",".join(packages)}
 
 
+def _in_this_process(master: str) -> bool:
+    """Whether tasks run on this machine with this installation: local[2] does, local-cluster[…] does not."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
 def _ship_package(spark: SparkSession) -> None:
     """Give executors on other machines the tidegate package itself, as a zip that Spark distributes.
 
@@ -143,7 +150,7 @@ def _ship_package(spark: SparkSession) -> None:
     their versions with the driver's). In local mode the workers see the driver's installation.
     """
     context = spark.sparkContext
-    if context.master.startswith("local") or getattr(context, "_tidegate_shipped", False):
+    if _in_this_process(context.master) or getattr(context, "_tidegate_shipped", False):
         return
     package = Path(__file__).resolve().parent.parent
     archive = Path(tempfile.mkdtemp(prefix="tidegate-")) / "tidegate.zip"

@@ -21,6 +21,8 @@ _INSTANCE = """\
 # Written by `tidegate ui` because there was none; yours to change.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 # One run at a time writes one log: the pools are named after the sources.
 concurrency:
   pools:
