@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 HEAD = """# Error codes
 
 Every error says what was wrong, where (file, line, caret) and what to do; `--json` gives the same as data. Bad *data*
-is never an error: it is in `"<source>$rejected"`, with its reason. This page is written by `python infra/error_page.py`.
+is never an error: it is in `"<source>$rejected"`, with its reason. Written by `python infra/error_page.py`.
 
 | code | what it is about |
 |---|---|
