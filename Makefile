@@ -11,36 +11,38 @@ STAMP := $(VENV)/.installed
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-demo: $(STAMP) java ## A year of real flights through gate, log and windows, in a few minutes
+demo: java $(STAMP) ## A year of real flights through gate, log and windows, in a few minutes
 	@$(BIN)/python infra/demo.py
 
-test: $(STAMP) java browser ## The whole test suite, as CI runs it
+test: java $(STAMP) browser ## The whole test suite, as CI runs it
 	@$(BIN)/python -m pytest
 
-test-fast: $(STAMP) java ## The tests that take seconds, not minutes
+test-fast: java $(STAMP) ## The tests that take seconds, not minutes
 	@$(BIN)/python -m pytest -m "not slow"
 
-property: $(STAMP) java ## Many more random cases than CI runs
+property: java $(STAMP) ## Many more random cases than CI runs
 	@TIDEGATE_HYPOTHESIS=thorough $(BIN)/python -m pytest -k property
 
 lint: $(STAMP) ## Style and imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-ui: $(STAMP) java ## The Dagster UI of this project on http://127.0.0.1:3000
+ui: java $(STAMP) ## The Dagster UI of this project on http://127.0.0.1:3000
 	@$(BIN)/tidegate ui
 
-bench: $(STAMP) java ## CPU seconds per million rows, as ratios
+bench: java $(STAMP) ## CPU seconds per million rows, as ratios
 	@$(BIN)/python tests/benchmarks/run.py
 
 clean: ## Remove everything that was made here, data included
 	rm -rf $(VENV) .tidegate dist .pytest_cache .ruff_cache .hypothesis
 
-# One line and what to do, before anything is downloaded or started.
+# One line and what to do, before anything is downloaded or started. Spark, too, prefers JAVA_HOME.
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 java:
-	@command -v java >/dev/null || { echo "tidegate needs Java 17: none found on PATH. Install it (Debian: apt-get install openjdk-17-jre-headless) or set PATH."; exit 1; }
-	@v=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1); \
-	  if [ -z "$$v" ] || [ "$$v" -lt 17 ]; then echo "tidegate needs Java 17 or newer: java -version says $${v:-nothing}. Install it (Debian: apt-get install openjdk-17-jre-headless) or set PATH."; exit 1; fi
+	@v=$$($(JAVA) -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1); \
+	  if [ "$${v:-0}" -lt 17 ]; then \
+	    echo "tidegate needs Java 17, and $(JAVA) is $${v:-not there}: install it (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"; \
+	    exit 1; fi
 
 # The UI is tested in a real browser.
 browser:

@@ -38,7 +38,7 @@ def row(i: int, second: int | None, part: int = 0, off: int | None = None) -> di
 
 def judged(session: Session) -> list[tuple]:
     """(partition, offset, id, outcome) of the whole log, in order."""
-    raw = session.table("s$raw").select("_source_partition", "_offset", "id", "_outcome")
+    raw = session.table("s$raw").select("partition", "offset", "id", "outcome")
     return sorted(map(tuple, raw.collect()), key=str)
 
 
@@ -53,13 +53,13 @@ def test_json_rows_that_do_not_parse_are_rejected_with_text_and_offset(workbench
     ]
     session = workbench.json_lines("input/a.json", lines).session()
     session.run()
-    rejected = session.table("s$rejected").orderBy("_offset").collect()
-    assert [(r["_offset"], r["_reason"]) for r in rejected] == [
+    rejected = session.table("s$rejected").orderBy("offset").collect()
+    assert [(r["offset"], r["reason"]) for r in rejected] == [
         (1, "unparseable"),
         (2, "unparseable"),
         (3, "null_event_time"),
     ]
-    assert rejected[1]["_raw"] == "not json at all"
+    assert rejected[1]["raw"] == "not json at all"
     assert [r[2:] for r in judged(session) if r[3] != "rejected"] == [(1, "on_time"), (5, "late")]
     assert audit_source(session, "s").ok
 
@@ -121,7 +121,7 @@ def test_a_repeated_offset_is_rejected_not_counted_twice(workbench: Workbench) -
         (5, 5, "on_time"),
         (6, 6, "on_time"),
     ]
-    reasons = session.table("s$rejected").select("_reason").distinct().collect()
+    reasons = session.table("s$rejected").select("reason").distinct().collect()
     assert [r[0] for r in reasons] == ["offset_not_increasing"]
     assert audit_source(session, "s").ok
 
@@ -133,9 +133,9 @@ def test_csv_columns_go_by_name_and_null_values_are_null(workbench: Workbench) -
     )
     session = workbench.session()
     session.run()
-    raw = session.table("s$raw").orderBy("_offset").select("id", "off", "ts", "_outcome", "_reason").collect()
+    raw = session.table("s$raw").orderBy("offset").select("id", "off", "ts", "outcome", "reason").collect()
     assert tuple(raw[0]) == (1, 7, datetime(2026, 1, 1, 0, 0, 5), "on_time", None)
-    assert [r["_reason"] for r in raw[1:]] == ["null_event_time", "unparseable"]
+    assert [r["reason"] for r in raw[1:]] == ["null_event_time", "unparseable"]
 
 
 def test_csv_that_lacks_a_column_is_an_error_that_names_the_closest(workbench: Workbench) -> None:

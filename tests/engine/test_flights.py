@@ -31,8 +31,8 @@ def play(workbench: Workbench, batch: int, month: int | None = None) -> Session:
 
 
 def compare(session: Session, expected: Year) -> None:
-    per_origin = session.table("flights$raw").groupBy("origin", "_outcome").count().collect()
-    counts = {(r["origin"], r["_outcome"]): r["count"] for r in per_origin}
+    per_origin = session.table("flights$raw").groupBy("origin", "outcome").count().collect()
+    counts = {(r["origin"], r["outcome"]): r["count"] for r in per_origin}
     assert sum(counts.values()) == expected.rows
     assert {o: n for (o, outcome), n in counts.items() if outcome == "late"} == dict(expected.late)
     newest = session.table("flights$watermarks").orderBy("epoch", ascending=False).limit(4).collect()

@@ -129,6 +129,19 @@ def test_disorder_is_reported_and_not_hidden(tmp_path: Path) -> None:
     assert not well_ordered([behind])
 
 
+def test_rows_without_an_offset_are_rejected_whether_sorted_or_not(tmp_path: Path) -> None:
+    for drop_repeats in (False, True):
+        report, written = run(
+            tmp_path, [batch([("a", 0, 1), ("a", None, 2), ("a", 1, 3)])], drop_repeats=drop_repeats
+        )
+        assert [(r["_offset"], r["_reason"]) for r in written] == [
+            (None, "null_offset"),
+            (0, None),
+            (1, None),
+        ]
+        assert well_ordered([report])
+
+
 def test_the_order_trap_one_partition_in_two_tasks_is_reported(tmp_path: Path) -> None:
     first, _ = run(tmp_path, [batch([("a", 0, 1), ("a", 1, 2)])])
     second, _ = run(tmp_path, [batch([("a", 2, 3), ("b", 0, 1)])])

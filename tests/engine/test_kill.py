@@ -52,9 +52,7 @@ def project(workbench: Workbench) -> Workbench:
 
 def facts(session: Session) -> dict[str, list]:
     """Everything that must not depend on what happened to the process."""
-    raw = session.table("readings$raw").select(
-        "_source_partition", "_offset", "id", "_outcome", "_wm", "_reason"
-    )
+    raw = session.table("readings$raw").select("partition", "offset", "id", "outcome", "watermark", "reason")
     out = {"raw": sorted(map(tuple, raw.collect()), key=str)}
     for view in ("per_minute", "rolling"):
         out[view] = sorted(map(tuple, session.table(view).collect()), key=str)

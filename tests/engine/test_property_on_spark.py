@@ -130,7 +130,7 @@ class Play:
 
     def check(self) -> None:
         seen = {
-            (r["_source_partition"], r["_offset"]): (r["_outcome"], ticks(r["_wm"]))
+            (r["partition"], r["offset"]): (r["outcome"], ticks(r["watermark"]))
             for r in self.session.table("events$raw").collect()
         }
         decisions = self.oracle.decisions

@@ -51,6 +51,9 @@ def test_the_blog_gives_its_documented_result(workbench: Workbench) -> None:
     session = workbench.session()
     rows = session.execute(BLOG).rows()
     assert rows == [(2, Decimal(300)), (2, Decimal(450)), (1, Decimal(250))]
+    assert list(session.execute("SELECT order_id FROM orders_wm ORDER BY order_id")) == [
+        (i,) for i in range(1, 6)
+    ]
     watermark = session.execute('SELECT max(published) FROM "orders_wm$watermarks"')
     assert watermark.rows()[0][0].isoformat().startswith("2026-05-22T")
     # Definitions made by statements are there in the next session.
@@ -66,7 +69,7 @@ def test_the_documentations_events_f_g_h_i(workbench: Workbench) -> None:
         session.execute(f"INSERT INTO events VALUES ('{name}', '2026-01-01 {time}')")
     assert session.execute("FLUSH").message == "flushed 1 view: 1 rows closed"
     assert session.execute("SELECT name FROM events ORDER BY ts").rows() == [("F",), ("G",), ("H",)]
-    late = session.execute('SELECT name, _wm, CAST(_late_by AS STRING) FROM "events$late"').rows()
+    late = session.execute('SELECT name, watermark, CAST(late_by AS STRING) FROM "events$late"').rows()
     assert late == [("I", datetime(2026, 1, 1, 12, 0, 1), "INTERVAL '0 00:00:11' DAY TO SECOND")]
     history = session.execute(
         "SELECT watermark FROM \"events$watermarks\" WHERE partition = '0' ORDER BY epoch"
@@ -82,7 +85,7 @@ def test_rows_that_do_not_convert_are_rejected_with_their_text(workbench: Workbe
         "INSERT INTO t VALUES (1, '2026-01-01'), ('x', '2026-01-02'), (3, NULL)"
     ).message
     assert message == "inserted 3: 1 on time, 0 late, 2 rejected; watermark 2026-01-01 00:00:00"
-    rejected = session.execute('SELECT _reason, _raw FROM "t$rejected" ORDER BY _offset').rows()
+    rejected = session.execute('SELECT reason, raw FROM "t$rejected" ORDER BY offset').rows()
     assert rejected == [("unparseable", '{"a":"x","ts":"2026-01-02"}'), ("null_event_time", None)]
 
 
@@ -213,10 +216,24 @@ def test_R2_somebody_elses_commit_does_not_make_us_forget(workbench: Workbench) 
         assert not [k for k in newest_summary(session, name) if k.startswith("tidegate.")]
     session.execute("INSERT INTO events VALUES ('J', '2026-01-01 13:00:11'); FLUSH;")
     assert [
-        tuple(r) for r in session.table("events$raw").select("_offset", "name").orderBy("_offset").collect()
+        tuple(r) for r in session.table("events$raw").select("offset", "name").orderBy("offset").collect()
     ] == [
         (0, "F"),
         (1, "H"),
         (2, "J"),
     ]
     assert [r["n"] for r in session.table("per_hour").orderBy("window_end").collect()] == [1, 1]
+
+
+def test_a_system_column_gives_way_to_a_column_of_the_same_name(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(
+        'CREATE TABLE t ("offset" INT, reason VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY'
+    )
+    session.execute("INSERT INTO t VALUES (7, 'mine', NULL)")
+    assert session.table("t$rejected").columns == [
+        *("offset", "reason", "ts"),
+        *("_reason", "raw", "partition", "_offset", "arrival", "epoch"),
+    ]
+    row = session.execute('SELECT offset, _offset, reason, _reason FROM "t$rejected"').rows()
+    assert row == [(7, 0, "mine", "null_event_time")]

@@ -70,11 +70,11 @@ class SparkRunner:
         outcomes = {}
         for row in raw:
             missed = late_by = None
-            if row["_outcome"] == "late":
-                missed = self.ticks(late[row[name]]["_wm"])
+            if row["outcome"] == "late":
+                missed = self.ticks(late[row[name]]["watermark"])
                 late_by = missed - self.ticks(row[time])
-            label = str(row[name]) if row[name] is not None else self.name_in(row["_raw"])
-            outcomes[label] = Outcome(row["_outcome"], missed, late_by, row["_reason"])
+            label = str(row[name]) if row[name] is not None else self.name_in(row["raw"])
+            outcomes[label] = Outcome(row["outcome"], missed, late_by, row["reason"])
         history = self.session.table(f"{table}$watermarks")
         newest = history.where(f"epoch = (SELECT max(epoch) FROM {self.log()})")
         marks = {r["partition"]: self.ticks(r["watermark"]) for r in newest.collect()}

@@ -149,7 +149,7 @@ def test_system_tables_have_columns() -> None:
         table = catalog.get(f"orders${suffix}")
         assert len(table.columns) >= 10
     late = catalog.get("ORDERS$Late")
-    assert late.column("_wm") == Column("_wm", "timestamp_ntz")
+    assert late.column("watermark") == Column("watermark", "timestamp_ntz")
     assert catalog.find("hourly$late") is None
 
 

@@ -189,9 +189,9 @@ def test_the_list_of_functions_is_that_of_this_spark(spark: SparkSession) -> Non
 
 
 def test_system_and_user_names_are_quoted(spark: SparkSession) -> None:
-    (statement,) = analyse('SELECT "_late_by", "orders$late".id FROM "orders$late"', prelude())
+    (statement,) = analyse('SELECT "late_by", "orders$late".id FROM "orders$late"', prelude())
     assert isinstance(statement, Select)
-    spark.sql("SELECT 1 AS id, 2 AS _late_by").createOrReplaceTempView("`orders$late`")
+    spark.sql("SELECT 1 AS id, 2 AS late_by").createOrReplaceTempView("`orders$late`")
     assert [tuple(r) for r in spark.sql(statement.spark_sql).collect()] == [(2, 1)]
 
 

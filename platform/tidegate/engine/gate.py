@@ -27,22 +27,13 @@ REPORT_SCHEMA = "report string"
 
 @dataclass
 class PartitionReport:
-    """What one task did to one source partition."""
+    """What became of one source partition in one task: whether its offsets only increased, and its new state."""
 
-    first: int
-    last: int
-    rows: int
-    ordered: bool
     state: GateState
+    ordered: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "first": self.first,
-            "last": self.last,
-            "rows": self.rows,
-            "ordered": self.ordered,
-            "state": self.state.to_dict(),
-        }
+        return {"ordered": self.ordered, "state": self.state.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -104,16 +95,9 @@ class _Run:
         report = self.reports.get(partition)
         if report is None:
             state = task.states.get(partition) or GateState(watermark=start_watermark(task.published))
-            report = PartitionReport(state.next_offset, state.next_offset - 1, 0, True, replace(state))
-            first_batch = True
-        else:
-            first_batch = False
+            report = self.reports[partition] = PartitionReport(state)
         state = report.state
-        reasons = batch.column("_reason")
-
-        offsets, known, reasons = self._offsets(batch, state, report, reasons)
-        if first_batch and known.any():
-            report.first = int(offsets[known][0])
+        offsets, known, reasons = self._offsets(batch, state, report)
 
         accepted = np.asarray(reasons.is_null())
         if task.config is None or task.time_column is None:
@@ -132,16 +116,13 @@ class _Run:
         if known.any():
             after.next_offset = max(state.next_offset, int(offsets[known].max()) + 1)
         report.state = after
-        report.last = after.next_offset - 1
-        report.rows += n
-        self.reports[partition] = report
         self._write(batch, offsets, known, accepted, late, missed, reasons)
 
     def _offsets(
-        self, batch: pa.RecordBatch, state: GateState, report: PartitionReport, reasons: pa.Array
+        self, batch: pa.RecordBatch, state: GateState, report: PartitionReport
     ) -> tuple[np.ndarray, np.ndarray, pa.Array]:
         """Offsets, which of them are known, and the reasons with repeated offsets marked as rejected."""
-        n = batch.num_rows
+        n, reasons = batch.num_rows, batch.column("_reason")
         if self.task.numbering:
             offsets = np.arange(state.next_offset, state.next_offset + n, dtype=np.int64)
             return offsets, np.ones(n, dtype=bool), reasons
@@ -151,11 +132,14 @@ class _Run:
         floor = np.maximum.accumulate(np.where(known, offsets, -1))
         before = np.concatenate(([state.next_offset - 1], np.maximum(floor[:-1], state.next_offset - 1)))
         repeated = known & (offsets <= before)
-        if not self.task.drop_repeats:
+        bad = ~known
+        if self.task.drop_repeats:
+            bad |= repeated
+        else:
             report.ordered = report.ordered and not repeated.any()
-        elif repeated.any() or not known.all():
+        if bad.any():
             marks = pc.if_else(pa.array(known), "offset_not_increasing", "null_offset")
-            reasons = pc.if_else(pc.and_(pa.array(repeated | ~known), reasons.is_null()), marks, reasons)
+            reasons = pc.if_else(pc.and_(pa.array(bad), reasons.is_null()), marks, reasons)
         return offsets, known, reasons
 
     def _write(

@@ -40,7 +40,8 @@ def system_frame(spark: SparkSession, system: SystemTable, table: str | None) ->
         if relation.watermark is not None:
             late_by = F.col("_wm") - F.col(quote(relation.watermark.column))
         frame = log.where(outcome == LATE).withColumn("_late_by", late_by)
-    return frame.select(*[quote(c.name) for c in system.columns])
+    names = zip(system.stored, system.columns, strict=True)
+    return frame.select(*[F.col(quote(stored)).alias(column.name) for stored, column in names])
 
 
 def view_frame(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,13 @@ class Result:
     def has_rows(self) -> bool:
         """Whether this statement answers with rows (maybe none), not only with a message."""
         return self.dataframe is not None or self.fixed is not None
+
+    def __iter__(self) -> Iterator[tuple]:
+        """The rows one by one, fetched as they are asked for."""
+        if self.dataframe is not None:
+            yield from map(tuple, self.dataframe.toLocalIterator())
+        else:
+            yield from self.fixed or []
 
     def rows(self, limit: int | None = None) -> list[tuple]:
         """The rows, at most `limit` of them, on the driver."""

@@ -27,6 +27,8 @@ RESERVED_COLUMNS = frozenset(
         "_epoch",
         "_wm",
         "_reason",
+        "_watermark",
+        "_late_by",
         "_raw",
         "_progress",
         "_window_start",
@@ -133,12 +135,17 @@ class View:
 
 @dataclass(frozen=True)
 class SystemTable:
-    """`<relation>$late`, `$rejected`, `$raw` or `$watermarks`."""
+    """`<relation>$late`, `$rejected`, `$raw` or `$watermarks`. `stored`: each column's name in the log."""
 
     name: str
     relation: Relation
     suffix: str
     columns: tuple[Column, ...]
+    stored: tuple[str, ...]
+
+    def shown(self, stored: str) -> str:
+        """The name here of a column of the log."""
+        return self.columns[self.stored.index(stored)].name
 
     def column(self, name: str) -> Column | None:
         """The column of this name, whatever its case."""
@@ -228,34 +235,43 @@ def system_table(relation: Relation, suffix: str) -> SystemTable:
         "timestamp": "interval day to second",
         "date": "int",
     }
-    place = (
-        Column("_source_partition", "string"),
-        Column("_offset", "bigint"),
-        Column("_arrival", "timestamp"),
-        Column("_epoch", "bigint"),
-    )
-    missed = (Column("_wm", time_type), Column("_late_by", late_by.get(time_type, "bigint")))
-    why = (Column("_reason", "string"), Column("_raw", "string"))
-    user = tuple(Column(c.name, c.type, comment=c.comment) for c in relation.columns)
-    columns = {
-        "late": (*user, *missed, *place),
-        "rejected": (*user, *why, *place),
-        "raw": (*user, Column("_outcome", "string"), *missed[:1], *why, *place),
-        "watermarks": (
-            Column("epoch", "bigint"),
-            Column("at", "timestamp"),
-            Column("partition", "string"),
-            Column("watermark", time_type),
-            Column("published", time_type),
-            Column("state", "string"),
-            Column("next_offset", "bigint"),
-            Column("on_time", "bigint"),
-            Column("late", "bigint"),
-            Column("rejected", "bigint"),
-            Column("max_event_time", time_type),
-        ),
+    if suffix == "watermarks":
+        kinds = {
+            "epoch": "bigint",
+            "at": "timestamp",
+            "partition": "string",
+            "watermark": time_type,
+            "published": time_type,
+            "state": "string",
+            "next_offset": "bigint",
+            "on_time": "bigint",
+            "late": "bigint",
+            "rejected": "bigint",
+            "max_event_time": time_type,
+        }
+        history = tuple(Column(name, kind) for name, kind in kinds.items())
+        return SystemTable(f"{relation.name}$watermarks", relation, suffix, history, tuple(kinds))
+    place = {
+        "_source_partition": ("partition", "string"),
+        "_offset": ("offset", "bigint"),
+        "_arrival": ("arrival", "timestamp"),
+        "_epoch": ("epoch", "bigint"),
+    }
+    missed = {"_wm": ("watermark", time_type)}
+    behind = {"_late_by": ("late_by", late_by.get(time_type, "bigint"))}
+    why = {"_reason": ("reason", "string"), "_raw": ("raw", "string")}
+    system = {
+        "late": missed | behind | place,
+        "rejected": why | place,
+        "raw": {"_outcome": ("outcome", "string")} | missed | why | place,
     }[suffix]
-    return SystemTable(f"{relation.name}${suffix}", relation, suffix, columns)
+    own = tuple(Column(c.name, c.type, comment=c.comment) for c in relation.columns)
+    # A column of the user's own keeps its name; the system's then has an underscore in front.
+    added = tuple(
+        Column(f"_{name}" if relation.column(name) else name, kind) for name, kind in system.values()
+    )
+    stored = (*(c.name for c in own), *system)
+    return SystemTable(f"{relation.name}${suffix}", relation, suffix, (*own, *added), stored)
 
 
 def _by_name(columns: tuple[Column, ...], name: str) -> Column | None:

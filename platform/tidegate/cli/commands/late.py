@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import Relation
 
-#: Where a late row stood in its source.
-_SHOWN = ("_source_partition", "_offset")
-
 
 @guarded
 def late(
@@ -96,10 +93,12 @@ def newest_late_rows(
     """
     assert relation.watermark is not None
     time = relation.watermark.column
-    frame = session.table(f"{relation.name}$late")
-    newest = frame.orderBy(frame["_arrival"].desc(), frame["_offset"].desc()).limit(limit)
+    name = f"{relation.name}$late"
+    frame, shown = session.table(name), session.catalog.get(name).shown
+    newest = frame.orderBy(*[frame[_quoted(shown(c))].desc() for c in ("_arrival", "_offset")]).limit(limit)
     own = [c.name for c in relation.columns if c.name != time]
-    chosen = newest.select(*[_quoted(c) for c in [*_SHOWN, time, "_wm", "_late_by", *own]])
+    system = [shown(c) for c in ("_source_partition", "_offset", "_wm", "_late_by")]
+    chosen = newest.select(*[_quoted(c) for c in [*system[:2], time, *system[2:], *own]])
     types = [f.dataType.simpleString() for f in chosen.schema.fields]
     names = ["partition", "offset", time, "missed", "late_by", *own]
     return names, types, [tuple(row) for row in chosen.collect()]

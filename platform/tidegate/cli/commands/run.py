@@ -20,7 +20,9 @@ def run(
     max_rows_per_batch: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Commit at least this often. Results do not depend on it.", show_default=False
+            min=1,
+            help="Batch size of sources that are cut by rows (replay). Results do not depend on it.",
+            show_default=False,
         ),
     ] = None,
 ) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
-from tidegate.engine.sources import BatchPlan, Pending, Rows
+from tidegate.engine.sources import BatchPlan, Pending, Rows, no_input
 from tidegate.engine.sources.files import InputFile, list_files, read_files, stored_columns
 from tidegate.errors import TidegateError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Relation
     from tidegate.sql.connectors import ReplayOptions
 
-_STAGED = ("_source_partition", "_offset", "_seq", "_raw")
+_STAGED = {"_source_partition": "string", "_offset": "bigint", "_seq": "bigint", "_raw": "string"}
 #: Small row groups, so that a batch reads little more than its own rows.
 _ROW_GROUP_BYTES = 4 << 20
 
@@ -55,6 +55,8 @@ class ReplayConnector:
     def pending(self) -> Pending:
         """Stage the recording if that is not done yet; what of it has not been played."""
         files = list_files(self._project, self._relation.name, self._options.path)
+        if not files:
+            raise no_input(self._relation.name, self._options.path)
         fingerprint = self._fingerprint(files)
         before = next((f.path for f in self._consumed()), None)
         if before is not None and before != f"replay:{fingerprint}":
@@ -91,7 +93,7 @@ class ReplayConnector:
         from pyspark.sql import functions as F
 
         (unit,) = plan.units
-        staged = self._spark.read.parquet(self._uri(unit["stage"]))
+        staged = self._staged(unit["stage"])
         staged = staged.where((F.col("_seq") >= unit["from"]) & (F.col("_seq") < unit["until"]))
         frame = add_generated(staged, self._relation)
         return Rows(frame.withColumn("_arrival", self._arrival(plan)), ("_offset",), numbering=False)
@@ -106,7 +108,13 @@ class ReplayConnector:
         stage = next((f.path.removeprefix("replay:") for f in self._consumed()), None)
         if stage is None:
             return 0
-        return self._spark.read.parquet(self._uri(stage)).where(F.col("_seq") < self._next).count()
+        return self._staged(stage).where(F.col("_seq") < self._next).count()
+
+    def _staged(self, fingerprint: str) -> DataFrame:
+        # With its schema given: to look it up would be a Spark job for every batch.
+        fields = [f"{quote(c.name)} {c.type}" for c in stored_columns(self._relation)]
+        fields += [f"{name} {kind}" for name, kind in _STAGED.items()]
+        return self._spark.read.schema(", ".join(fields)).parquet(self._uri(fingerprint))
 
     def _arrival(self, plan: BatchPlan):  # type: ignore[no-untyped-def]
         """The recorded arrival where the first order column is a time, else the clock."""
@@ -156,14 +164,13 @@ class ReplayConnector:
             "*", F.spark_partition_id().alias("_task"), F.monotonically_increasing_id().alias("_place")
         ).persist()
         try:
-            sizes = dict(ordered.groupBy("_task").count().collect())
+            counts = ordered.groupBy("_task", "_source_partition").count().collect()
             before, total = {}, 0
-            for task in sorted(sizes):
-                before[task], total = total, total + sizes[task]
-            partitions = [r[0] for r in ordered.select("_source_partition").distinct().collect()]
-            starts = (
-                F.create_map(*[F.lit(x) for pair in before.items() for x in pair]) if before else F.lit(None)
-            )
+            for task in sorted({row["_task"] for row in counts}):
+                before[task] = total
+                total += sum(row["count"] for row in counts if row["_task"] == task)
+            pairs = (before or {0: 0}).items()  # a recording may be empty
+            starts = F.create_map(*[F.lit(x) for pair in pairs for x in pair])
             place = F.col("_place").bitwiseAND(F.lit((1 << 33) - 1))
             numbered: DataFrame = ordered.withColumn("_seq", F.element_at(starts, F.col("_task")) + place)
             by_partition = Window.partitionBy("_source_partition").orderBy("_seq")
@@ -178,4 +185,5 @@ class ReplayConnector:
             )
         finally:
             ordered.unpersist()
-        return {"rows": total, "partitions": sorted(p for p in partitions if p != UNKNOWN_PARTITION)}
+        partitions = {row["_source_partition"] for row in counts} - {UNKNOWN_PARTITION}
+        return {"rows": total, "partitions": sorted(partitions)}
