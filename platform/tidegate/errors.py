@@ -64,8 +64,8 @@ class TidegateError(Exception):
         }
 
 
-def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """`did you mean "x"?` for the closest candidate (case-insensitive), or None if nothing is close."""
     by_fold = {c.casefold(): c for c in candidates}
-    close = difflib.get_close_matches(word.casefold(), list(by_fold), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.casefold(), list(by_fold), n=1, cutoff=cutoff)
     return f'did you mean "{by_fold[close[0]]}"?' if close else None

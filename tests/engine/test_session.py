@@ -67,7 +67,7 @@ def test_the_documentations_events_f_g_h_i(workbench: Workbench) -> None:
     session.execute(EVENTS)
     for name, time in (("F", "11:59:30"), ("G", "12:00:00"), ("H", "12:00:11"), ("I", "11:59:50")):
         session.execute(f"INSERT INTO events VALUES ('{name}', '2026-01-01 {time}')")
-    assert session.execute("FLUSH").message == "flushed 1 view: 1 rows closed"
+    assert session.execute("FLUSH").message == "flushed 1 view: 1 row closed"
     assert session.execute("SELECT name FROM events ORDER BY ts").rows() == [("F",), ("G",), ("H",)]
     late = session.execute('SELECT name, watermark, CAST(late_by AS STRING) FROM "events$late"').rows()
     assert late == [("I", datetime(2026, 1, 1, 12, 0, 1), "INTERVAL '0 00:00:11' DAY TO SECOND")]
@@ -129,6 +129,15 @@ def test_what_spark_refuses_stops_before_anything_runs(workbench: Workbench) -> 
         )
     assert caught.value.code == "TG507"
     assert session.stored("v") is None
+
+
+def test_a_generated_column_that_spark_refuses_is_not_an_unexpected_error(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute("CREATE TABLE t (a INT, b VARCHAR AS substring()) APPEND ONLY")
+    with pytest.raises(TidegateError, match="substring") as caught:
+        session.execute("INSERT INTO t VALUES (1)")
+    assert caught.value.code == "TG507"
+    assert list(session.table("t$raw").collect()) == []
 
 
 def _hold(

@@ -77,6 +77,7 @@ def test_unknown_key_without_a_neighbour_lists_the_known_ones() -> None:
         ("warehouse:\n  path: hdfs://n/p", "TG607", 2, 9, "storage hdfs: is not supported"),
         ("warehouse:\n  path: ${NOT_SET}/x", "TG606", 2, 9, "environment variable NOT_SET is not set"),
         ("warehouse:\n  path: ${NOT_SET:-x}", "TG606", 2, 9, "not followed by a variable name"),
+        ("warehouse: 5", "TG605", 1, 12, "warehouse: keys and values are expected here"),
         ("spark:\n  conf: {a: [1]}", "TG605", 2, 13, "spark.conf.a"),
     ],
 )

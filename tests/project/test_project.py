@@ -63,6 +63,12 @@ def test_assets_come_in_a_fixed_order_then_definitions(tmp_path: Path) -> None:
     assert len(project.assets()) == 3
 
 
+def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "a.sql").write_text("CREATE TABLE t (id INT);", encoding="utf-8-sig")
+    assert Project.load(tmp_path).catalog().names() == ["t"]
+
+
 def test_assets_that_are_not_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "bad.sql").write_bytes(b"SELECT \xff")

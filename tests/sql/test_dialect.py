@@ -90,6 +90,20 @@ def test_nothing_is_silently_ignored(sql: str) -> None:
     assert refused.value.code in ("TG102", "TG105", "TG106")
 
 
+def test_an_open_comment_is_shown_where_it_opens() -> None:
+    with pytest.raises(TidegateError) as refused:
+        tokenize(Text("SELECT 1 /* a */, /* b /* c */ 2"))
+    assert refused.value.location is not None
+    assert (refused.value.message, refused.value.location.column) == ("this comment is never closed", 19)
+
+
+def test_a_name_is_not_taken_for_a_misspelt_clause() -> None:
+    for sql in ("SELECT count(*) orders x FROM t", "SELECT f(orders x) FROM t", "SELECT * FROM orders$late"):
+        with pytest.raises(TidegateError) as refused:
+            parse(sql)
+        assert refused.value.code == "TG102"
+
+
 def test_no_statement_becomes_an_opaque_command() -> None:
     for path in CASES.glob("*.sql"):
         for token in tokenize(Text(path.read_text("utf-8").replace("/* never", "--"))):

@@ -9,7 +9,7 @@ from tidegate.engine.run import connect
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
     from tidegate.engine.session import Session
 
@@ -20,8 +20,8 @@ _SHOWN = 20
 class PartitionAudit:
     """One partition: rows found in the log, rows that the committed counters say, and offsets that do not fit.
 
-    `missing` lists ranges ("17", "20-25") between the first and last offset that are not in the log; for sources
-    whose offsets come from a column of their own, gaps can be theirs, and are no problem (`gaps_allowed`).
+    `missing` lists ranges ("17", "20-25") of offsets that were committed and are not in the log; for sources whose
+    offsets come from a column of their own, gaps can be theirs, and are no problem (`gaps_allowed`).
     """
 
     partition: str
@@ -77,7 +77,10 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
     counts = rows.groupBy("_source_partition").agg(
         *[F.count_if(F.col("_outcome") == o).alias(o) for o in ("on_time", "late", "rejected")],
         (F.count("_offset") - F.count_distinct("_offset")).alias("repeated"),
-        (F.max("_offset") - F.min("_offset") + 1 - F.count_distinct("_offset")).alias("holes"),
+        *[
+            f("_offset").alias(n)
+            for n, f in (("low", F.min), ("high", F.max), ("distinct", F.count_distinct))
+        ],
     )
     gaps_allowed = bool(getattr(relation.connector, "order_column", None))
     partitions = []
@@ -86,6 +89,7 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
         row = found.get(partition)
         state = log.progress.states.get(partition)
         outcome = {o: row[o] if row else 0 for o in ("on_time", "late", "rejected")}
+        next_offset = state.next_offset if state else 0
         # A rejected repetition of an offset is a repetition of the source's, kept on purpose.
         repeated = row["repeated"] if row and not gaps_allowed else 0
         partitions.append(
@@ -95,7 +99,7 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
                 **outcome,
                 counted=state.on_time + state.late + state.rejected if state else 0,
                 repeated=repeated,
-                missing=_missing(rows, partition) if row and row["holes"] else [],
+                missing=_missing(rows, partition, row, None if gaps_allowed else next_offset),
                 gaps_allowed=gaps_allowed,
             )
         )
@@ -103,8 +107,25 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
     return SourceAudit(name, partitions, connector.recount() if connector else None)
 
 
-def _missing(rows: DataFrame, partition: str) -> list[str]:
-    """The first ranges of offsets that are not there."""
+def _missing(rows: DataFrame, partition: str, found: Row | None, next_offset: int | None) -> list[str]:
+    """The first ranges of offsets that are not there; with `next_offset`, between 0 and it."""
+    low, high = (found["low"], found["high"]) if found else (None, None)
+    if low is None:
+        return [_range(0, next_offset - 1)] if next_offset else []
+    ranges = [(0, low - 1)] if next_offset is not None and low > 0 else []
+    if high - low + 1 != found["distinct"]:
+        ranges += _holes(rows, partition)
+    if next_offset is not None and high < next_offset - 1:
+        ranges.append((high + 1, next_offset - 1))
+    return [_range(*bounds) for bounds in ranges]
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _holes(rows: DataFrame, partition: str) -> list[tuple[int, int]]:
+    """The first ranges of offsets that are missing between the first and the last."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -118,5 +139,4 @@ def _missing(rows: DataFrame, partition: str) -> list[str]:
         .orderBy("_offset")
         .limit(_SHOWN)
     )
-    ranges = [(row["_offset"] + 1, row["next"] - 1) for row in holes.collect()]
-    return [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
+    return [(row["_offset"] + 1, row["next"] - 1) for row in holes.collect()]

@@ -6,7 +6,8 @@ import re
 
 # A quoted part, a comment, a semicolon; the last alternative is a quote or comment that does not end.
 _TOKEN = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|--[^\n]*(?:\n|$)|/\*.*?\*/|(;)|('|"|`|/\*)""", re.DOTALL
+    r"""'(?:[^'\\]|''|\\.)*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|--[^\n]*(?:\n|$)|/\*.*?\*/|(;)|('|"|`|/\*)""",
+    re.DOTALL,
 )
 
 

@@ -9,20 +9,18 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
+from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidegate.project import Storage
-
-_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def _content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
     partition = {"1000": file["split"]}
     if target.day is not None:
         day = file["day"]
-        partition["1001"] = None if day is None else (_EPOCH + timedelta(days=day)).isoformat()
+        partition["1001"] = None if day is None else TimeKind.DATE.format(day)
     low: dict[str, list[Any]] = {"keys": [], "values": []}
     high: dict[str, list[Any]] = {"keys": [], "values": []}
     for name, (least, greatest) in file["bounds"].items():

@@ -21,9 +21,6 @@ from tidegate.watermark import GateConfig, GateState, judge, start_watermark
 _OUTCOMES = pa.array(["on_time", "late", "rejected"])
 _ON_TIME, _LATE, _REJECTED = 0, 1, 2
 
-#: Schema of what a gate task returns.
-REPORT_SCHEMA = "report string"
-
 
 @dataclass
 class PartitionReport:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
-from tidegate.engine.gate import REPORT_SCHEMA, GateTask
+from tidegate.engine.gate import GateTask
 from tidegate.engine.layout import create_log, relation_identity
 from tidegate.engine.progress import ConsumedFile, Progress
 from tidegate.engine.shape import gate_input
 from tidegate.engine.sources import Rows
+from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
 from tidegate.plan.events import BatchCommitted
 from tidegate.watermark import Expression, GateState, TimeKind
@@ -59,10 +59,16 @@ class Log:
         return [ConsumedFile(*row) for row in rows.toLocalIterator()]
 
     def add(
-        self, epoch: int, rows: Rows, arrived: datetime, files: list[ConsumedFile] | None = None
+        self,
+        epoch: int,
+        rows: Rows,
+        arrived: datetime,
+        files: list[ConsumedFile] | None = None,
+        last: bool = False,
     ) -> BatchCommitted:
         """Judge and commit one batch as `epoch`, which must follow the last one. Returns what was committed.
 
+        `last`: nothing waits behind it (see `Progress.after`).
         Raises TG502 if another run has committed meanwhile; then nothing of the batch is in the log.
         """
         if epoch != self.progress.epoch + 1:
@@ -81,7 +87,7 @@ class Log:
             for r in reports
             for name, entry in r["partitions"].items()
         }
-        after = self.progress.after(epoch, judged)
+        after = self.progress.after(epoch, judged, last)
         progress_file = after.write(self._target, arrived, files or [])
         written = [file for report in reports for file in report["files"]]
         self.table.append(
@@ -124,8 +130,7 @@ class Log:
             drop_repeats=not aligned,
             has_strategy=watermark is not None and isinstance(watermark.strategy, Expression),
         )
-        out = gate_input(frame, self.relation).mapInArrow(task, REPORT_SCHEMA)
-        return [json.loads(row[0]) for row in out.collect()]
+        return run_task(gate_input(frame, self.relation), task)
 
 
 def well_ordered(reports: list[dict[str, Any]]) -> bool:

@@ -10,7 +10,8 @@ from tidegate.engine.shape import add_generated
 from tidegate.engine.sources import Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from tidegate.engine.ingest import Log
     from tidegate.plan.events import BatchCommitted
@@ -30,6 +31,26 @@ def insert(spark: SparkSession, log: Log, sql: str) -> BatchCommitted:
     return log.add(log.progress.epoch + 1, rows, arrived)
 
 
+def _lost(value: Column, converted: Column, given: DataType, wanted: DataType) -> Column:
+    """Whether a value, or one inside it, is there before the conversion and NULL after it."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    lost = value.isNotNull() & converted.isNull()
+    if isinstance(given, StructType) and isinstance(wanted, StructType):
+        for before, after in zip(given.fields, wanted.fields, strict=True):
+            inner = value.getField(before.name), converted.getField(after.name)
+            lost = lost | _lost(*inner, before.dataType, after.dataType)
+    elif isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
+        kinds = given.elementType, wanted.elementType
+        inside = F.zip_with(value, converted, lambda before, after: _lost(before, after, *kinds))
+        lost = lost | F.coalesce(F.exists(inside, lambda bad: bad), F.lit(False))
+    elif isinstance(given, MapType) and isinstance(wanted, MapType):
+        values, kinds = (F.map_values(value), F.map_values(converted)), (given.valueType, wanted.valueType)
+        lost = lost | _lost(*values, *map(ArrayType, kinds))
+    return lost
+
+
 def _converted(given: DataFrame, log: Log, arrived: datetime) -> Rows:
     from pyspark.sql import functions as F
 
@@ -37,7 +58,9 @@ def _converted(given: DataFrame, log: Log, arrived: datetime) -> Rows:
     bad = F.lit(False)
     for column in stored:
         value = F.col(quote(column.name))
-        bad = bad | (value.isNotNull() & value.try_cast(column.type).isNull())
+        converted = value.try_cast(column.type)
+        kinds = (given.select(c.alias("c")).schema["c"].dataType for c in (value, converted))
+        bad = bad | _lost(value, converted, *kinds)
     text = F.when(bad, F.to_json(F.struct(*[F.col(quote(c.name)) for c in stored])))
     frame = given.select(
         *[F.col(quote(c.name)).try_cast(c.type).alias(c.name) for c in stored], text.alias("_raw")

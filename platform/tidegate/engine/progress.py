@@ -60,10 +60,18 @@ class Progress:
             if name != UNKNOWN_PARTITION:
                 self.states.setdefault(name, GateState(watermark=start_watermark(self.published)))
 
-    def after(self, epoch: int, judged: dict[str, GateState]) -> Progress:
-        """The progress once a batch is committed: new states, and `G` over all that take part (W6)."""
+    def after(self, epoch: int, judged: dict[str, GateState], last: bool = False) -> Progress:
+        """The progress once a batch is committed: new states, and `G` over all that take part (W6).
+
+        `last`: nothing waits behind this batch, so a partition without a row has none, and takes no part. (An
+        empty file has a folder, and a row that does not parse can seem to name a partition.)
+        """
         states = self.states | judged
-        taking_part = [s.watermark for name, s in states.items() if name != UNKNOWN_PARTITION]
+        taking_part = [
+            s.watermark
+            for name, s in states.items()
+            if name != UNKNOWN_PARTITION and not (last and not s.on_time + s.late + s.rejected)
+        ]
         return Progress(epoch, publish(taking_part, self.published), states)
 
     def totals(self) -> dict[str, int]:

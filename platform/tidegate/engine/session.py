@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine import spark as spark_room
+from tidegate.engine.failures import refused
 from tidegate.engine.ingest import Log
 from tidegate.engine.layout import quote
 from tidegate.engine.lease import lease
@@ -84,11 +85,17 @@ class Session:
 
     def execute_all(self, sql: str, file: str = "<sql>") -> Iterator[Result]:
         """Run the statements one after the other and give each one's result."""
+        from pyspark.errors import AnalysisException
+
         from tidegate.engine.statements import execute
         from tidegate.sql.analysis import analyse
 
         for statement in analyse(sql, self.catalog, file):
-            yield execute(self, statement)
+            try:
+                result = execute(self, statement)
+            except AnalysisException as error:
+                raise refused("this statement", error) from None
+            yield result
 
     def table(self, name: str) -> DataFrame:
         """A source, table or view, or one of `name$late`, `$rejected`, `$raw`, `$watermarks`, as a DataFrame."""
@@ -116,9 +123,14 @@ class Session:
         commit as it happens. `upstream`: whether a view brings its source along; without it, a view takes in only
         what its source's log holds already.
         """
+        from pyspark.errors import AnalysisException
+
         from tidegate.engine.run import run
 
-        return run(self, names, max_rows_per_batch, on_event, upstream)
+        try:
+            return run(self, names, max_rows_per_batch, on_event, upstream)
+        except AnalysisException as error:
+            raise refused("an expression of a source or view", error) from None
 
     # -- for the other files of this room, and for the audit ----------------------------------------------------
 

@@ -58,5 +58,8 @@ def partition_name(columns: tuple[str, ...]) -> Column:
     from pyspark.sql import functions as F
 
     parts = [F.coalesce(F.col(quote(c)).cast("string"), F.lit("(null)")) for c in columns]
+    if len(parts) > 1:
+        # 'a/b', 'c' and 'a', 'b/c' are two partitions.
+        parts = [F.replace(F.replace(p, F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F")) for p in parts]
     # A row that does not parse has no trustworthy columns: it belongs to no partition that has a say in G.
     return F.when(F.col("_raw").isNotNull(), F.lit("(unknown)")).otherwise(F.concat_ws("/", *parts))

@@ -7,7 +7,7 @@ replaced as a whole by every tick.
 
 from __future__ import annotations
 
-import json
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,12 +16,14 @@ from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.failures import refused
 from tidegate.engine.ingest import same_definition
 from tidegate.engine.layout import create_view_table, quote, view_identity
-from tidegate.engine.writer import WriteTask
+from tidegate.engine.writer import WriteTask, run_task
+from tidegate.errors import TidegateError
 from tidegate.plan.events import SliceCommitted
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from tidegate.project import Storage
     from tidegate.sql.catalog import Column, Relation, View
@@ -41,8 +43,24 @@ def resolve_columns(spark: SparkSession, view: View, upstream: Relation) -> tupl
         schema = over(spark, view.query_sql, empty).schema
     except Exception as error:
         raise refused(f'the query of "{view.name}"', error, view.location) from error
-    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    types = {field.name: ddl(field.dataType) for field in schema.fields}
+    for name, kind in types.items():
+        if re.search(r"\b(void|interval|variant)\b", kind):
+            what = f'column "{name}" of "{view.name}" has the type {kind}, which a table can\'t store'
+            raise TidegateError("TG507", what, hint="CAST it", location=view.location)
     return tuple(replace(c, type=types[c.name]) for c in view.columns)
+
+
+def ddl(kind: DataType) -> str:
+    """A type as Spark SQL reads it; PySpark's own text leaves the names of fields unquoted."""
+    name = kind.typeName()
+    if name == "struct":
+        return f"struct<{', '.join(f'{quote(f.name)}: {ddl(f.dataType)}' for f in kind.fields)}>"
+    if name == "array":
+        return f"array<{ddl(kind.elementType)}>"
+    if name == "map":
+        return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
+    return kind.simpleString()
 
 
 def over(spark: SparkSession, sql: str, rows: DataFrame) -> DataFrame:
@@ -145,8 +163,7 @@ class ViewTable:
 
             result = result.repartition("_open", F.to_date("_window_end"))
         result = result.sortWithinPartitions("_window_end")
-        reports = result.mapInArrow(WriteTask(self._target), "report string").collect()
-        return [file for row in reports for file in json.loads(row[0])]
+        return [file for files in run_task(result, WriteTask(self._target)) for file in files]
 
 
 def on_time_rows(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.failures import spark_message
 from tidegate.errors import TidegateError
+from tidegate.project.storage import CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,12 @@ SQL_SETTINGS = {
     # C7: an expression that fails on a row yields NULL; what could wrap silently is rewritten to try_*.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
+    # What a caller's application may have set otherwise, and what would lose rows or change types in silence.
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.sources.partitionOverwriteMode": "static",
     # A batch's rows stay on the task that their source partition was hashed to.
@@ -105,7 +112,9 @@ def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSessio
     # PySpark logs every refused query as a line of JSON; people get the TidegateError that comes of it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     spark = parent.newSession()
-    for key, value in (SQL_SETTINGS | catalog_settings).items():
+    # Iceberg's cache would show what other sessions and processes commit half a minute late.
+    fresh = {f"spark.sql.catalog.{CATALOG}.cache-enabled": "false"}
+    for key, value in (SQL_SETTINGS | catalog_settings | fresh).items():
         spark.conf.set(key, value)
     try:
         spark._jvm.java.lang.Class.forName(

@@ -74,7 +74,8 @@ def _(statement: st.Flush, session: Session) -> Result:
     views = [v for v in session.catalog.views if session.stored(v.upstream) is not None]
     for view in views:
         closed += run_view(session, view, lambda event: None).groups
-    return Result(message=f"flushed {len(views)} view{'' if len(views) == 1 else 's'}: {closed} rows closed")
+    rows = "1 row" if closed == 1 else f"{closed} rows"
+    return Result(message=f"flushed {len(views)} view{'' if len(views) == 1 else 's'}: {rows} closed")
 
 
 @_execute.register(st.Drop)

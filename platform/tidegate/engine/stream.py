@@ -69,7 +69,7 @@ def catch_up(
 
     Errors of a batch are raised as they are, not wrapped in the query's.
     """
-    inbox = PlanInbox(storage, f"{folder}/plans")
+    inbox, checkpoint = PlanInbox(storage, f"{folder}/plans"), f"{folder}/checkpoint"
     failure: list[BaseException] = []
 
     def line_up() -> bool:
@@ -92,7 +92,8 @@ def catch_up(
             if plan.epoch <= log.progress.epoch:
                 continue  # committed before the query could note it (R2)
             try:
-                event = log.add(plan.epoch, connector.read(plan), plan.arrived, connector.consumed(plan))
+                rows, read = connector.read(plan), connector.consumed(plan)
+                event = log.add(plan.epoch, rows, plan.arrived, read, last=not connector.waits())
                 inbox.forget(plan.epoch - 2)
                 on_batch(event)
                 line_up()
@@ -100,28 +101,45 @@ def catch_up(
                 failure.append(error)
                 raise
 
+    def stream() -> None:
+        """Run the query until the inbox is read."""
+        query = (
+            spark.readStream.format("text")
+            .option("maxFilesPerTrigger", 1)
+            .option("wholetext", True)
+            .load(inbox.uri)
+            .writeStream.queryName(f"tidegate {log.relation.name}")
+            .foreachBatch(on_plans)
+            .option("checkpointLocation", checkpoint)
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    def unread() -> bool:
+        return not failure and inbox.read(log.progress.epoch + 1) is not None
+
     if not line_up():
         return
-    query = (
-        spark.readStream.format("text")
-        .option("maxFilesPerTrigger", 1)
-        .option("wholetext", True)
-        .load(inbox.uri)
-        .writeStream.queryName(f"tidegate {log.relation.name}")
-        .foreachBatch(on_plans)
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(processingTime="0 seconds")
-        .start()
-    )
     try:
-        query.processAllAvailable()
+        try:
+            stream()
+        except Exception:
+            if not unread():
+                raise
+        if unread():
+            # The checkpoint is damaged, or of another life of this log: it takes the plan for one that it has
+            # seen. The log decides what comes next, so a new checkpoint loses nothing.
+            filesystem, path = storage.filesystem(checkpoint)
+            filesystem.delete_dir(path)
+            stream()
     except Exception:
         if not failure:
             raise
         if is_from_spark(failure[0]):
-            raise failed(f'a batch of "{log.relation.name}"', failure[0], log.relation.location) from failure[
-                0
-            ]
+            what = f'a batch of "{log.relation.name}"'
+            raise failed(what, failure[0], log.relation.location) from failure[0]
         raise failure[0] from None
-    finally:
-        query.stop()

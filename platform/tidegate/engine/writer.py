@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: Rows are held back until this many bytes and then written as one row group per target file.
 _BUFFER_BYTES = 96 << 20
@@ -152,6 +155,29 @@ class FileWriter:
             if low.is_valid:
                 seen = file.bounds.get(name, (low.as_py(), high.as_py()))
                 file.bounds[name] = (min(seen[0], low.as_py()), max(seen[1], high.as_py()))
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A task for `mapInArrow` whose batches get their real column names back."""
+
+    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.task(batch.rename_columns(list(self.names)) for batch in batches)
+
+
+def run_task(
+    frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> list[dict[str, Any]]:
+    """Run a gate or write task over a frame; the reports of all Spark tasks.
+
+    PySpark's `mapInArrow` looks columns up by their bare names, which fails for one with a dot or a backtick.
+    """
+    plain = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
+    out = plain.mapInArrow(_Named(task, tuple(frame.columns)), "report string")
+    return [json.loads(row[0]) for row in out.collect()]
 
 
 @dataclass(frozen=True)

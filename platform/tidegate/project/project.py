@@ -168,7 +168,8 @@ def environments(root: Path) -> list[str]:
 
 def _read(path: Path, root: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        # Editors on Windows put a byte order mark first.
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise TidegateError(
             "TG610",

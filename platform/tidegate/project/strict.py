@@ -82,6 +82,10 @@ def _explain(model: type[BaseModel], file: YamlFile, detail: ErrorDetails, more:
             hint=context.get("hint"),
             location=file.locate(path),
         )
+    if detail["type"] in ("model_type", "dict_type"):
+        return TidegateError(
+            "TG605", f"{dotted}: keys and values are expected here{also}", location=file.locate(path)
+        )
     message = detail["msg"][:1].lower() + detail["msg"][1:]
     return TidegateError("TG605", f"{dotted}: {message}{also}", location=file.locate(path))
 

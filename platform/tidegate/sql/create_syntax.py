@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from tidegate.errors import did_you_mean
+from tidegate.errors import Location, did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.cursor import Cursor, is_word
 from tidegate.sql.dialect import parse_expression
@@ -19,6 +21,7 @@ from tidegate.sql.syntax import (
 )
 from tidegate.sql.text import Span, token_span
 from tidegate.sql.type_syntax import read_type
+from tidegate.sql.types import NAMES
 
 _CLAUSES = ("APPEND ONLY", "WITH", "FORMAT")
 _CONSTRAINTS = {
@@ -37,7 +40,7 @@ _CONSTRAINTS = {
 def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> CreateRelationSyntax:
     """From the word SOURCE or TABLE to the end of the statement."""
     kind = cursor.take().text.lower()
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if_not_exists = cursor.if_not_exists()
     name = cursor.name(f"the name of the {kind}")
     columns: list[ColumnSyntax] = []
     watermarks: list[WatermarkSyntax] = []
@@ -57,8 +60,12 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         seen.add(clause)
         if clause == "APPEND":
             cursor.expect("APPEND", "ONLY", clause="APPEND ONLY")
+            if kind == "source":
+                raise error("TG102", "a source is always append only", where, "leave out APPEND ONLY")
             append_only = True
         elif clause == "WITH":
+            if cursor.word(1) == "TTL":
+                refuse_ttl(kind, where)
             cursor.index += 1
             options = tuple(cursor.listed(lambda: _option(cursor), "WITH"))
             options_span = cursor.span_since(start)
@@ -71,7 +78,7 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
             words = [w for c in _CLAUSES for w in c.split()] + ["ENCODE"]
             if token is not None and (hint := did_you_mean(token.text, words)):
                 raise error("TG104", f'"{token.text}" after the columns', where, hint)
-            cursor.fail(f"expected {' or '.join(_CLAUSES)}")
+            cursor.fail(f"expected {' or '.join(_CLAUSES[kind == 'source' :])}")
     return CreateRelationSyntax(
         *head,
         kind,
@@ -86,6 +93,15 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
     )
 
 
+def refuse_ttl(kind: str, where: Location) -> NoReturn:
+    """TG304 (W10), or TG106 for a table: not yet."""
+    if kind == "source":
+        raise error(
+            "TG304", "WITH TTL is for tables with a PRIMARY KEY, not for sources", where, "leave it out"
+        )
+    raise unsupported("WITH TTL", where, "leave it out: APPEND ONLY tables keep all rows")
+
+
 def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax:
     token = cursor.peek()
     if token is None:
@@ -98,7 +114,12 @@ def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax:
         raise unsupported(
             "* for columns found in the data", cursor.here(), "name the columns and their types"
         )
-    if cursor.word() == "WATERMARK" and did_you_mean(cursor.word(1), ["FOR"]):
+    # A column may have the name watermark; WATERMARK ON ts AS … is none.
+    if (
+        cursor.word() == "WATERMARK"
+        and (did_you_mean(cursor.word(1), ["FOR"]) or "AS" in (cursor.word(2), cursor.word(3)))
+        and cursor.word(1) not in NAMES
+    ):
         cursor.index += 1
         cursor.misspelt("FOR", "WATERMARK FOR column AS expression")
     return _column(cursor)
@@ -124,14 +145,19 @@ def _watermark(cursor: Cursor) -> WatermarkSyntax:
 
 def _column(cursor: Cursor) -> ColumnSyntax:
     name = cursor.name("a column")
-    type_, nullable, generated, comment = None, True, None, None
+    type_, nullable, generated, comment = None, None, None, None
     if cursor.word() != "AS":
         type_ = read_type(cursor)
     while not cursor.done():
         token = cursor.peek()
         if token is None or token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
             break
-        if cursor.accept("NOT", "NULL"):
+        again = {"NOT": nullable, "NULL": nullable, "COMMENT": comment}.get(cursor.word())
+        if again is not None:
+            what = "COMMENT" if cursor.word() == "COMMENT" else "NULL or NOT NULL"
+            raise error("TG108", f"{what} is there twice", cursor.here())
+        if cursor.word() == "NOT":
+            cursor.expect("NOT", "NULL", clause="NOT NULL")
             nullable = False
         elif cursor.accept("NULL"):
             nullable = True
@@ -148,7 +174,7 @@ def _column(cursor: Cursor) -> ColumnSyntax:
         else:
             hint = did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS"]) or "is a comma missing?"
             cursor.fail('expected "," or ")" after the column', hint)
-    return ColumnSyntax(name, type_, nullable, generated, comment)
+    return ColumnSyntax(name, type_, nullable is not False, generated, comment)
 
 
 def _generated(cursor: Cursor) -> exp.Expr:

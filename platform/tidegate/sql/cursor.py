@@ -53,6 +53,13 @@ class Cursor:
         self.index += len(words)
         return True
 
+    def if_not_exists(self) -> bool:
+        """Move over IF NOT EXISTS; TG102 or TG104 at a wrong word in it. `IF` alone may be a name."""
+        if self.word() != "IF" or self.word(1) in ("", "AS"):
+            return False
+        self.expect("IF", "NOT", "EXISTS", clause="IF NOT EXISTS")
+        return True
+
     def accept_sign(self, kind: TokenType) -> bool:
         token = self.peek()
         if token is None or token.token_type is not kind:

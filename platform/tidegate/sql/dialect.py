@@ -6,6 +6,7 @@ for another. Only special forms (CAST, EXTRACT, …) have nodes of their own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
+from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.text import Span, Text, token_span
 from tidegate.sql.types import ABSENT, NAMES, from_datatype
@@ -31,6 +33,33 @@ _SPECIAL_FORMS = ("CAST", "TRY_CAST", "EXTRACT")
 _NO_PAREN_FORMS = ("CASE", "IF", "TRANSFORM")
 # The first of three arguments is a unit, not a column.
 _UNIT_FIRST = ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff")
+
+
+# What a misspelt word in a query may have been meant to be.
+_CLAUSES = (
+    *(
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "GROUP BY",
+        "HAVING",
+        "ORDER",
+        "ORDER BY",
+        "LIMIT",
+        "OFFSET",
+        "JOIN",
+        "INNER",
+    ),
+    *("LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "ON", "USING", "UNION", "INTERSECT", "EXCEPT", "PARTITION"),
+    *("PARTITION BY", "QUALIFY", "NULLS FIRST", "NULLS LAST", "ASC", "DESC", "BETWEEN", "ESCAPE"),
+)
+
+
+# What can stand before a clause.
+_ENDS = (
+    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.STAR),
+    *(TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END, TokenType.NULL, TokenType.TRUE, TokenType.FALSE),
+)
 
 
 # Functions that stand without brackets, as they do in Spark.
@@ -275,7 +304,8 @@ def to_text(node: exp.Expr) -> str:
 def parse_expression(text: Text, span: list[Token]) -> exp.Expr:
     """One scalar expression that takes all of these tokens. Raises TG102 at the token that it does not
     understand, TG105 for parts that sqlglot drops."""
-    return _parse(text, span, TidegateParser._parse_expression)
+    # Not _parse_expression: it would take a word too many for an alias.
+    return _parse(text, span, TidegateParser._parse_disjunction)
 
 
 def parse_query(text: Text, span: list[Token]) -> exp.Expr:
@@ -303,22 +333,55 @@ def _parse(text: Text, span: list[Token], rule: Callable[[Any], exp.Expr | None]
 
 
 def _syntax_error(text: Text, span: list[Token], problem: NotUnderstood) -> Exception:
-    from tidegate.errors import did_you_mean
-
-    token = next((t for t in span if t.start == problem.span[0]), span[-1])
+    index = next((i for i, t in enumerate(span) if t.start == problem.span[0]), len(span) - 1)
+    token = span[index]
     found = text.slice(token_span(token))
-    message = str(problem).rstrip(".")
+    message = re.sub(r" but got .*|\.$", "", str(problem))
+    message = re.sub(r"^Expecting (\W)$", r'expected "\1"', message)
     hint = None
-    if message.startswith(("Invalid expression", "Required keyword")):
+    if found != "$" and (misspelt := _misspelt(span, index)) is not None:
+        word, hint = misspelt
+        return error("TG104", f'"{word.text}" in a query', text.at(token_span(word)), hint)
+    if message.startswith("expected") and _starts_a_value(token):
+        hint = "is a comma missing?"
+    if message.startswith("Expected END"):
+        message, hint = "this CASE has no END", "CASE WHEN … THEN … ELSE … END"
+    elif message.startswith(("Invalid expression", "Required keyword")):
         message = f'unexpected "{found}"'
     else:
         message = f'{message[0].lower()}{message[1:]}, found "{found}"'
     if "TYPE" in str(problem):
         message, hint = f'unknown type "{found}"', did_you_mean(found, NAMES) or ABSENT.get(found.upper())
         return error("TG207", message, text.at(problem.span), hint)
-    if found == "$" or token.token_type is TokenType.PARAMETER:
+    if found == "$":
         hint = 'names with a $ stand in double quotes: "flights$late"'
     return error("TG102", message, text.at(problem.span), hint)
+
+
+def _misspelt(span: list[Token], index: int) -> tuple[Token, str] | None:
+    """The word at fault, and a hint, if the parser stumbled over a misspelt clause: `FROM t WEHRE id` takes WEHRE
+    for an alias and stumbles one word later."""
+    for at in (index - 1, index):
+        word = span[at] if at >= 0 else None
+        if word is None or word.token_type is not TokenType.VAR or word.text.upper() in _CLAUSES:
+            continue
+        by = at + 1 < len(span) and span[at + 1].text.upper() == "BY"
+        # A clause follows something that is complete; `orders` is a name, `ORDERS BY` is not.
+        if not by and (at == 0 or span[at - 1].token_type not in _ENDS or word.text.upper()[:-1] in _CLAUSES):
+            continue
+        if hint := did_you_mean(word.text, _CLAUSES, cutoff=0.7):
+            return word, hint
+    return None
+
+
+def _starts_a_value(token: Token) -> bool:
+    return token.token_type in (
+        TokenType.VAR,
+        TokenType.IDENTIFIER,
+        TokenType.NUMBER,
+        TokenType.STRING,
+        TokenType.INTERVAL,
+    )
 
 
 def _unreadable(text: Text, problem: TokenError) -> Exception:
@@ -342,10 +405,10 @@ def _last_open(sql: str) -> int | None:
                 if position < 0:
                     break
             elif c == "/" and sql.startswith("/*", position):
-                end = sql.find("*/", position)
+                end = _end_of_comment(sql, position)
                 if end < 0:
                     return position
-                position = end + 1
+                position = end
             elif c in "'\"`":
                 quote, opened = c, position
         elif c == "\\" and quote == "'":
@@ -354,3 +417,13 @@ def _last_open(sql: str) -> int | None:
             quote = None
         position += 1
     return opened if quote else None
+
+
+def _end_of_comment(sql: str, start: int) -> int:
+    """The offset of the last character of the block comment that opens at `start`, or -1. Comments nest."""
+    depth = 0
+    for sign in re.finditer(r"/\*|\*/", sql[start:]):
+        depth += 1 if sign[0] == "/*" else -1
+        if depth == 0:
+            return start + sign.end() - 1
+    return -1

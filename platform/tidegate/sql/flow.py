@@ -135,7 +135,8 @@ def require_select(text: Text, query: exp.Expr) -> exp.Select:
         where = keyword_location(text, query.expression, query.key.upper())
         raise unsupported(f"{query.key.upper()} in a view", where)
     if not isinstance(query, exp.Select):
-        raise unsupported("this in a view", text.at(node_span(query)), "write a SELECT")
+        where = keyword_location(text, query, "VALUES")
+        raise unsupported(f"{query.key.upper()} in a view", where, "write a SELECT")
     return query
 
 
@@ -181,6 +182,9 @@ def refuse_arguments(text: Text, node: exp.Expr, allowed: tuple[str, ...], where
         part = value[0] if isinstance(value, list) else value
         if key == "joins" and isinstance(part, exp.Expr) and part.args.get("kind") == "CROSS":
             name = "JOIN"
+        if isinstance(part, exp.Hint):
+            # The parser reads a hint apart, and counts its offsets from there.
+            raise unsupported(f"{name} {where}", keyword_location(text, node.expressions[0], "/*+"))
         location = (
             keyword_location(text, part, name) if isinstance(part, exp.Expr) else text.at(node_span(node))
         )

@@ -14,6 +14,34 @@ Kind = Literal["scalar", "aggregate", "window", "table"]
 _GRAMMAR: dict[str, Kind] = {"try_cast": "scalar"}
 
 
+#: Functions of the clock, of chance and of where Spark happens to run: another value each time they are asked.
+UNREPEATABLE = frozenset(
+    (
+        "rand",
+        "random",
+        "randn",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "now",
+        "current_timestamp",
+        "current_date",
+        "current_time",
+        "curdate",
+        "localtimestamp",
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+        "current_user",
+        "session_user",
+        "user",
+    )
+)
+
+
 @cache
 def spark_functions() -> dict[str, Kind]:
     """Every function by its lower-case name: scalar, aggregate, window (needs OVER) or table (yields

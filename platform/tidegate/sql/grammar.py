@@ -131,7 +131,7 @@ def _create(cursor: Cursor, head: tuple[Span, str | None]) -> CreateRelationSynt
             raise error("TG104", f'"{cursor.take().text}" in CREATE', cursor.text.at(token_span(token)), hint)
         cursor.fail("expected SOURCE, TABLE or MATERIALIZED VIEW")
     cursor.expect("MATERIALIZED", "VIEW", clause="CREATE MATERIALIZED VIEW")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if_not_exists = cursor.if_not_exists()
     name = cursor.name("the name of the view")
     token = cursor.peek()
     if token is not None and token.token_type is TokenType.L_PAREN:

@@ -32,7 +32,7 @@ def analyse_insert(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Insert
             raise error("TG212", message, text.at(syntax.query_span), f"the columns are {', '.join(targets)}")
         sql = _reordered(columns, targets, f"({to_spark(query)})")
         return InsertSelect(table.name, columns, sql, tuple(analysis.relations), where)
-    scope = Scope(text, (), what="in VALUES")
+    scope = Scope(text, (), what="in VALUES", repeatable=False)
     rows = []
     for span, values in syntax.rows:
         if len(values) != len(targets):

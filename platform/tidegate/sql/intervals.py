@@ -93,7 +93,7 @@ def constant_ticks(text: Text, node: exp.Expr, kind: TimeKind) -> int | None:
     if isinstance(node, exp.Interval):
         length = read_interval(node)
         if length is None:
-            raise ValueError(f"{text.slice(node_span(node))} is not an interval of fixed parts")
+            raise ValueError(f"{text.slice(node_span(node))} is not an interval of numbers and units")
         return length.ticks(kind)
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         if kind is not TimeKind.EPOCH:

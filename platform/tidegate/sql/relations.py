@@ -8,6 +8,7 @@ from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.catalog import RESERVED_COLUMNS, Column, Relation, Watermark
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.connectors import ConnectorOptions, Format, ReplayOptions, read_connector, read_format
+from tidegate.sql.create_syntax import refuse_ttl
 from tidegate.sql.dialect import parse_expression, tokenize
 from tidegate.sql.intervals import constant_ticks, read_interval
 from tidegate.sql.rewrite import safe_sql
@@ -41,10 +42,6 @@ def analyse_relation(text: Text, syntax: CreateRelationSyntax) -> Relation:
                 "TG305", f'table "{syntax.name.text}" has a watermark but is not APPEND ONLY', where, hint
             )
         return _relation(text, syntax, columns, watermark, None, None)
-    if syntax.append_only:
-        raise error(
-            "TG102", "a source is always append only", text.at(syntax.name.span), "leave out APPEND ONLY"
-        )
     if syntax.options is None or syntax.options_span is None:
         hint = "WITH (connector = 'filesystem', path = '…') FORMAT PLAIN ENCODE JSON; a table needs none"
         raise error("TG403", f'source "{syntax.name.text}" has no connector', text.at(syntax.name.span), hint)
@@ -61,6 +58,10 @@ def check_object_name(text: Text, name: Name) -> None:
     """TG205 for names that would be mistaken for system tables."""
     if "$" in name.text or not name.text.strip():
         raise error("TG205", f'"{name.text}" can\'t be a name', text.at(name.span), "$ is for system tables")
+    if name.text.startswith(".") or any(c in "/\\" or not c.isprintable() for c in name.text):
+        raise error(
+            "TG205", f'"{name.text}" can\'t be a name', text.at(name.span), "it names files and folders"
+        )
 
 
 def check_column_name(text: Text, name: Name) -> None:
@@ -171,12 +172,7 @@ def _watermark(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column, 
         raise error("TG302", f'"{syntax.name.text}" has more than one WATERMARK', where, "keep one")
     watermark = syntax.watermarks[0]
     if watermark.ttl is not None:
-        where = text.at(watermark.ttl)
-        if syntax.kind == "source":
-            raise error(
-                "TG304", "WITH TTL is for tables with a PRIMARY KEY, not for sources", where, "leave it out"
-            )
-        raise unsupported("WITH TTL", where, "leave it out: APPEND ONLY tables keep all rows")
+        refuse_ttl(syntax.kind, text.at(watermark.ttl))
     name = watermark.column.text
     column = next((c for c in columns if c.name.casefold() == name.casefold()), None)
     if column is None:
@@ -204,11 +200,17 @@ def _strategy(
     if _is_column(node, column):
         return ColumnStrategy()
     if isinstance(node, exp.Add | exp.Sub) and _is_column(node.this.unnest(), column):
+        shift = node.expression.unnest()
+        if isinstance(shift, exp.Literal) and shift.is_string:
+            hint = f"write: INTERVAL {text.slice(node_span(shift))}"
+            raise error("TG303", "this is a text, not an INTERVAL", text.at(node_span(shift)), hint)
         try:
             ticks = constant_ticks(text, node.expression, kind)
         except ValueError as problem:
             if kind is TimeKind.EPOCH or not _has_months(node.expression):
-                raise error("TG303", str(problem), text.at(node_span(node.expression))) from None
+                forms = {TimeKind.EPOCH: "an integer", TimeKind.DATE: "INTERVAL '5 days'"}
+                hint = "write " + forms.get(kind, "INTERVAL '5 seconds'")
+                raise error("TG303", str(problem), text.at(node_span(node.expression)), hint) from None
             # Months differ in length: evaluated row by row.
             ticks = None
         if ticks is not None:

@@ -17,7 +17,7 @@ from sqlglot.tokens import Token, TokenType
 
 from tidegate.sql import dialect
 from tidegate.sql.codes import error
-from tidegate.sql.text import Text, token_span
+from tidegate.sql.text import Text, node_span, token_span
 
 # Words that say nothing: they may come and go.
 _NOISE = frozenset(
@@ -64,6 +64,7 @@ _OPTIONAL = frozenset(
 )
 _UNITS = re.compile(r"^(MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)S?$")
 _CLOSERS = (TokenType.FROM, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.COMMA)
+_AFTER_GROUP_BY = (TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.UNION)
 _SIGNIFICANT = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 
 
@@ -75,6 +76,12 @@ def check_round_trip(
     if opaque := next(node.find_all(exp.Command), None):
         raise error("TG105", f"not understood: {opaque.sql()}", text.at(token_span(span[0])))
     _check_commas(text, span)
+    for alias in node.find_all(exp.Alias):
+        if isinstance(alias.parent, exp.Paren):
+            where = text.at(node_span(alias.args["alias"]))
+            raise error(
+                "TG102", f'unexpected "{alias.alias}"', where, "a name can't be given inside brackets"
+            )
     written = dialect.to_text(node)
     again = dialect.tokenize(Text(written))
     have = Counter(word for token in again for word in _words(token))
@@ -98,6 +105,10 @@ def _check_commas(text: Text, span: list[Token]) -> None:
     """sqlglot forgives a comma too many and an operator without an operand; Spark and PostgreSQL don't."""
     for token, following in zip(span, [*span[1:], None], strict=True):
         dangling = following is None or following.token_type in _CLOSERS
+        if token.token_type is TokenType.SELECT and (dangling or following.token_type is TokenType.GROUP_BY):
+            raise error("TG102", "SELECT without columns", text.at(token_span(token)), "SELECT * takes all")
+        if token.token_type is TokenType.GROUP_BY and (dangling or following.token_type in _AFTER_GROUP_BY):
+            raise error("TG102", f'nothing follows this "{token.text}"', text.at(token_span(token)))
         if dangling and token.token_type in (TokenType.COMMA, TokenType.PLUS, TokenType.DASH):
             raise error("TG102", f'nothing follows this "{token.text}"', text.at(token_span(token)))
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
-from tidegate.sql.functions import kind_of, spark_functions
+from tidegate.sql.functions import UNREPEATABLE, kind_of, spark_functions
 from tidegate.sql.infer import infer
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import UNKNOWN, SparkType, from_datatype, parse_ddl
@@ -43,12 +43,14 @@ class ScopeColumn:
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns in sight, and the names of relations that may stand before them (`flights.origin`)."""
+    """The columns in sight, and the names of relations that may stand before them (`flights.origin`). `repeatable`:
+    part of a definition, which has to give the same whenever it is computed."""
 
     text: Text
     columns: tuple[ScopeColumn, ...]
     qualifiers: frozenset[str] = frozenset()
     what: str = "here"
+    repeatable: bool = True
     _by_name: dict[str, ScopeColumn] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +73,8 @@ class Scope:
         resolved = root.this.pop()
         resolved.meta.update(node.meta)
         self._check_functions(resolved)
+        if self.repeatable:
+            require_repeatable(self.text, resolved)
         return resolved
 
     def type(self, node: exp.Expr) -> SparkType | None:
@@ -104,7 +108,7 @@ class Scope:
                 hint = did_you_mean(first.name, [*self.qualifiers, *(c.name for c in self.columns)])
                 message = f'there is no relation or column "{first.name}" {self.what}'
                 raise error("TG202", message, self.at(first), hint)
-            hint = did_you_mean(first.name, [c.name for c in self.columns])
+            hint = did_you_mean(first.name, [c.name for c in self.columns]) or quotes_hint(first)
             raise error("TG202", f'there is no column "{first.name}" {self.what}', self.at(first), hint)
         node: exp.Expr = exp.Column(this=exp.to_identifier(found.name, quoted=True))
         type_ = found.type
@@ -137,6 +141,11 @@ class Scope:
         check_functions(self.text, node)
 
 
+def quotes_hint(name: exp.Expr) -> str | None:
+    """For a name in double quotes that nobody knows: likely a string."""
+    return f"a string stands in single quotes: '{name.name}'" if name.args.get("quoted") else None
+
+
 def check_functions(text: Text, node: exp.Expr) -> None:
     """Every function is one of Spark's (TG209), every type of a cast one of ours (TG208)."""
     for call in node.find_all(exp.Anonymous):
@@ -155,6 +164,19 @@ def check_functions(text: Text, node: exp.Expr) -> None:
             from_datatype(cast.to)
         except ValueError as problem:
             raise error("TG208", str(problem), text.at(node_span(cast))) from None
+
+
+def require_repeatable(text: Text, node: exp.Expr) -> None:
+    """TG220 for functions of the clock and of chance: a retry has to decide as the first try did (W4), and a backfill
+    to give what the live run gave (B1)."""
+    for call in node.find_all(exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser):
+        name = (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
+        if name in UNREPEATABLE or (name == "unix_timestamp" and not call.expressions):
+            message = (
+                f"{name}() is another value at every run, and a definition has to give the same each time"
+            )
+            hint = "let the row bring the value, in a column of its own"
+            raise error("TG220", message, name_location(text, call), hint)
 
 
 def name_location(text: Text, call: exp.Expr) -> Location:

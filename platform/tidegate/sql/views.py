@@ -139,6 +139,11 @@ def _keys(
     for several in group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets):
         name = {"rollup": "ROLLUP", "cube": "CUBE"}.get(several.key, "GROUPING SETS")
         raise unsupported(f"{name} in a view", keyword_location(text, several, name))
+    if group.args.get("all"):
+        # ALL leaves no place of its own in the tree: it is the last ALL of the query.
+        start, end = syntax.query_span
+        at = text.sql.upper().rindex("ALL", start, end + 1)
+        raise unsupported("GROUP BY ALL in a view", text.at((at, at + 2)), "name the columns")
     refuse_arguments(text, group, ("expressions",), "in GROUP BY of a view")
     keys = [_key(text, node, scope, items) for node in group.expressions]
     if not any(is_bound(k) for k in keys):

@@ -90,6 +90,8 @@ def _time_column(text: Text, node: exp.Expr, flow: Flow, function: str) -> Scope
     relation = flow.relation
     watermark = relation.watermark
     example = f"declare WATERMARK FOR ts AS ts - INTERVAL '5 seconds' in {relation.kind} {relation.name}"
+    if isinstance(node, exp.Interval | exp.Literal):
+        raise error("TG307", f"{function} needs a column as its time", where, _USAGE[function])
     if not isinstance(node, exp.Column):
         hint = f"{function}((SELECT …, {text.slice(node_span(node))} AS t FROM {flow.name}), t, …)"
         raise error("TG307", f"{function} needs a column as its time", where, hint)

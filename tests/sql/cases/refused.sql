@@ -138,3 +138,72 @@ SHOW SORCES
 DROP VIEW hourly
 ----
 SELECT id FROM orders /* never closed
+----
+SELECT id FROM orders WEHRE id > 1
+----
+SELECT id FORM orders
+----
+SELECT id FROM orders GRUOP BY id
+----
+SELECT id FROM orders GROUPBY id
+----
+SELECT sum(id) OVER (ODER BY ts) AS s FROM orders
+----
+SELECT id FROM orders GROUP BY
+----
+SELECT FROM orders
+----
+SELECT id FROM
+----
+SELECT (id x) FROM orders
+----
+SELECT CASE WHEN id = 1 THEN 2 FROM orders
+----
+SELECT @id FROM orders
+----
+CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n
+FROM TUMBLE(orders ts, INTERVAL '1 hour') GROUP BY window_start
+----
+CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n
+FROM TUMBLE(orders, INTERVAL '1 hour', ts) GROUP BY window_start
+----
+CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n
+FROM TUMBLE(orders, ts, INTERVAL '1 hour') WHERE customer = "ada" GROUP BY window_start
+----
+CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds' minutes_late) APPEND ONLY
+----
+CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - '5 seconds') APPEND ONLY
+----
+CREATE TABLE t (ts TIMESTAMP, WATERMARK ON ts AS ts) APPEND ONLY
+----
+CREATE TABLE t (id INT, twice INT AS id * 2 id)
+----
+CREATE TABLE t (id INT NOT NUL)
+----
+CREATE TABLE IF NOT EXIST t (id INT)
+----
+CREATE MATERIALIZED VIEW IF EXISTS v AS SELECT 1
+----
+INSERT INTO plain (id) VALUES (1 x)
+----
+CREATE SOURCE s (ts TIMESTAMP) APPEND ONLY WITH (connector = 'filesystem', path = 'x') FORMAT PLAIN ENCODE JSON
+----
+CREATE SOURCE s (ts TIMESTAMP) WITH TTL
+----
+CREATE SOURCE s (ts TIMESTAMP) WITH (connector = 'filesystem', path = 'x') FORMAT PLAIN ENCODE JSON nonsense
+----
+CREATE MATERIALIZED VIEW v AS VALUES (1)
+----
+CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n
+FROM TUMBLE(orders, ts, INTERVAL '1 hour') GROUP BY ALL
+----
+CREATE MATERIALIZED VIEW v AS SELECT /*+ COALESCE(1) */ window_start, count(*) AS n
+FROM TUMBLE(orders, ts, INTERVAL '1 hour') GROUP BY window_start
+----
+CREATE TABLE t (watermark INT, flag INT AS watermark + 1 IF)
+----
+CREATE TABLE t (id INT NOT NULL NULL)
+----
+CREATE TABLE t (id INT COMMENT 'a' COMMENT 'b')
+----
+CREATE TABLE t (d DATE, WATERMARK FOR d AS d - 5) APPEND ONLY

@@ -63,7 +63,7 @@ def _script(command: str | None, file: Path | None) -> tuple[str, str] | None:
         return command, "<command>"
     if file is not None and str(file) != "-":
         try:
-            return file.read_text(encoding="utf-8"), str(file)
+            return file.read_text(encoding="utf-8-sig"), str(file)
         except OSError as error:
             raise TidegateError("TG702", f"can't read {file}: {error.strerror}") from None
         except UnicodeDecodeError:

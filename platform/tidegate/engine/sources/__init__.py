@@ -74,6 +74,9 @@ class Connector(Protocol):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         """The next batch, or None if nothing waits."""
 
+    def waits(self) -> bool:
+        """Whether something is left for the next `plan`."""
+
     def adopt(self, plan: BatchPlan) -> None:
         """Take note of a plan that an earlier run wrote and did not commit: it is read now, and not planned again."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import fnmatch
 import importlib.util
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Column, Format, Relation
 
 _WILDCARDS = "*?["
+#: What Hadoop takes for a pattern in a path, unless a backslash stands before it.
+_NO_PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 
 @dataclass(frozen=True)
@@ -126,18 +130,19 @@ def read_files(spark: SparkSession, project: Project, relation: Relation, uris: 
     reader = spark.read
     row = F.monotonically_increasing_id()
     if kind == "parquet":
-        _check_parquet(project, relation, columns, uris[0])
+        _check_parquet(project, relation, columns, uris)
         row = F.col("_metadata.row_index")
     else:
         if kind == "csv":
-            fields = _csv_fields(project, relation, fields, uris[0])
+            fields = _csv_fields(project, relation, fields, uris)
         for key, value in _options(relation.format).items():
             reader = reader.option(key, value)
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "_raw")
     schema = ", ".join(
         f"{quote(n)} {t}" for n, t in [*fields, *([] if kind == "parquet" else [("_raw", "string")])]
     )
-    frame = reader.schema(schema).format(kind).load(uris)
+    # The names come from a listing: a bracket in one is a bracket, not a pattern.
+    frame = reader.schema(schema).format(kind).load([_NO_PATTERN.sub(r"\\\g<0>", uri) for uri in uris])
     raw = F.lit(None).cast("string") if kind == "parquet" else F.col("_raw")
     return frame.select(
         *[quote(c.name) for c in columns],
@@ -163,33 +168,52 @@ def _options(form: Format) -> dict[str, str]:
         # filling the wrong columns.
         out |= {"header": str(header).lower(), "enforceSchema": str(not header).lower()}
         out |= {"sep": options.get("delimiter", ","), "nullValue": options.get("null_value", "")}
+        # RFC 4180: a quote inside quotes is doubled, and a backslash is a character like any other.
+        out |= {"quote": '"', "escape": '"'}
     return out
 
 
 def _csv_fields(
-    project: Project, relation: Relation, declared: list[tuple[str, str]], uri: str
+    project: Project, relation: Relation, declared: list[tuple[str, str]], uris: list[str]
 ) -> list[tuple[str, str]]:
     """The file's columns in its own order: declared ones with their type, others as text. TG504 if one is missing."""
     assert relation.format is not None
     options = dict(relation.format.options)
     if options.get("without_header", "false").lower() == "true":
         return declared
-    filesystem, path = project.storage.filesystem(uri)
-    with filesystem.open_input_stream(path) as stream:
-        first = stream.read(1 << 16).decode("utf-8-sig", errors="replace").splitlines()
-    header = next(csv.reader(first[:1], delimiter=options.get("delimiter", ",")), [])
+    for uri in uris:
+        filesystem, path = project.storage.filesystem(uri)
+        with filesystem.open_input_stream(path) as stream:
+            first = stream.read(1 << 16).decode("utf-8-sig", errors="replace").splitlines()
+        header = next(csv.reader(first[:1], delimiter=options.get("delimiter", ",")), [])
+        if header:
+            break
+    else:
+        return declared  # nothing but empty files
     types = {name.casefold(): kind for name, kind in declared}
     _require_columns(relation, [name for name, _ in declared], header, uri)
     return [(name, types.get(name.casefold(), "string")) for name in header]
 
 
-def _check_parquet(project: Project, relation: Relation, columns: list[Column], uri: str) -> None:
+def _check_parquet(project: Project, relation: Relation, columns: list[Column], uris: list[str]) -> None:
     """Spark reads a column that a Parquet file does not have as NULL; say so before the first row instead."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    filesystem, path = project.storage.filesystem(uri)
-    names = pq.read_schema(path, filesystem=filesystem).names
-    _require_columns(relation, [c.name for c in columns], names, uri)
+    def names(uri: str) -> list[str]:
+        filesystem, path = project.storage.filesystem(uri)
+        try:
+            return pq.read_schema(path, filesystem=filesystem).names
+        except pa.ArrowInvalid as error:
+            raise TidegateError(
+                "TG513",
+                f'source "{relation.name}": {path} is not a Parquet file: {error}',
+                hint="nothing of this batch was kept; repair the file, or take it away",
+            ) from error
+
+    with ThreadPoolExecutor(16) as threads:
+        for uri, present in zip(uris, threads.map(names, uris), strict=True):
+            _require_columns(relation, [c.name for c in columns], present, uri)
 
 
 def _require_columns(relation: Relation, wanted: list[str], present: list[str], uri: str) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Pending, Rows
@@ -78,6 +79,9 @@ class FilesystemConnector:
         units: list[dict[str, Any]] = [vars(f) | {"rows": rows.get(f.path, -1)} for f in batch]
         return BatchPlan(epoch, arrival.isoformat(), units)
 
+    def waits(self) -> bool:
+        return bool(self._queue)
+
     def adopt(self, plan: BatchPlan) -> None:
         taken = {unit["path"] for unit in plan.units}
         rest = [[f for f in batch if f.path not in taken] for batch in self._queue]
@@ -89,8 +93,10 @@ class FilesystemConnector:
         frame = self._frame((unit["uri"], unit["path"]) for unit in plan.units)
         frame = frame.withColumn("_arrival", F.lit(plan.arrived))
         if self._options.order_column:
-            frame = frame.withColumn("_offset", F.col(self._options.order_column).cast("bigint"))
-            return Rows(frame, ("_offset",), numbering=False, aligned=self._alone(plan))
+            frame = frame.withColumn("_offset", F.col(quote(self._options.order_column)).cast("bigint"))
+            # An offset that is there twice: the first file and row have it, whoever reads them.
+            order = ("_offset", "_path", "_block", "_row")
+            return Rows(frame, order, numbering=False, aligned=self._alone(plan))
         frame = frame.withColumn("_offset", F.lit(None).cast("bigint"))
         return Rows(frame, ("_path", "_block", "_row"), numbering=True)
 
@@ -143,7 +149,11 @@ class FilesystemConnector:
 
         by_uri = {f.uri: f.path for f in files}
         frame = self._frame((f.uri, f.path) for f in files)
-        order = F.col(self._options.order_column).cast("bigint") if self._options.order_column else F.lit(0)
+        order = (
+            F.col(quote(self._options.order_column)).cast("bigint")
+            if self._options.order_column
+            else F.lit(0)
+        )
         rows = (
             frame.withColumn("_order", order)
             .groupBy("_path", "_source_partition")

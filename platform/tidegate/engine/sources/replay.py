@@ -79,12 +79,15 @@ class ReplayConnector:
         return Pending(facts["partitions"], rows=self._total - self._next)
 
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
-        if self._next >= self._total:
+        if not self.waits():
             return None
         start, self._next = self._next, min(self._next + self._size, self._total)
         return BatchPlan(
             epoch, arrival.isoformat(), [{"stage": self._stage, "from": start, "until": self._next}]
         )
+
+    def waits(self) -> bool:
+        return self._next < self._total
 
     def adopt(self, plan: BatchPlan) -> None:
         self._next = plan.units[0]["until"]

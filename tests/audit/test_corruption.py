@@ -1,0 +1,69 @@
+"""A1, W5: whatever somebody does to a view's or a log's rows behind our back, the audits notice and say where."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Workbench
+from tidegate.audit.source import audit_source
+from tidegate.audit.view import audit_view
+
+SETUP = """
+CREATE TABLE t (k VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
+CREATE MATERIALIZED VIEW v AS SELECT window_end, k, count(*) AS n FROM TUMBLE(t, ts, INTERVAL '1 minute')
+GROUP BY window_end, k EMIT ON WINDOW CLOSE;
+INSERT INTO t VALUES ('a', '2026-01-01 00:00:01'), ('b', '2026-01-01 00:00:02'), ('a', '2026-01-01 00:00:03'),
+  ('a', '2026-01-01 00:01:01'), ('b', '2026-01-01 00:00:59'), ('a', NULL), ('z', '2026-01-01 00:03:00');
+FLUSH;
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "offsets"),
+    [
+        ("DELETE FROM {v} WHERE k = 'b'", ["0:1"]),
+        ("INSERT INTO {v} SELECT * FROM {v} WHERE k = 'b'", ["0:1"]),
+        (
+            "UPDATE {v} SET _rows = 3 - _rows WHERE month(_window_end) = 1 AND minute(_window_end) = 1",
+            ["0:0", "0:1", "0:2"],
+        ),
+    ],
+    ids=["deleted group", "slice twice", "count shifted between groups"],
+)
+def test_A1_a_corrupted_view(workbench: Workbench, change: str, offsets: list[str]) -> None:
+    session = workbench.session()
+    session.execute(SETUP)
+    assert audit_view(session, "v").ok
+    session.spark.sql(change.format(v=session.identifier("v")))
+    audit = audit_view(session, "v")
+    assert not audit.ok
+    assert [p.offsets for p in audit.problems] == [offsets]
+
+
+@pytest.mark.parametrize(
+    ("where", "missing"),
+    [("0, 1", ["0-1"]), ("2, 4", ["2", "4"]), ("5, 6", ["5-6"]), ("0, 1, 2, 3, 4, 5, 6", ["0-6"])],
+    ids=["first", "middle", "last", "all"],
+)
+def test_W5_offsets_that_are_gone_from_the_log_are_listed(
+    workbench: Workbench, where: str, missing: list[str]
+) -> None:
+    session = workbench.session()
+    session.execute(SETUP)
+    assert audit_source(session, "t").ok
+    session.spark.sql(f"DELETE FROM {session.identifier('t')} WHERE _offset IN ({where})")
+    audit = audit_source(session, "t")
+    assert not audit.ok
+    assert [p.missing for p in audit.partitions] == [missing]
+
+
+def test_W5_rows_that_are_twice_in_the_log(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(SETUP)
+    log = session.identifier("t")
+    session.spark.sql(f"INSERT INTO {log} SELECT * FROM {log} WHERE _offset = 2")
+    audit = audit_source(session, "t")
+    assert not audit.ok
+    assert [p.repeated for p in audit.partitions] == [1]
+    view = audit_view(session, "v")
+    assert [p.offsets for p in view.problems] == [["0:0", "0:2", "0:2"]]
