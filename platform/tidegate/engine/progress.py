@@ -55,10 +55,10 @@ class Progress:
         return cls(snapshot.integer("tidegate.epoch") or 0, snapshot.integer("tidegate.watermark"), states)
 
     def enumerate(self, partitions: Iterable[str]) -> None:
-        """Let partitions take part before their first row is judged (W6); new ones start at `G` (R3)."""
+        """Let partitions take part before their first row is judged (W6); those without a row yet start at `G` (R3)."""
         for name in partitions:
-            if name != UNKNOWN_PARTITION:
-                self.states.setdefault(name, GateState(watermark=start_watermark(self.published)))
+            if name != UNKNOWN_PARTITION and not _rows(self.states.get(name)):
+                self.states[name] = GateState(watermark=start_watermark(self.published))
 
     def after(self, epoch: int, judged: dict[str, GateState], last: bool = False) -> Progress:
         """The progress once a batch is committed: new states, and `G` over all that take part (W6).
@@ -70,7 +70,7 @@ class Progress:
         taking_part = [
             s.watermark
             for name, s in states.items()
-            if name != UNKNOWN_PARTITION and not (last and not s.on_time + s.late + s.rejected)
+            if name != UNKNOWN_PARTITION and not (last and not _rows(s))
         ]
         return Progress(epoch, publish(taking_part, self.published), states)
 
@@ -145,3 +145,8 @@ class Progress:
     def copy(self) -> Progress:
         """An independent copy (states are mutable)."""
         return Progress(self.epoch, self.published, {k: replace(v) for k, v in self.states.items()})
+
+
+def _rows(state: GateState | None) -> int:
+    """How many rows a partition has had."""
+    return state.on_time + state.late + state.rejected if state is not None else 0

@@ -45,7 +45,7 @@ def resolve_columns(spark: SparkSession, view: View, upstream: Relation) -> tupl
         raise refused(f'the query of "{view.name}"', error, view.location) from error
     types = {field.name: ddl(field.dataType) for field in schema.fields}
     for name, kind in types.items():
-        if re.search(r"\b(void|interval|variant)\b", kind):
+        if re.search(r"\b(void|interval|variant)\b", re.sub("`[^`]*`", "", kind)):
             what = f'column "{name}" of "{view.name}" has the type {kind}, which a table can\'t store'
             raise TidegateError("TG507", what, hint="CAST it", location=view.location)
     return tuple(replace(c, type=types[c.name]) for c in view.columns)
