@@ -33,7 +33,7 @@ CREATE MATERIALIZED VIEW rolling AS
 SELECT window_end, count(*) AS n FROM HOP(readings, ts, INTERVAL '1 minute', INTERVAL '5 minutes')
 GROUP BY window_start, window_end;
 """
-FILES, ROWS_PER_FILE = 16, 60
+FILES, ROWS_PER_FILE = 20, 48
 
 
 def project(workbench: Workbench) -> Workbench:
@@ -104,7 +104,7 @@ def test_R2_kill_minus_nine_again_and_again(new_workbench) -> None:
     kills = 0
     for _ in range(5):
         wait_for = rng.choice(["ready", "SourceStarted", "BatchCommitted", "BatchCommitted"])
-        if run_and_kill(disturbed.root, rng.uniform(0.0, 3.0), wait_for):
+        if run_and_kill(disturbed.root, rng.uniform(0.0, 1.5), wait_for):
             break
         kills += 1
     assert kills >= 3, "the runs ended before they could be killed: more files are needed"
