@@ -144,20 +144,17 @@ def test_the_sensor_needs_no_jvm(tmp_path: Path) -> None:
     root = write_project(tmp_path / "shop", STRICT)
     commit(root, 1, berlin="11:30", paris="10:40")
     code = (
-        "import sys, json, time, dagster as dg\n"
+        "import sys, json, dagster as dg\n"
         "from tidegate.dagster import load_definitions\n"
         f"[sensor] = load_definitions({str(root)!r}).sensors\n"
-        "started = time.monotonic()\n"
         "with dg.DagsterInstance.ephemeral() as instance:\n"
         "    result = sensor(dg.build_sensor_context(instance=instance))\n"
         "loaded = [m for m in ('pyspark', 'py4j', 'pandas') if m in sys.modules]\n"
-        "print(json.dumps([len(result.asset_events), loaded, time.monotonic() - started]))\n"
+        "print(json.dumps([len(result.asset_events), loaded]))\n"
     )
     # Without PATH there is no java to be found.
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PATH": ""}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    events, loaded, seconds = json.loads(done.stdout.splitlines()[-1])
-    assert (events, loaded) == (1, [])
-    assert seconds < 5
+    assert json.loads(done.stdout.splitlines()[-1]) == [1, []]
