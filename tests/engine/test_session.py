@@ -246,3 +246,17 @@ def test_a_system_column_gives_way_to_a_column_of_the_same_name(workbench: Workb
     ]
     row = session.execute('SELECT offset, _offset, reason, _reason FROM "t$rejected"').rows()
     assert row == [(7, 0, "mine", "null_event_time")]
+
+
+def test_C2_a_watermark_of_zero_is_a_watermark(workbench: Workbench) -> None:
+    """0 is a time like any other: what closes there is not closed again."""
+    session = workbench.session()
+    session.execute(
+        "CREATE TABLE t (ts BIGINT, WATERMARK FOR ts AS ts) APPEND ONLY;"
+        "CREATE MATERIALIZED VIEW v AS SELECT window_end, count(*) AS n FROM TUMBLE(t, ts, 5) "
+        "GROUP BY window_end EMIT ON WINDOW CLOSE;"
+    )
+    for time in (-12, -7, 0, 6):
+        session.execute(f"INSERT INTO t VALUES ({time}); FLUSH;")
+    rows = session.execute("SELECT window_end, n FROM v ORDER BY window_end").rows()
+    assert rows == [(-10, 1), (-5, 1), (5, 1)]

@@ -110,7 +110,7 @@ class ViewTable:
             "tidegate.groups": str(total),
             "tidegate.open": str(opened),
         }
-        reached = watermark if frontier is None else max(frontier, watermark or frontier)
+        reached = max((mark for mark in (frontier, watermark) if mark is not None), default=None)
         if reached is not None:
             summary["tidegate.frontier"] = str(reached)
         # A view that emits on close is append-only by construction: nothing of it is ever replaced (C2).
