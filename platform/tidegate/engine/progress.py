@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -14,10 +14,8 @@ import pyarrow.parquet as pq
 from tidegate.engine.commit import Snapshot
 from tidegate.engine.layout import PROGRESS
 from tidegate.engine.writer import Target
+from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import GateState, publish, start_watermark
-
-#: A partition whose name could not be read; it holds rejected rows only and has no say in `G`.
-UNKNOWN_PARTITION = "(unknown)"
 
 
 @dataclass(frozen=True)
@@ -141,10 +139,6 @@ class Progress:
             "day": None,
             "bounds": {},
         }
-
-    def copy(self) -> Progress:
-        """An independent copy (states are mutable)."""
-        return Progress(self.epoch, self.published, {k: replace(v) for k, v in self.states.items()})
 
 
 def _rows(state: GateState | None) -> int:

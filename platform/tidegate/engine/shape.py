@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
+from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
@@ -62,4 +63,4 @@ def partition_name(columns: tuple[str, ...]) -> Column:
         # 'a/b', 'c' and 'a', 'b/c' are two partitions.
         parts = [F.replace(F.replace(p, F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F")) for p in parts]
     # A row that does not parse has no trustworthy columns: it belongs to no partition that has a say in G.
-    return F.when(F.col("_raw").isNotNull(), F.lit("(unknown)")).otherwise(F.concat_ws("/", *parts))
+    return F.when(F.col("_raw").isNotNull(), F.lit(UNKNOWN_PARTITION)).otherwise(F.concat_ws("/", *parts))

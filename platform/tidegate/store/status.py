@@ -223,7 +223,8 @@ def holding_back(published: int | None, partitions: Sequence[Progress]) -> tuple
     marks = {p.watermark for p in voting if p.watermark is not None}
     if len(marks) < 2:
         return ()
-    return tuple(p.partition or "" for p in voting if p.watermark == min(marks))
+    lowest = min(marks)
+    return tuple(p.partition or "" for p in voting if p.watermark == lowest)
 
 
 def _text(kind: TimeKind | None, value: int | None) -> str:
