@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidegate.project import Storage
     from tidegate.sql.catalog import Column, Relation, View
 
-#: What the query's `{slice}` becomes.
+#: What the query's `{input_0}` becomes.
 _SLICE = "_tidegate_slice"
 
 
@@ -66,7 +66,7 @@ def ddl(kind: DataType) -> str:
 def over(spark: SparkSession, sql: str, rows: DataFrame) -> DataFrame:
     """A view's query (or its `rows_sql`) over given on-time rows."""
     rows.createOrReplaceTempView(_SLICE)
-    return spark.sql(sql.replace("{slice}", _SLICE))
+    return spark.sql(sql.replace("{input_0}", _SLICE))
 
 
 class ViewTable:

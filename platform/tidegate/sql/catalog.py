@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.codes import error
 from tidegate.sql.connectors import ConnectorOptions, Format
-from tidegate.watermark import Derived, GateConfig, Hop, Strategy, TimeKind, Tumble
+from tidegate.watermark import Derived, GateConfig, Strategy, TimeKind, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.
 RESERVED_COLUMNS = frozenset(
@@ -36,6 +36,11 @@ RESERVED_COLUMNS = frozenset(
         "_rows",
         "_open",
         "_w",
+        # Of tables with a PRIMARY KEY.
+        "_op",
+        "_bar",
+        "_since",
+        "_tombstone",
     ]
 )
 SYSTEM_TABLES = ("late", "rejected", "raw", "watermarks")
@@ -66,7 +71,11 @@ class Watermark:
 @dataclass(frozen=True)
 class Relation:
     """A source or a table: a log of rows. `definition` is the statement as written, `description` the comment
-    right above it."""
+    right above it.
+
+    `primary_key`: the log's rows are changes by key (upsert or delete), and what SELECT shows is the last one of each.
+    `ttl`: rows expire by event time (T1, T2).
+    """
 
     kind: str
     name: str
@@ -77,6 +86,8 @@ class Relation:
     definition: str
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
+    primary_key: tuple[str, ...] = ()
+    ttl: bool = False
 
     def column(self, name: str) -> Column | None:
         """The column of this name, whatever its case."""
@@ -90,7 +101,9 @@ class Relation:
     @property
     def gate(self) -> GateConfig | None:
         """What the gate needs to know; None without a watermark: nothing is late."""
-        return GateConfig(self.watermark.kind, self.watermark.strategy) if self.watermark else None
+        if self.watermark is None:
+            return None
+        return GateConfig(self.watermark.kind, self.watermark.strategy, expires=self.ttl)
 
 
 @dataclass(frozen=True)
@@ -102,28 +115,110 @@ class Node:
 
 
 @dataclass(frozen=True)
-class View:
-    """A materialized view over windows of one source or table.
+class Input:
+    """One place where a view's query reads a relation or another view; `{input_0}`, `{input_1}`, … in its SQL.
 
-    `time_column` is the upstream's watermark column; windows are over it plus `shift` ticks. `query_sql` and
-    `rows_sql` are Spark SQL that reads `{slice}`: the upstream's on-time rows, with `_source_partition` and
-    `_offset`. `query_sql` yields the view's columns, `_window_start`, `_window_end` and `_rows` (source rows
-    in the group, A1); `rows_sql` yields `_window_start`, `_window_end`, `_source_partition`, `_offset` and
-    `group_columns`.
+    `time_column`: what `low` and `high` are about: a relation's watermark column, `_window_end` of a view, None
+    where the whole is read. Rows with a time < frontier + `low` are in no window that ends after the view's frontier;
+    rows with a time >= clock + `high` are in none that is final when the view's clock stands there (ticks; None:
+    no such bound). `lookup`: a table joined without time, read whole at its newest snapshot (B1 records which).
+    """
+
+    name: str
+    time_column: str | None
+    low: int | None = None
+    high: int | None = None
+    lookup: bool = False
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """How the rows of the one relation that a view aggregates are counted per window (A1). `rows_sql` reads `{input_0}`
+    and yields `_window_start`, `_window_end`, `_source_partition`, `_offset` and the view's `group_columns` for every
+    row that counts; windows are over `time_column` plus `shift` ticks."""
+
+    window: Window
+    time_column: str
+    shift: int
+    rows_sql: str
+
+
+@dataclass(frozen=True)
+class OverFunction:
+    """One call with OVER in event time (C5). `name`: its column in `Over.query_sql`. `keys`, `order`: SQL over
+    `Over.rows_sql`'s columns: PARTITION BY, and the whole ORDER BY (time first, ascending). `function`: its name in
+    lower case; `call`: the call without OVER; `argument`: what is aggregated, if anything.
+
+    `unit` is "rows", "range" or "session"; `preceding` and `following` are rows (or ticks for "range"), None is
+    unbounded; for "session" `preceding` is the gap in ticks. lag(x, n) looks n rows back (preceding n, following 0),
+    lead(x, n) n rows ahead (preceding 0, following n). `exclude_current`: EXCLUDE CURRENT ROW. `type`: Spark DDL, or
+    None if only Spark can tell.
+    """
+
+    name: str
+    function: str
+    call: str
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+    unit: str
+    preceding: int | None
+    following: int | None
+    argument: str | None = None
+    exclude_current: bool = False
+    type: str | None = None
+
+
+@dataclass(frozen=True)
+class Over:
+    """OVER windows in event time (C5): the engine carries the rows and values that later rows need.
+
+    `rows_sql` reads the inputs and yields the rows in question: every column that `query_sql` or a function needs,
+    under names without clashes. `time`: its column that orders (never NULL). `ties`: the columns that decide
+    between rows of one time, after the ORDER BY of the call (C4): partition and offset, else all columns.
+    `query_sql` reads `{over}` (those columns, the functions' columns, `_window_start`, `_window_end`) and yields what
+    `View.query_sql` does.
+    """
+
+    rows_sql: str
+    time: str
+    ties: tuple[str, ...]
+    functions: tuple[OverFunction, ...]
+    query_sql: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A materialized view.
+
+    Every result row lies in a window [`_window_start`, `_window_end`): of TUMBLE, HOP, CUMULATE or SESSION; or, where
+    the query groups or sorts by a watermark column, the one tick of that column's value (C4, C6). A row is final iff
+    `clock` >= `_window_end`; `clock` follows from the inputs' marks and is on the scale of `_window_end`, whose kind is
+    `kind`. Without a `clock` no row is ever final: the view is recomputed as a whole.
+
+    `query_sql` is Spark SQL that reads `{input_0}`, … (a relation's on-time rows with `_source_partition`, `_offset`
+    and `_arrival`; a view's rows with `_window_end`) and yields the view's columns, `_window_start`, `_window_end`,
+    `_rows` (source rows in the group, A1; 1 without a group) and, for C4, the columns of `order`.
+    `order`: what decides between rows of one `_window_end` when sorted rows are released (C4); () for groups.
+    `open_sql`: of a view of sessions: every session of `{input_0}` with `_window_start` and `_window_end`, to find the
+    earliest open one. `watermarks`: the columns that carry one, from this view's own frontier (D3).
+    `gates`: implicit relations of WATERMARK(…) that the inputs name (W14).
     """
 
     name: str
     columns: tuple[Column, ...]
-    upstream: str
+    inputs: tuple[Input, ...]
     emit_on_window_close: bool
-    window: Tumble | Hop
     kind: TimeKind
-    time_column: str
-    shift: int
+    clock: Derived | None
     group_columns: tuple[str, ...]
     query_sql: str
-    rows_sql: str
+    order: tuple[str, ...]
+    over: Over | None
+    open_sql: str | None
+    accounts: Accounts | None
+    watermarks: tuple[tuple[str, Derived], ...]
     derived: tuple[Node, ...]
+    gates: tuple[Relation, ...]
     definition: str
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
@@ -131,6 +226,36 @@ class View:
     def column(self, name: str) -> Column | None:
         """The column of this name, whatever its case."""
         return _by_name(self.columns, name)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of what it reads, each once."""
+        return tuple(dict.fromkeys(i.name for i in self.inputs))
+
+    # COMPAT: until engine, plan, audit and dagster read `inputs`, `clock` and `accounts` (engineer B removes it).
+    @property
+    def upstream(self) -> str:
+        return self.inputs[0].name
+
+    @property
+    def window(self) -> Window:
+        assert self.accounts is not None
+        return self.accounts.window
+
+    @property
+    def time_column(self) -> str:
+        assert self.accounts is not None
+        return self.accounts.time_column
+
+    @property
+    def shift(self) -> int:
+        assert self.accounts is not None
+        return self.accounts.shift
+
+    @property
+    def rows_sql(self) -> str:
+        assert self.accounts is not None
+        return self.accounts.rows_sql
 
 
 @dataclass(frozen=True)
@@ -169,6 +294,8 @@ class Catalog:
         if obj.name in self:
             taken = self._objects[obj.name.casefold()]
             raise error("TG204", f'"{obj.name}" exists already', obj.location, _where(taken))
+        for gate in obj.gates if isinstance(obj, View) else ():
+            self._objects.setdefault(gate.name.casefold(), gate)
         self._objects[obj.name.casefold()] = obj
 
     def find(self, name: str) -> Object | SystemTable | None:
@@ -195,34 +322,46 @@ class Catalog:
 
     def drop(self, name: str) -> None:
         """Raises TG201 if there is no such object."""
-        self.get(name)
+        obj = self.get(name)
         del self._objects[name.casefold()]
+        for gate in obj.gates if isinstance(obj, View) else ():
+            if not self.readers(gate.name):
+                del self._objects[gate.name.casefold()]
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        return tuple(o for o in self._objects.values() if isinstance(o, Relation))
+        """Sources and tables, without the implicit gates of WATERMARK(…)."""
+        return tuple(o for o in self._objects.values() if isinstance(o, Relation) and o.kind != "gate")
 
     @property
     def views(self) -> tuple[View, ...]:
         return tuple(o for o in self._objects.values() if isinstance(o, View))
 
     def names(self) -> list[str]:
-        """All names in the order of definition."""
-        return [o.name for o in self._objects.values()]
+        """All names in the order of definition, without the implicit gates of WATERMARK(…)."""
+        return [o.name for o in self._objects.values() if not isinstance(o, Relation) or o.kind != "gate"]
 
     def readers(self, name: str) -> tuple[View, ...]:
-        """The views that read this object."""
-        return tuple(v for v in self.views if v.upstream.casefold() == name.casefold())
+        """The views that read this object themselves."""
+        return tuple(v for v in self.views if name.casefold() in (r.casefold() for r in v.reads))
 
     def order(self) -> list[Object]:
         """Every object after what it reads; otherwise in the order of definition."""
 
         def visit(obj: Object) -> Iterator[Object]:
-            if isinstance(obj, View):
-                yield from visit(self._objects[obj.upstream.casefold()])
+            for name in reads(obj):
+                yield from visit(self._objects[name.casefold()])
             yield obj
 
         return list({o.name: o for obj in self._objects.values() for o in visit(obj)}.values())
+
+
+def reads(obj: Object) -> tuple[str, ...]:
+    """What an object reads: a view its inputs, an implicit gate the relation that it stands on."""
+    if isinstance(obj, View):
+        return obj.reads
+    upstream = getattr(obj.connector, "relation", None)
+    return () if upstream is None else (upstream,)
 
 
 def system_table(relation: Relation, suffix: str) -> SystemTable:
@@ -265,6 +404,8 @@ def system_table(relation: Relation, suffix: str) -> SystemTable:
         "rejected": why | place,
         "raw": {"_outcome": ("outcome", "string")} | missed | why | place,
     }[suffix]
+    if relation.primary_key:
+        system = {"_op": ("op", "string")} | system
     own = tuple(Column(c.name, c.type, comment=c.comment) for c in relation.columns)
     # A column of the user's own keeps its name; the system's then has an underscore in front.
     added = tuple(

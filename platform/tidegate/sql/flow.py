@@ -23,7 +23,7 @@ from tidegate.sql.syntax import Name
 from tidegate.sql.text import Text, node_span
 from tidegate.watermark import Identity, Shift
 
-SLICE = "{slice}"
+SLICE = "{input_0}"
 HIDDEN = ("_source_partition", "_offset")
 
 

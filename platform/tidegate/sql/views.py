@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from tidegate.errors import did_you_mean
-from tidegate.sql.catalog import Catalog, Column, Node, View
+from tidegate.sql.catalog import Accounts, Catalog, Column, Input, Node, View
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.flow import (
     SLICE,
@@ -33,7 +33,7 @@ from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import UNKNOWN
 from tidegate.sql.view_sql import is_bound, slice_sql
 from tidegate.sql.windows import Windowed, read_window, window_function
-from tidegate.watermark import Derived, WindowEnd, WindowStart
+from tidegate.watermark import Derived, Identity, Shift, WindowEnd, WindowStart
 
 _EXAMPLE = "SELECT window_start, count(*) AS n FROM TUMBLE(rel, t, INTERVAL '1 hour') GROUP BY window_start"
 _WINDOW_NAMES = ("TUMBLE", "HOP")
@@ -218,19 +218,31 @@ def _view(
     outputs = [(item.name.text, item.node) for item in items]
     query_sql, rows_sql = slice_sql(windowed, where, outputs, keys, grouped)
     derived = tuple((i.name.text, d) for i in items if (d := _derived(i.node, scope)) is not None)
+    reach = windowed.window.size
+    own = Identity()
     return View(
         name=syntax.name.text,
         columns=tuple(_column(item, scope) for item in items),
-        upstream=relation.name,
+        inputs=(
+            Input(
+                relation.name,
+                relation.watermark.column,
+                low=1 - reach - windowed.shift,
+                high=-windowed.shift,
+            ),
+        ),
         emit_on_window_close=syntax.emit is not None,
-        window=windowed.window,
         kind=windowed.kind,
-        time_column=relation.watermark.column,
-        shift=windowed.shift,
+        clock=Identity() if windowed.shift == 0 else Shift(Identity(), windowed.shift),
         group_columns=grouped,
         query_sql=query_sql,
-        rows_sql=rows_sql,
+        order=(),
+        over=None,
+        open_sql=None,
+        accounts=Accounts(windowed.window, relation.watermark.column, windowed.shift, rows_sql),
+        watermarks=tuple((n, replace(d, of=own)) for n, d in derived),
         derived=(*windowed.flow.nodes, windowed.node, Node(f"view {syntax.name.text}", derived)),
+        gates=(),
         definition=text.slice(syntax.span),
         description=syntax.description,
         location=text.at(syntax.name.span),

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from tidegate.watermark.closing import is_closed, window_is_closed
-from tidegate.watermark.derive import Derived, Identity, Shift, WindowEnd, WindowStart
+from tidegate.watermark.derive import (
+    Derived,
+    EarliestOpen,
+    Extracted,
+    Identity,
+    Least,
+    Mark,
+    SessionMark,
+    Shift,
+    Truncated,
+    WindowEnd,
+    WindowStart,
+)
 from tidegate.watermark.gate import GateConfig, GateState, Judgement, is_late, judge
 from tidegate.watermark.publish import publish, start_watermark
 from tidegate.watermark.strategy import Column, Delay, Expression, Strategy
@@ -14,15 +26,21 @@ __all__ = [
     "Column",
     "Delay",
     "Derived",
+    "EarliestOpen",
     "Expression",
+    "Extracted",
     "GateConfig",
     "GateState",
     "Hop",
     "Identity",
     "Judgement",
+    "Least",
+    "Mark",
+    "SessionMark",
     "Shift",
     "Strategy",
     "TimeKind",
+    "Truncated",
     "Tumble",
     "Window",
     "WindowEnd",
