@@ -8,6 +8,7 @@ from tidegate.cli.codes import CODES as CLI
 from tidegate.engine.codes import CODES as ENGINE
 from tidegate.project.codes import CODES as PROJECT
 from tidegate.sql.codes import CODES as SQL
+from tidegate.testing.codes import CODES as TESTING
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 HEAD = """# Error codes
@@ -22,7 +23,7 @@ is never an error: it is in `"<source>$rejected"`, with its reason. Written by `
 
 def page() -> str:
     """The whole page."""
-    codes = SQL | ENGINE | PROJECT | CLI
+    codes = SQL | ENGINE | PROJECT | CLI | TESTING
     return HEAD + "".join(f"| {code} | {meaning} |\n" for code, meaning in sorted(codes.items()))
 
 

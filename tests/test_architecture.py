@@ -16,6 +16,7 @@ PACKAGE = ROOT / "platform" / "tidegate"
 #: From top to bottom; a room may import what stands further down.
 ROOMS = (
     "cli",
+    "testing",
     "console",
     "dagster",
     "plots",

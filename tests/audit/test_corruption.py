@@ -67,3 +67,33 @@ def test_W5_rows_that_are_twice_in_the_log(workbench: Workbench) -> None:
     assert [p.repeated for p in audit.partitions] == [1]
     view = audit_view(session, "v")
     assert [p.offsets for p in view.problems] == [["0:0", "0:2", "0:2"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds"),
+    [
+        ("UPDATE {v} SET total = total + 1 WHERE k = 'b'", ["different"]),
+        ("UPDATE {v} SET total = total + 1e-15 WHERE k = 'b'", []),
+        ("UPDATE {v} SET most = 7 WHERE k = 'b'", ["missing", "unexpected"]),
+        ("UPDATE {v} SET total = NULL WHERE k = 'b'", ["different"]),
+        ("UPDATE {v} SET some = 'whatever' WHERE k = 'b'", []),
+    ],
+    ids=["number", "last digits (C7)", "integer", "null", "depends on order"],
+)
+def test_A1_values_of_aggregates_are_compared_with_a_batch(
+    workbench: Workbench, change: str, kinds: list[str]
+) -> None:
+    session = workbench.session()
+    session.execute(
+        SETUP
+        + "CREATE MATERIALIZED VIEW sums AS SELECT window_end, k, sum(length(k) / 3) AS total, max(length(k)) AS most, "
+        "any_value(k) AS some FROM TUMBLE(t, ts, INTERVAL '1 minute') GROUP BY window_end, k EMIT ON WINDOW CLOSE;"
+    )
+    audit = audit_view(session, "sums")
+    assert audit.ok
+    assert (audit.batch.compared, audit.batch.not_compared) == (3, ["some"])
+    session.spark.sql(change.format(v=session.identifier("sums")))
+    audit = audit_view(session, "sums")
+    assert sorted(e.kind for e in audit.batch.examples) == kinds
+    assert audit.value_mismatches == min(len(kinds), 1)
+    assert audit.ok == (not kinds)

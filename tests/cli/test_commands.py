@@ -113,10 +113,15 @@ def test_explain(tidegate: Call) -> None:
         "gate",
         "log",
         "slice",
+        "step",
+        "step",
         "sink",
     ]
     data = json.loads(tidegate("explain", "orders_hourly", "--json").stdout)
-    assert [s["node"] for s in data["stages"]] == ["source", "gate", "log", "slice", "sink"]
+    assert [s["node"] for s in data["stages"]] == [
+        *("source", "gate", "log", "slice"),
+        *("step", "step", "sink"),
+    ]
     assert tidegate("explain", "ordres").exit_code == 2
 
 
@@ -135,7 +140,7 @@ def stored(shop: Path) -> None:
     summary = {"epoch": 1, "progress": path, "on_time": 12, "late": 1, "rejected": 1, "partitions": 2}
     summary["watermark"] = at("2026-03-01 11:10:00")
     HadoopTable(warehouse / "orders").commit({f"tidegate.{k}": v for k, v in summary.items()})
-    view = {"frontier": at("2026-03-01 10:05:00"), "upstream-epoch": 0, "groups": 2, "open": 0}
+    view = {"frontier": at("2026-03-01 10:05:00"), "groups": 2, "open": 0}
     HadoopTable(warehouse / "orders_hourly").commit({f"tidegate.{k}": v for k, v in view.items()})
 
 

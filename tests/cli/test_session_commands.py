@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import RUN, FakeSession
-from tidegate.cli.commands.sql import interact, typed_statements
-from tidegate.cli.statements import is_complete
+from tidegate.cli.shell.loop import Shell, history_file
+from tidegate.cli.statements import is_complete, is_finished
 from tidegate.console import CaptureConsole
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -136,56 +136,101 @@ def test_when_a_statement_is_complete(text: str, complete: bool) -> None:
     assert is_complete(text) is complete
 
 
-def type_in(monkeypatch: pytest.MonkeyPatch, *lines: str | type[BaseException]) -> None:
-    """Answer `input()` with these lines (or raise these), then with the end of input."""
-    waiting = iter(lines)
-
-    def typed(prompt: str) -> str:
-        line = next(waiting, EOFError)
-        if isinstance(line, str):
-            return line
-        raise line
-
-    monkeypatch.setattr("builtins.input", typed)
-
-
-def test_statements_may_span_lines_and_ctrl_c_drops_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    type_in(
-        monkeypatch,
-        "SELECT",
-        "  1",
-        ";",
-        "",
-        "-- nothing",
-        "SELECT x",
-        KeyboardInterrupt,
-        "\\d",
-        "SELECT 2;",
-        "\\q",
-    )
-    assert list(typed_statements(CaptureConsole())) == ["SELECT\n  1\n;", "\\d", "SELECT 2;"]
+@pytest.mark.parametrize(
+    ("text", "finished"),
+    [
+        ("SELECT 1", False),
+        ("SELECT 1;", True),
+        ("", True),
+        ("\\d", True),
+        ("\\q", True),
+        ("exit", True),
+        ("quit;", True),
+        ("-- a comment", False),
+    ],
+)
+def test_when_enter_runs_what_is_typed(text: str, finished: bool) -> None:
+    assert is_finished(text) is finished
 
 
-def test_the_prompt_survives_everything(
-    shop: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    type_in(
-        monkeypatch, "BAD;", "BOOM;", "STOP;", "\\x", "\\d", "\\d orders", "\\e orders", "\\?", "SELECT 1001;"
-    )
+def typed(*inputs: str | type[BaseException]) -> Callable[[], str]:
+    """What a person types (or presses), and then the end of input."""
+    waiting = iter(inputs)
+
+    def read() -> str:
+        given = next(waiting, EOFError)
+        if isinstance(given, str):
+            return given
+        raise given
+
+    return read
+
+
+def test_the_prompt_survives_everything(shop: Path, fake: type[FakeSession], tmp_path: Path) -> None:
+    (tmp_path / "two.sql").write_text("SELECT 1; SELECT 2;")
     console = CaptureConsole()
-    interact(FakeSession(Project.load(shop)), console)  # type: ignore[arg-type]
+    inputs = [
+        "BAD;",
+        "BOOM;",
+        KeyboardInterrupt,
+        "STOP;",
+        "",
+        "\\z",
+        "\\d",
+        "\\d orders",
+        "\\e",
+        "\\e orders",
+    ]
+    inputs += ["\\?", f"\\i {tmp_path / 'two.sql'}", "\\i nowhere.sql", "SELECT 1001;", "\\q", "SELECT 5;"]
+    Shell(FakeSession(Project.load(shop)), console).run(typed(*inputs))  # type: ignore[arg-type]
     errors = [e.code if isinstance(e, TidegateError) else e for e in console.errors]
     assert errors == [
         "TG103",
         "unexpected RuntimeError: java.lang.Oops: the JVM says",
         "interrupted; what was committed stays",
-        "TG702",
+        *["TG702"] * 3,
     ]
     assert [row[0] for row in console.tables[0][1]] == ["orders", "orders_hourly", "orders_daily"]
-    assert fake.statements[3:4] == ["DESCRIBE orders"]
+    assert fake.statements[3:] == ['DESCRIBE "orders"', "SELECT 1", "SELECT 2", "SELECT 1001"]
     assert len(console.tables[-1][1]) == 1000
     assert "the first 1,000 rows" in console.notes[-1]
-    assert (shop / ".tidegate" / "sql_history").exists()
+
+
+def test_commands_that_change_the_prompt(shop: Path, fake: type[FakeSession]) -> None:
+    console = CaptureConsole()
+    shell = Shell(FakeSession(Project.load(shop)), console)  # type: ignore[arg-type]
+    shell.run(typed("\\x", "\\timing", "SELECT 1;"))
+    assert (shell.layout, shell.timing) == ("blocks", True)
+    assert "time: " in console.notes[-1]
+    shell.run(typed("\\x", "\\timing off"))
+    assert (shell.layout, shell.timing) == ("grid", False)
+    shell.run(typed("\\x auto", "\\timing maybe"))
+    assert (shell.layout, str(console.errors[-1])) == ("auto", 'error TG702: "maybe" is not one of on, off')
+
+
+def test_history_is_kept_with_the_project_or_the_user(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert history_file(Project.load(shop)) == shop / ".tidegate" / "shell_history"
+    temporary = Project.temporary()
+    assert history_file(temporary) == tmp_path / "tidegate" / "shell_history"
+    temporary.remove()
+
+
+def test_sql_without_a_project_runs_in_a_temporary_one(
+    tidegate: Call, fake: type[FakeSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = tidegate("sql", "-c", "SELECT 1")
+    assert (result.exit_code, result.stdout) == (0, "n\n─\n0\n(1 row)\n")
+    assert "no project here" in result.stderr
+    assert fake.opened[0].is_temporary
+    fake.opened[0].remove()
+    # One that was asked for must be there.
+    for option in (["--project", str(tmp_path)], ["--env", "local"]):
+        result = tidegate("sql", "-c", "SELECT 1", *option)
+        assert (result.exit_code, "TG601" in result.stderr) == (2, True)
 
 
 def test_run_in_an_empty_project(tidegate: Call, fake: type[FakeSession], shop: Path) -> None:

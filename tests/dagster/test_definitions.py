@@ -172,3 +172,28 @@ def test_the_module_reads_the_environment_and_loads_no_spark(root: Path) -> None
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines() == ["4", "[]"], done.stderr
+
+
+JOINED = """\
+CREATE TABLE returns (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
+
+CREATE MATERIALIZED VIEW together AS
+SELECT ordered_at AS at FROM orders UNION ALL SELECT at FROM returns EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW together_daily AS
+SELECT window_start, count(*) AS n FROM TUMBLE(together, at, INTERVAL '1 day') GROUP BY window_start;
+"""
+
+
+def test_D3_a_view_over_several_inputs_makes_one_family_of_them(root: Path) -> None:
+    (root / "assets" / "together.sql").write_text(JOINED)
+    defs = load_definitions(root)
+    dg.Definitions.validate_loadable(defs)
+    families = {a.op.name: a for a in defs.assets if isinstance(a, dg.AssetsDefinition)}
+    assert set(families) == {"tidegate_notes", "tidegate_orders"}
+    family = families["tidegate_orders"]
+    assert (family.op.pool, len(list(family.keys))) == ("tidegate_orders", 5)
+    deps = {s.key.to_user_string(): {d.asset_key.to_user_string() for d in s.deps} for s in family.specs}
+    assert deps["together"] == {"orders", "returns"}
+    assert deps["together_daily"] == {"together"}
+    assert spec_of(defs, "together").metadata["tidegate/final up to"].startswith("least(watermark(orders), ")

@@ -19,11 +19,11 @@ def cases() -> list[Path]:
 def render(sql: Path) -> str:
     """Explain everything in the file; the last view again with a known watermark, as text and as data."""
     catalog = load_catalog([(f"assets/{sql.name}", sql.read_text())])
-    texts = [str(explain(catalog, name)) for name in catalog.names()]
+    names = [*catalog.names(), *(sink.name for sink in catalog.sinks)]
+    texts = [str(explain(catalog, name)) for name in names]
     last = catalog.views[-1]
-    known = explain(
-        catalog, last, watermark=7_000_000 * 60 if last.kind.name == "TIMESTAMP" else 41, known=True
-    )
+    mark = 7_000_000 * 60 if last.kind.name == "TIMESTAMP" else 41
+    known = explain(catalog, last, marks={o.name: mark for o in catalog.order()})
     texts += [str(known), json.dumps(known.to_dict(), indent=1, ensure_ascii=False)]
     return ("\n\n" + "=" * 80 + "\n\n").join(texts) + "\n"
 

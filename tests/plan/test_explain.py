@@ -28,7 +28,10 @@ def catalog() -> Catalog:
 
 
 def test_a_view_s_plan_goes_from_source_to_sink(catalog: Catalog) -> None:
-    assert [s.node for s in plan_for(catalog, "hourly")] == ["source", "gate", "log", "slice", "sink"]
+    assert [s.node for s in plan_for(catalog, "hourly")] == [
+        *("source", "gate", "log", "slice"),
+        *("step", "step", "step", "sink"),
+    ]
     assert [s.node for s in plan_for(catalog, "flights")] == ["source", "gate", "log"]
 
 
@@ -44,9 +47,9 @@ def test_unknown_names_are_refused_with_a_hint(catalog: Catalog) -> None:
 
 def test_D1_the_watermark_of_a_window_end_is_the_end_of_the_earliest_open_window(catalog: Catalog) -> None:
     watermark = TimeKind.TIMESTAMP.parse("2013-01-01 05:10:00")
-    text = str(explain(catalog, "hourly", watermark=watermark, known=True))
+    text = str(explain(catalog, "hourly", marks={"flights": watermark}))
     assert re.search(r"window_end = tumble_end\(watermark, 1 hour\) +now 2013-01-01 06:00:00", text)
-    assert "none yet" in str(explain(catalog, "hourly", watermark=None, known=True))
+    assert "none yet" in str(explain(catalog, "hourly", marks={}))
     assert " now " not in str(explain(catalog, "hourly"))
 
 

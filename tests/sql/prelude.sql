@@ -24,3 +24,16 @@ CREATE MATERIALIZED VIEW hourly AS
 SELECT window_start, count(*) AS n
 FROM TUMBLE(orders, ts, INTERVAL '1 hour')
 GROUP BY window_start;
+
+CREATE TABLE deposits (
+    trx_id VARCHAR PRIMARY KEY,
+    created_at TIMESTAMP,
+    status VARCHAR,
+    status_length INT AS length(status),
+    WATERMARK FOR created_at AS created_at - INTERVAL '5' DAY WITH TTL
+);
+
+CREATE TABLE by_hash (name VARCHAR, h INT AS hash(name) PRIMARY KEY);
+
+CREATE TABLE customers (id BIGINT, name VARCHAR, PRIMARY KEY (id))
+WITH (connector = 'filesystem', path = 'data/customers') FORMAT PLAIN ENCODE CSV;

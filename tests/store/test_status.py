@@ -37,8 +37,8 @@ class Stored:
         self._warehouse = root / ".tidegate" / "warehouse" / "main"
 
     def commit(self, name: str, **summary: object) -> None:
-        """A commit of tidegate with this summary; dashes for underscores where Iceberg has them."""
-        keys = {f"tidegate.{k.replace('upstream_', 'upstream-')}": v for k, v in summary.items()}
+        """A commit of tidegate with this summary."""
+        keys = {f"tidegate.{k}": v for k, v in summary.items()}
         HadoopTable(self._warehouse / name).commit(keys, at_ms=1_577_836_800_000)
 
     def progress(self, name: str, *rows: dict) -> Path:
@@ -84,8 +84,9 @@ def test_lag_in_seconds_for_every_kind_of_time(
 
 def test_a_view_is_current_unless_a_window_waits_to_be_closed(stored: Stored) -> None:
     stored.commit("epochs", epoch=3, watermark=27)
-    stored.commit("tens", upstream_epoch=2, frontier=25, groups=2, open=0)
-    stored.commit("early", upstream_epoch=2, frontier=25, groups=2, open=1)
+    before = '{"epochs": {"snapshot": 90, "commit": 90}}'
+    stored.commit("tens", inputs=before, frontier=25, groups=2, open=0)
+    stored.commit("early", inputs=before, frontier=25, groups=2, open=1)
     views = {v.name: v for v in stored.status().views}
     assert (views["tens"].current, views["early"].current) == (True, False)
     stored.commit("epochs", epoch=4, watermark=30)
@@ -119,3 +120,34 @@ def test_W6_who_holds_the_watermark_back(
     published: int | None, partitions: list[Progress], holding: tuple[str, ...]
 ) -> None:
     assert holding_back(published, partitions) == holding
+
+
+CHAIN = """
+CREATE TABLE one (t TIMESTAMP, WATERMARK FOR t AS t) APPEND ONLY;
+CREATE TABLE two (t TIMESTAMP, WATERMARK FOR t AS t) APPEND ONLY;
+CREATE MATERIALIZED VIEW both_ AS SELECT t FROM one UNION ALL SELECT t FROM two EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW visits AS SELECT window_start, window_end, count(*) AS n
+  FROM SESSION(both_, t, INTERVAL '1 minute') GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW daily AS SELECT window_start, count(*) AS n
+  FROM TUMBLE(visits, window_start, INTERVAL '1 day') GROUP BY window_start EMIT ON WINDOW CLOSE;
+"""
+HOUR = 3_600_000_000
+
+
+def test_D2_D3_a_view_stands_where_its_inputs_let_it_and_says_which_holds_it_back(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "all.sql").write_text(CHAIN)
+    stored = Stored.__new__(Stored)
+    stored.project, stored._warehouse = Project.load(tmp_path), tmp_path / ".tidegate" / "warehouse" / "main"
+    stored.commit("one", epoch=1, watermark=30 * HOUR)
+    both, visits, daily = stored.status("both_", "visits", "daily").views
+    assert (both.clock_text, both.holds_back, both.ran) == ("none yet", ("two",), False)
+    stored.commit("two", epoch=1, watermark=28 * HOUR)
+    stored.commit("both_", frontier=25 * HOUR, groups=3, open=0)
+    # An open session began an hour before the frontier: no day is over before it is.
+    stored.commit("visits", **{"frontier": 25 * HOUR, "earliest-open": 23 * HOUR, "groups": 2, "open": 0})
+    stored.commit("daily", frontier=23 * HOUR, groups=0, open=0)
+    both, visits, daily = stored.status("both_", "visits", "daily").views
+    assert (both.clock_text, both.holds_back, both.behind) == ("1970-01-02 04:00:00", ("two",), 3 * 3600)
+    assert (both.current, visits.current, daily.current) == (False, True, True)
+    assert (daily.reads, daily.clock, daily.behind) == (("visits",), 23 * HOUR, 0)

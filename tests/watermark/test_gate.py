@@ -147,8 +147,29 @@ def test_W1_is_late_says_the_same_for_integers_and_arrays(
         assert is_late(times(event_time), times(watermark), published).tolist() == [late]
 
 
-def by_the_rule(strategy: Strategy, state: GateState, published: int | None, rows: list[Row]):
-    """W1 and W2 as they are written, one row after the other."""
+def test_T1_where_rows_expire_an_event_time_exactly_at_the_watermark_is_late() -> None:
+    assert is_late(5, 5, None, expires=True) is True
+    assert is_late(6, 5, None, expires=True) is False
+    assert is_late(times(4, 5, 6), times(5, 5, 5), None, expires=True).tolist() == [True, True, False]
+    assert is_late(5, None, None, expires=True) is False
+    result = judge(
+        GateConfig(TimeKind.EPOCH, Delay(10), expires=True),
+        GateState(),
+        2,
+        times(2, 30, 20, 21),
+        np.ones(4, bool),
+    )
+    assert (result.late.tolist(), result.missed[result.late].tolist()) == (
+        [True, False, True, False],
+        [2, 20],
+    )
+    assert result.state.watermark == 20
+
+
+def by_the_rule(
+    strategy: Strategy, state: GateState, published: int | None, rows: list[Row], expires: bool = False
+):
+    """W1 and W2 (and T1, where rows expire) as they are written, one row after the other."""
     wp, newest = state.watermark, state.max_event_time
     outcomes: list[int | str | None] = []
     for time, accepted, value in rows:
@@ -157,7 +178,7 @@ def by_the_rule(strategy: Strategy, state: GateState, published: int | None, row
             continue
         newest = time if newest is None else max(newest, time)
         bars = [bar for bar in (wp, published) if bar is not None]
-        if bars and time < max(bars):
+        if bars and (time < max(bars) or (expires and time == max(bars) != LOWEST)):
             outcomes.append(max(bars))
             continue
         outcomes.append(None)
@@ -182,13 +203,19 @@ a_strategy = st.one_of(
 )
 
 
-@given(a_strategy, mark, mark, st.lists(a_row, max_size=40), st.data())
-@example(Delay(-10), None, None, [(90, True, None), (96, True, None), (105, True, None)], None)
+@given(a_strategy, st.booleans(), mark, mark, st.lists(a_row, max_size=40), st.data())
+@example(Delay(-10), False, None, None, [(90, True, None), (96, True, None), (105, True, None)], None)
 def test_W4_any_strategy_and_any_cut_is_judged_as_the_rule_says_row_by_row(
-    strategy: Strategy, wp: int | None, published: int | None, rows: list[Row], data: st.DataObject | None
+    strategy: Strategy,
+    expires: bool,
+    wp: int | None,
+    published: int | None,
+    rows: list[Row],
+    data: st.DataObject | None,
 ) -> None:
     start = GateState(watermark=wp)
-    outcomes, last, newest = by_the_rule(strategy, start, published, rows)
+    gate = GateConfig(TimeKind.EPOCH, strategy, expires)
+    outcomes, last, newest = by_the_rule(strategy, start, published, rows, expires)
     cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=4)) if data else []
     state, judged = start, []
     for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(rows)], strict=True):
@@ -202,7 +229,7 @@ def test_W4_any_strategy_and_any_cut_is_judged_as_the_rule_says_row_by_row(
                 times(*(value or 0 for value in values)),
                 np.array([v is not None for v in values], bool),
             )
-        result = judge(config(strategy), state, published, event_time, accepted, *offered)
+        result = judge(gate, state, published, event_time, accepted, *offered)
         for late, missed, ok in zip(result.late.tolist(), result.missed.tolist(), accepted, strict=True):
             judged.append(("rejected" if not ok else None) if not late else missed)
         state = result.state

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.watermark import Hop, TimeKind, Tumble, Window
+from tests.oracle_windows import cumulate, hop
+from tidegate.watermark import Cumulate, Hop, TimeKind, Tumble
 
 MINUTE = 60_000_000
 
@@ -47,7 +48,15 @@ def test_C1_arrays_answer_like_integers() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [lambda: Tumble(0), lambda: Tumble(-1), lambda: Hop(0, 10), lambda: Hop(3, 10), lambda: Hop(20, 10)],
+    [
+        lambda: Tumble(0),
+        lambda: Tumble(-1),
+        lambda: Hop(0, 10),
+        lambda: Hop(3, 10),
+        lambda: Hop(20, 10),
+        lambda: Cumulate(3, 10),
+        lambda: Cumulate(0, 10),
+    ],
 )
 def test_C1_lengths_are_positive_and_a_hop_is_a_multiple_of_its_slide(bad) -> None:
     with pytest.raises(ValueError):
@@ -84,18 +93,20 @@ windows = st.builds(Tumble, st.integers(1, 9), st.integers(-20, 20)) | st.builds
 )
 
 
-def grid(window: Window) -> list[int]:
+def grid(window: Tumble | Hop) -> list[int]:
     """Every window start within reach of the times tested here, found by counting."""
     return [start for start in range(-200, 200) if (start - window.offset) % window.slide == 0]
 
 
 @given(windows, st.integers(-60, 60))
-def test_C1_starts_are_all_windows_that_contain_the_time(window: Window, t: int) -> None:
+def test_C1_starts_are_all_windows_that_contain_the_time(window: Tumble | Hop, t: int) -> None:
     assert window.starts(t) == [start for start in grid(window) if start <= t < start + window.size]
 
 
 @given(windows, st.integers(-60, 60))
-def test_D1_the_derived_watermark_is_that_of_the_earliest_open_window(window: Window, watermark: int) -> None:
+def test_D1_the_derived_watermark_is_that_of_the_earliest_open_window(
+    window: Tumble | Hop, watermark: int
+) -> None:
     earliest = min(start for start in grid(window) if start + window.size > watermark)
     assert window.watermark_start(watermark) == earliest
     assert window.watermark_end(watermark) == earliest + window.size
@@ -103,7 +114,7 @@ def test_D1_the_derived_watermark_is_that_of_the_earliest_open_window(window: Wi
 
 @given(windows, st.integers(-60, 60), st.integers(-60, 60))
 def test_C2_read_from_leaves_out_exactly_the_rows_of_closed_windows(
-    window: Window, frontier: int, t: int
+    window: Tumble | Hop, frontier: int, t: int
 ) -> None:
     in_a_later_window = any(window.end(start) > frontier for start in window.starts(t))
     assert in_a_later_window == (t >= window.read_from(frontier))
@@ -115,3 +126,66 @@ def test_C1_a_window_says_what_it_is() -> None:
         "HOP 15 minutes / 1 hour, offset 5 minutes"
     )
     assert Hop(60, 60).describe(TimeKind.EPOCH) == "HOP 60 / 60"
+    assert Cumulate(15 * MINUTE, 60 * MINUTE, 5 * MINUTE).describe(TimeKind.TIMESTAMP) == (
+        "CUMULATE 15 minutes / 1 hour, offset 5 minutes"
+    )
+
+
+def test_C1_a_row_is_in_every_cumulating_window_that_ends_after_it() -> None:
+    daily = Cumulate(step=6, size=24)
+    assert daily.bounds(0) == [(0, 6), (0, 12), (0, 18), (0, 24)]
+    assert daily.bounds(12) == [(0, 18), (0, 24)]
+    assert daily.bounds(23) == [(0, 24)]
+    assert Cumulate(6, 24, offset=1).bounds(0) == [(-23, 1)]
+
+
+def test_D1_cumulate_derives_from_the_earliest_window_still_open() -> None:
+    daily = Cumulate(6, 24)
+    assert (daily.watermark_start(11), daily.watermark_end(11)) == (0, 12)
+    assert (daily.watermark_start(12), daily.watermark_end(12)) == (0, 18)
+    assert (daily.watermark_start(24), daily.watermark_end(24)) == (24, 30)
+
+
+cumulating = st.builds(
+    lambda step, n, offset: Cumulate(step, step * n, offset),
+    st.integers(1, 9),
+    st.integers(1, 6),
+    st.integers(-80, 80),
+)
+
+
+@given(cumulating, st.integers(-200, 200))
+def test_C1_cumulating_windows_are_those_of_the_oracle(window: Cumulate, t: int) -> None:
+    found = [
+        (start + window.offset, end + window.offset)
+        for start, end in cumulate(window.step, window.size)(t - window.offset)
+    ]
+    assert window.bounds(t) == found
+    assert window.starts(t) == sorted({start for start, _ in found})
+    assert window.starts(np.array([t])).tolist() == [window.starts(t)]
+
+
+@given(windows, st.integers(-200, 200))
+def test_C1_hopping_windows_are_those_of_the_oracle(window: Tumble | Hop, t: int) -> None:
+    assert window.bounds(t) == sorted(hop(window.slide, window.size, window.offset)(t))
+
+
+@given(cumulating, st.integers(-200, 200))
+def test_D1_the_watermark_of_cumulate_is_that_of_the_smallest_end_beyond(
+    window: Cumulate, watermark: int
+) -> None:
+    every = [bounds for t in range(watermark - 60, watermark + 60) for bounds in window.bounds(t)]
+    ends = [(end, start) for start, end in every if end > watermark]
+    assert (window.watermark_end(watermark), window.watermark_start(watermark)) == min(ends)
+
+
+@given(cumulating, st.integers(-200, 200), st.integers(-200, 200))
+def test_C2_read_from_of_cumulate_leaves_out_exactly_the_rows_of_closed_windows(
+    window: Cumulate, frontier: int, t: int
+) -> None:
+    assert any(end > frontier for _, end in window.bounds(t)) == (t >= window.read_from(frontier))
+
+
+@given(windows | cumulating, st.integers(-200, 200))
+def test_C1_no_window_is_longer_than_the_reach(window: Tumble | Hop | Cumulate, t: int) -> None:
+    assert max(end - start for start, end in window.bounds(t)) == window.reach

@@ -1,7 +1,8 @@
-"""Does a view add up (A1): for every closed window, raw = counted + filtered + late + rejected with a time.
+"""Does a view add up: what it has stored, against what its inputs say now.
 
-`counted` is what the view stored when the window closed; the other side is counted anew from the log. Open windows
-are left out of the comparison: until they close they hold rows that no view owes anybody.
+Every view: **stream equals batch**, its query over all that is final in its inputs gives the rows that are stored
+(`batch.py`). A view that aggregates windows over one source or table: **accounts**, too (A1): in every closed window
+raw = counted + filtered + late + rejected with a time (`accounts.py`).
 """
 
 from __future__ import annotations
@@ -9,42 +10,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tidegate.audit.accounts import WindowProblem, account
+from tidegate.audit.batch import Comparison, compare
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.layout import quote
-from tidegate.engine.slices import on_time_rows, over
-from tidegate.engine.windows import assign_windows
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog import Relation, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.session import Session
 
-#: Problem windows that are listed, and offsets that are listed for each.
-SHOWN_WINDOWS, SHOWN_OFFSETS = 50, 20
-_COUNTS = ("raw", "counted", "filtered", "late", "rejected")
-
-
-@dataclass(frozen=True)
-class WindowProblem:
-    """A closed window that does not add up. Bounds are text; `offsets` ("partition:offset") are of the groups that
-    differ."""
-
-    window_start: str
-    window_end: str
-    raw: int
-    counted: int
-    filtered: int
-    late: int
-    rejected: int
-    remainder: int
-    offsets: list[str]
-
 
 @dataclass(frozen=True)
 class ViewAudit:
-    """Sums over all closed windows (a row of a HOP counts in each of its windows), and the windows with a remainder.
+    """`batch`: the comparison of rows. The rest is accounts, None for a view without any: sums over all closed windows
+    (a row of a HOP counts in each of its windows), and the windows with a remainder.
 
     `still_open`: rows in windows beyond the frontier. `rejected_without_time`: rejected rows that belong to no
     window. `windows`: a Spark DataFrame with one line for each window.
@@ -52,158 +33,62 @@ class ViewAudit:
 
     view: str
     frontier: str
-    closed_windows: int
-    raw: int
-    counted: int
-    filtered: int
-    late: int
-    rejected: int
-    still_open: int
-    remainder: int
-    rejected_without_time: int
-    problems: list[WindowProblem]
-    windows: DataFrame = field(repr=False, compare=False)
+    batch: Comparison
+    closed_windows: int | None = None
+    raw: int | None = None
+    counted: int | None = None
+    filtered: int | None = None
+    late: int | None = None
+    rejected: int | None = None
+    still_open: int | None = None
+    remainder: int | None = None
+    rejected_without_time: int | None = None
+    problems: list[WindowProblem] = field(default_factory=list)
+    windows: DataFrame | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
-        return not self.problems and self.remainder == 0
+        return not self.problems and not self.remainder and self.value_mismatches == 0
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether rows are accounted for per window."""
+        return self.raw is not None
+
+    @property
+    def value_mismatches(self) -> int:
+        """Result rows that are not what the batch says."""
+        return self.batch.mismatches
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, without the DataFrame."""
-        facts = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in ("windows", "problems")}
-        return facts | {"ok": self.ok, "problems": [asdict(p) for p in self.problems]}
+        left_out = ("windows", "problems", "batch")
+        facts = {k: getattr(self, k) for k in self.__dataclass_fields__ if k not in left_out}
+        facts |= {"ok": self.ok, "value_mismatches": self.value_mismatches, "batch": asdict(self.batch)}
+        return facts | {"problems": [asdict(p) for p in self.problems]}
 
 
 def audit_view(session: Session, name: str) -> ViewAudit:
-    """Recount a view's windows from the log. Raises TG512 if it has no results yet."""
-    from pyspark.sql import functions as F
-
+    """Recompute a view's results from its inputs. Raises TG512 if it has none yet."""
     view = session.catalog.get(name)
     if not isinstance(view, View):
         raise TidegateError(
             "TG512", f'"{name}" is not a view', hint=f"tidegate audit asks views; {name}$raw has all rows"
         )
-    stored = session.stored(name)
+    stored = session.stored(view.name)
     if stored is None:
         raise TidegateError("TG512", f'"{name}" has no results yet', hint=f"tidegate run {name}")
     frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
-    windows = _windows(session, view, stored)
-    bound = F.lit(None) if frontier is None else F.expr(view.kind.spark_literal(frontier))
-    windows = windows.withColumn("closed", F.coalesce(F.col("_window_end") <= bound, F.lit(False)))
-    remainder = F.col("raw") - F.col("counted") - F.col("filtered") - F.col("late") - F.col("rejected")
-    windows = windows.withColumn("remainder", F.when(F.col("closed"), remainder).otherwise(F.lit(0)))
-    windows = windows.persist()
-    try:
-        closed = F.col("closed")
-        sums = windows.agg(
-            F.count_if(closed).alias("closed_windows"),
-            *[F.coalesce(F.sum(F.when(closed, F.col(c))), F.lit(0)).alias(c) for c in _COUNTS],
-            F.coalesce(F.sum(F.when(~closed, F.col("raw"))), F.lit(0)).alias("still_open"),
-            F.coalesce(F.sum(F.abs("remainder")), F.lit(0)).alias("remainder"),
-        ).first()
-        bad = windows.where(closed & ((F.col("remainder") != 0) | (F.col("uneven") > 0)))
-        problems = _problems(session, view, stored, bad)
-    finally:
-        windows.unpersist()
-    log = session.spark.table(session.identifier(view.upstream))
-    timeless = log.where((F.col("_outcome") == "rejected") & F.col(quote(view.time_column)).isNull())
-    return ViewAudit(
-        view=name,
-        frontier=view.kind.format(frontier),
-        **sums.asDict(),
-        rejected_without_time=timeless.count(),
-        problems=problems,
-        windows=windows,
-    )
+    batch = compare(session, view, stored)
+    if not _accountable(session, view):
+        return ViewAudit(view.name, view.kind.format(frontier), batch)
+    sums, windows, problems = account(session, view, stored, frontier)
+    return ViewAudit(view.name, view.kind.format(frontier), batch, **sums, problems=problems, windows=windows)
 
 
-def _groups(session: Session, view: View, stored: str) -> DataFrame:
-    """Rows in each group: `_rows` as the view stored it, `expected` as the query finds it in the log now."""
-    from pyspark.sql import functions as F
-
-    keys = ["_window_start", "_window_end", *[quote(c) for c in view.group_columns]]
-    upstream = session.relation(view.upstream)
-    snapshot = IcebergTable(session.spark, session.identifier(view.upstream)).current().id
-    rows = on_time_rows(
-        session.spark, session.identifier(view.upstream), upstream, snapshot, view, None, None
-    )
-    now = over(session.spark, view.query_sql, rows).groupBy(*keys).agg(F.sum("_rows").alias("expected"))
-    then = session.spark.table(stored).groupBy(*keys).agg(F.sum("_rows").alias("_rows"))
-    same = F.lit(True)
-    for key in keys:
-        same = same & now[key].eqNullSafe(then[key])
-    joined = now.join(then, same, "full")
-    return joined.select(
-        *[F.coalesce(now[k], then[k]).alias(k.strip("`")) for k in keys],
-        F.coalesce("_rows", F.lit(0)).alias("_rows"),
-        F.coalesce("expected", F.lit(0)).alias("expected"),
-    )
-
-
-def _windows(session: Session, view: View, stored: str) -> DataFrame:
-    """One line per window: raw, counted, filtered, late, rejected, and `uneven`, the groups that differ."""
-    from pyspark.sql import functions as F
-
-    log = session.spark.table(session.identifier(view.upstream))
-    placed = assign_windows(log.where(F.col("_outcome") != "watermark"), view)
-    raw = placed.groupBy("_window_start", "_window_end").agg(
-        F.count(F.lit(1)).alias("raw"),
-        *[F.count_if(F.col("_outcome") == o).alias(o) for o in ("on_time", "late", "rejected")],
-    )
-    groups = (
-        _groups(session, view, stored)
-        .groupBy("_window_start", "_window_end")
-        .agg(
-            F.sum("_rows").alias("counted"),
-            F.sum("expected").alias("expected"),
-            F.count_if(F.col("_rows") != F.col("expected")).alias("uneven"),
-        )
-    )
-    both = raw.join(groups, ["_window_start", "_window_end"], "full").na.fill(0)
-    return both.withColumn("filtered", F.col("on_time") - F.col("expected"))
-
-
-def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list[WindowProblem]:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    bad = bad.orderBy("_window_end").limit(SHOWN_WINDOWS)
-    found = bad.collect()
-    if not found:
-        return []
-    keys = ["_window_start", "_window_end", *view.group_columns]
-    uneven = _groups(session, view, stored).where(F.col("_rows") != F.col("expected"))
-    uneven = uneven.join(
-        F.broadcast(bad.select("_window_start", "_window_end")), ["_window_start", "_window_end"]
-    )
-    upstream = session.relation(view.upstream)
-    log = session.identifier(view.upstream)
-    rows = on_time_rows(
-        session.spark, log, upstream, IcebergTable(session.spark, log).current().id, view, None, None
-    )
-    rows = over(session.spark, view.rows_sql, rows)
-    same = F.lit(True)
-    for key in keys:
-        same = same & rows[quote(key)].eqNullSafe(uneven[quote(key)])
-    place = F.concat_ws(":", "_source_partition", F.col("_offset").cast("string"))
-    first = Window.partitionBy("_window_start", "_window_end").orderBy("_source_partition", "_offset")
-    listed = (
-        rows.join(uneven, same, "left_semi")
-        .withColumn("_place", F.row_number().over(first))
-        .where(F.col("_place") <= SHOWN_OFFSETS)
-        .orderBy("_source_partition", "_offset")
-        .groupBy("_window_start", "_window_end")
-        .agg(F.collect_list(place).alias("offsets"))
-        .collect()
-    )
-    offsets = {(r["_window_start"], r["_window_end"]): r["offsets"] for r in listed}
-    return [
-        WindowProblem(
-            str(r["_window_start"]),
-            str(r["_window_end"]),
-            *[r[c] for c in _COUNTS],
-            remainder=r["remainder"],
-            offsets=offsets.get((r["_window_start"], r["_window_end"]), []),
-        )
-        for r in found
-    ]
+def _accountable(session: Session, view: View) -> bool:
+    """Whether every row of the view's one input stays in the window that it came for: a key's row can be replaced."""
+    if view.accounts is None:
+        return False
+    source = session.catalog.get(view.inputs[0].name)
+    return isinstance(source, Relation) and not source.primary_key and session.stored(source.name) is not None

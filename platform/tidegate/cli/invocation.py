@@ -85,21 +85,39 @@ class Invocation:
 
         return Project.load(self.root, self._environment or "local")
 
+    def project_or_temporary(self) -> Project:
+        """The project; an empty temporary one where there is none and none was asked for."""
+        from tidegate.project import Project
+        from tidegate.project.project import is_project
+
+        if self._folder is not None or self._environment is not None or is_project(self.root):
+            return self.project()
+        self.console.note("no project here: this is a temporary one, and is gone at the end")
+        return Project.temporary()
+
     def session(self, project: Project) -> Session:
         """A session with Spark. Java is checked first, so that a missing one costs a line and not a
         stack trace.
         """
+        self.require_java()
+        from tidegate.engine.session import Session
+
+        session = Session.open(project=project)
+        self.take_interrupts()
+        return session
+
+    def require_java(self) -> None:
+        """Raises if Spark could not start with the Java that there is."""
         from tidegate.project.java import require_java
 
         java = require_java()
         if java.warning:
             self.console.note(f"note: {java.warning}")
-        from tidegate.engine.session import Session
 
-        session = Session.open(project=project)
+    def take_interrupts(self) -> None:
+        """From now on Ctrl-C leaves the JVM alone; to be called when Spark has started."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, _interrupt)
-        return session
 
 
 def guarded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from tidegate.cli.commands.late import late
 from tidegate.cli.commands.run import run
 from tidegate.cli.commands.sql import sql
 from tidegate.cli.commands.status import status
+from tidegate.cli.commands.test import run_tests
 from tidegate.cli.commands.ui import ui
 from tidegate.cli.invocation import DebugOption, EnvOption, Globals, JsonOption, ProjectOption
 
@@ -49,6 +50,7 @@ def options(
 
 for _command in (init, check, explain, run, sql, status, late, audit, doctor, ui):
     app.command(no_args_is_help=False)(_command)
+app.command("test", no_args_is_help=False)(run_tests)
 
 
 def main() -> None:

@@ -1,8 +1,16 @@
-"""Typing SQL: when is a statement complete, and what else can be typed at the prompt."""
+"""SQL as it is typed or piped in: when a statement is complete, and how a result is shown."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.console.port import Console
+    from tidegate.engine.result import Result
 
 # A quoted part, a comment, a semicolon; the last alternative is a quote or comment that does not end.
 _TOKEN = re.compile(
@@ -28,3 +36,53 @@ def is_complete(text: str) -> bool:
 def is_blank(text: str) -> bool:
     """Whether there is nothing but blanks and comments (an unfinished block comment is something)."""
     return not re.sub(r"--[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL).strip()
+
+
+def is_quit(text: str) -> bool:
+    """Whether this asks to leave."""
+    return text.strip().lower().rstrip("; ") in ("\\q", "quit", "exit")
+
+
+def is_finished(text: str) -> bool:
+    """Whether Enter runs this at the prompt: complete statements, a command, or nothing at all."""
+    return not text.strip() or text.lstrip().startswith("\\") or is_quit(text) or is_complete(text)
+
+
+def read_script(file: Path) -> str:
+    """The text of a file of statements. Raises TG702."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TidegateError("TG702", f"can't read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TidegateError("TG702", f"{file} is not UTF-8 text", hint="save it as UTF-8") from None
+
+
+def show_result(
+    console: Console,
+    result: Result,
+    *,
+    limit: int | None = None,
+    stream: bool = False,
+    layout: Literal["auto", "grid", "blocks"] = "auto",
+) -> None:
+    """Rows as a table, else the message. `limit`: draw at most so many rows, and say if there are more; `stream`: give
+    rows out as they come, whatever their number.
+    """
+    from tidegate.console.port import Table
+
+    if result.notice:
+        console.note(f"warning: {result.notice}")
+    if result.has_rows:
+        names, types = [n for n, _ in result.columns], [t for _, t in result.columns]
+        rows: Any
+        if stream and result.dataframe is not None:
+            rows = (tuple(row) for row in result.dataframe.toLocalIterator())
+        else:
+            rows = result.rows(None if limit is None else limit + 1)
+        more = limit is not None and not stream and len(rows) > limit
+        console.table(Table(names, rows[:limit] if more else rows, types, layout=layout))
+        if more:
+            console.note(f"the first {limit:,} rows; tidegate sql -c gives all")
+    elif result.message:
+        console.note(result.message) if stream else console.document({}, result.message)

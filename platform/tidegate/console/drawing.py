@@ -17,23 +17,35 @@ _NARROWEST = 6
 def draw(table: Table, width: int | None = None) -> str:
     """The table as lines. `width`: columns of the terminal; None: as wide as it gets.
 
-    Cells too wide are cut with `…`; if even that does not fit, every row becomes a block of its own.
+    Cells too wide are cut with `…`; if even that does not fit, every row becomes a block of its own, or the last
+    columns are hidden, as `table.layout` says.
     """
     types = table.types or [None] * len(table.columns)
     raw = [list(row) for row in table.rows]
     cells = [[show(v, t) for v, t in zip(row, types, strict=True)] for row in raw]
     head = [show(name) for name in table.columns]
     parts = [table.title] if table.title else []
+    hidden = ""
     if head:
         wanted = [max([_width(h), *(_width(r[i]) for r in cells)]) for i, h in enumerate(head)]
-        fitted = _fit(wanted, head, width)
+        shown = len(head)
+        fitted = None if table.layout == "blocks" else _fit(wanted, head, width)
+        while fitted is None and table.layout == "grid" and shown > 1:
+            shown -= 1
+            fitted = _fit(wanted[:shown], head[:shown], width)
         if fitted is None:
+            shown = len(head)
             parts.append(_blocks(head, cells, width))
         else:
-            right = [_is_number_column(raw, i) for i in range(len(head))]
-            parts.append(_grid(head, cells, fitted, right))
+            right = [_is_number_column(raw, i) for i in range(shown)]
+            parts.append(_grid(head[:shown], [row[:shown] for row in cells], fitted, right))
+        if shown < len(head):
+            hidden = f"{len(head) - shown} of {len(head)} columns hidden: \\x shows them"
     if table.unit:
-        parts.append(f"({len(raw)} {table.unit}{'' if len(raw) == 1 else 's'})")
+        count = f"{len(raw)} {table.unit}{'' if len(raw) == 1 else 's'}"
+        parts.append(f"({count}; {hidden})" if hidden else f"({count})")
+    elif hidden:
+        parts.append(f"({hidden})")
     return "\n".join(p for p in parts if p)
 
 

@@ -50,7 +50,7 @@ class LinesConsole:
 
 
 def describe_event(event: Event) -> str:
-    """One line for any event: what happened, how much of it, how fast."""
+    """What happened, how much of it, how fast: one line, or the rows that were delivered to the console."""
     return _LINES[type(event)](event)
 
 
@@ -101,6 +101,12 @@ def _view(event: events.SliceCommitted | events.ViewFinished) -> str:
     return f"{event.view}: {final}{still}, final up to {event.frontier}"
 
 
+def _rows_delivered(event: events.RowsDelivered) -> str:
+    """The one event of several lines: it is what somebody asked to see."""
+    drawn = draw(Table(event.columns, event.rows, title=f"{event.sink}:", unit=None))
+    return f"{drawn}\n… and {event.more:,} more" if event.more else drawn
+
+
 def _rows(count: int) -> str:
     return f"{count:,} {'row' if count == 1 else 'rows'}"
 
@@ -112,5 +118,9 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.SourceFinished: _source_finished,
     events.SliceCommitted: _slice_committed,
     events.ViewFinished: _view_finished,
+    events.RowsDelivered: _rows_delivered,
+    events.SinkDelivered: lambda e: (
+        f"{e.sink}: {_rows(e.rows)} delivered, connector {e.connector} ({e.seconds:.1f} s)"
+    ),
     events.RunFinished: lambda e: f"run: finished in {e.seconds:.1f} s",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event
@@ -14,7 +14,8 @@ from tidegate.plan.events import Event
 class Table:
     """Rows to be drawn. `types`: Spark types of the columns where known, so that times are shown right.
 
-    `title`: a line above. `unit`: what the rows are called below (`3 rows`); None for no line below.
+    `title`: a line above. `unit`: what the rows are called below (`3 rows`); None for no line below. `layout` of what
+    is too wide: `auto` makes every row a block of its own, `grid` hides columns; `blocks` are blocks in any case.
     """
 
     columns: Sequence[str]
@@ -22,6 +23,7 @@ class Table:
     types: Sequence[str | None] | None = None
     title: str | None = None
     unit: str | None = "row"
+    layout: Literal["auto", "grid", "blocks"] = "auto"
 
 
 class Console(Protocol):

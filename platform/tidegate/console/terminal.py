@@ -49,6 +49,10 @@ class TerminalConsole:
                 self._line(" ", "dim", describe_event(event))
             case events.ViewFinished():
                 self._line("✓", "green", describe_event(event))
+            case events.RowsDelivered():
+                self._plain(describe_event(event))
+            case events.SinkDelivered():
+                self._line("✓", "green", describe_event(event))
             case events.RunFinished():
                 self.close()
                 self._line(" ", "dim", f"{event.seconds:.1f} s")

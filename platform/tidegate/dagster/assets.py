@@ -1,4 +1,8 @@
-"""One multi-asset for each source or table with the views over it: they run in one process, on one JVM.
+"""One multi-asset for each family: sources, tables and views between which rows flow run in one process, on one JVM.
+
+A view that joins two sources makes one family of them and of all their views. To give it to one of the two would let
+steps wait for each other in a circle as soon as a second view joins them the other way round, and pay for a second
+JVM; and a pool of one slot for the family keeps everything from being written twice at a time.
 
 Any part of it can be launched alone. What is not selected is left as it is: a view without its source takes in what
 the log holds already, a check without its asset audits what is stored.

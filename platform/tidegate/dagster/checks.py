@@ -1,7 +1,8 @@
 """Asset checks: rule A1 on logs and views (they need Spark), and the lag of watermarks (it needs none).
 
 `raw_adds_up`           every source and table: raw = on time + late + rejected, per partition, and in the source itself
-`windowed_equals_raw`   every view: each closed window equals what the log holds for it, up to the frontier
+`windowed_equals_raw`   every view: what is final equals its query over all rows up to the frontier; for windows over
+                        one source every row of it is accounted for, too
 `watermark_lag`         every source and table with a watermark: within the thresholds of jobs/*.yaml
 """
 
@@ -44,8 +45,9 @@ def windowed_equals_raw_spec(key: AssetKey) -> AssetCheckSpec:
     return AssetCheckSpec(
         WINDOWED_EQUALS_RAW,
         asset=key,
-        description="For every closed window, up to the frontier, raw = counted + filtered + late + rejected (A1): "
-        "what the view stored when the window closed equals a recount of the log. Open windows are left out.",
+        description="Stream equals batch: up to the frontier, the stored rows are those that the view's query finds in "
+        "all rows of its inputs. For windows over one source also raw = counted + filtered + late + rejected in each "
+        "of them (A1). What is still open is left out.",
     )
 
 
@@ -173,34 +175,64 @@ def _source_facts(audit: SourceAudit) -> dict[str, Any]:
 
 
 def _view_verdict(audit: ViewAudit) -> str:
-    if audit.ok:
-        one = audit.closed_windows == 1
-        windows, add = ("window", "adds") if one else ("windows", "add")
-        return f"{audit.closed_windows:,} closed {windows} up to {audit.frontier} {add} up"
-    first = audit.problems[0] if audit.problems else None
-    where = f", first {first.window_start} to {first.window_end}" if first else ""
-    return f"{len(audit.problems)} windows do not equal the log (remainder {audit.remainder:,} rows){where}"
+    if audit.problems or audit.remainder:
+        first = audit.problems[0] if audit.problems else None
+        where = f", first {first.window_start} to {first.window_end}" if first else ""
+        return (
+            f"{len(audit.problems)} windows do not equal the log (remainder {audit.remainder:,} rows){where}"
+        )
+    if audit.value_mismatches:
+        batch, first = audit.batch, audit.batch.examples[0]
+        counts = f"{batch.missing:,} missing, {batch.unexpected:,} unexpected, {batch.different:,} different"
+        return f"result rows are not what the query gives now: {counts}; first at {first.window_end}"
+    if not audit.has_accounts:
+        rows, are = ("row", "is") if audit.batch.compared == 1 else ("rows", "are")
+        return f"{audit.batch.compared:,} result {rows} up to {audit.frontier} {are} what the query gives now"
+    windows, add = ("window", "adds") if audit.closed_windows == 1 else ("windows", "add")
+    return f"{audit.closed_windows:,} closed {windows} up to {audit.frontier} {add} up"
 
 
 def _view_facts(audit: ViewAudit) -> dict[str, Any]:
+    batch = audit.batch
     facts: dict[str, Any] = {
         "frontier": audit.frontier,
-        "closed windows": audit.closed_windows,
-        "raw": audit.raw,
-        "counted": audit.counted,
-        "filtered": audit.filtered,
-        "late": audit.late,
-        "rejected": audit.rejected,
-        "remainder": audit.remainder,
-        "still open": audit.still_open,
-        "rejected without a time": audit.rejected_without_time,
+        "result rows compared": batch.compared,
+        "value mismatches": audit.value_mismatches,
     }
+    if batch.not_compared:
+        facts["columns not compared"] = ", ".join(batch.not_compared)
+    if batch.notes:
+        facts["not compared"] = "; ".join(batch.notes)
+    if audit.raw is not None:
+        facts |= {
+            "closed windows": audit.closed_windows,
+            "raw": audit.raw,
+            "counted": audit.counted,
+            "filtered": audit.filtered,
+            "late": audit.late,
+            "rejected": audit.rejected,
+            "remainder": audit.remainder,
+            "still open": audit.still_open,
+            "rejected without a time": audit.rejected_without_time,
+        }
     if audit.raw:
-        facts["completeness (%)"] = round(100 * (audit.raw - audit.late - audit.rejected) / audit.raw, 3)
+        lost = (audit.late or 0) + (audit.rejected or 0)
+        facts["completeness (%)"] = round(100 * (audit.raw - lost) / audit.raw, 3)
     if audit.problems:
         columns = {"window_start": "string", "window_end": "string"}
         columns |= dict.fromkeys(("raw", "counted", "filtered", "late", "rejected", "remainder"), "int")
         columns["offsets"] = "string"
         rows = [asdict(p) | {"offsets": ", ".join(p.offsets)} for p in audit.problems[:SHOWN]]
         facts["problem windows"] = table(columns, rows)
+    if batch.examples:
+        columns = {"what": "string", "window_end": "string", "row": "string"}
+        rows = [
+            {
+                "what": e.kind,
+                "window_end": e.window_end,
+                "row": ", ".join(f"{k} = {v}" for k, v in e.values.items()),
+            }
+            for e in batch.examples[:SHOWN]
+        ]
+        facts["rows that differ"] = table(columns, rows)
     return facts

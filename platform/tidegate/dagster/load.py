@@ -49,7 +49,9 @@ def build_definitions(
     watermarked = [r.name for r in catalog.relations if r.watermark is not None]
     jobs = opened.jobs()
     jobs.check(catalog.names(), watermarked)
-    assets = [TidegateAsset(item, catalog, opened) for item in catalog.order()]
+    # Implicit relations and views run with what they were made for; nobody looks for them in the lineage.
+    defined = set(catalog.names())
+    assets = [TidegateAsset(item, catalog, opened) for item in catalog.order() if item.name in defined]
     keys = {asset.name: translator.get_asset_spec(asset).key for asset in assets}
     gated = {relation: keys[relation] for relation in watermarked}
     resource_key = identifier(name)

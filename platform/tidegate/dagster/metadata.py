@@ -13,6 +13,7 @@ from tidegate.dagster.translator import table_schema
 from tidegate.engine.result import SourceReport, ViewReport
 from tidegate.project.durations import format_duration
 from tidegate.sql.catalog import Relation, View
+from tidegate.sql.lineage import reads_of
 from tidegate.store.status import RelationStatus, ViewStatus, read_status
 
 if TYPE_CHECKING:
@@ -101,28 +102,38 @@ def partition_table(status: RelationStatus) -> MetadataValue:
 
 
 def view_metadata(session: Session, view: View, report: ViewReport) -> dict[str, Any]:
-    """Frontier, result rows of final and of open windows, and the source's state that the view has taken in."""
-    from tidegate.engine.slices import resolve_columns
+    """Frontier, result rows that are final and that are open, and how far the inputs are."""
+    from tidegate.engine.resolve import resolve_columns
 
-    status = read_status(session.project, [view.upstream, view.name])
-    own, upstream = status.views[0], status.relations[0]
-    columns = resolve_columns(session.spark, view, session.relation(view.upstream))
+    sources = reads_of(session.catalog, view)
+    status = read_status(session.project, [*(o.name for o in sources), view.name])
+    own = next(v for v in status.views if v.name == view.name)
     metadata: dict[str, Any] = {
-        "dagster/column_schema": table_schema(view, columns),
+        "dagster/column_schema": table_schema(view, resolve_columns(session, view)),
         "dagster/row_count": _visible(own),
         "frontier": own.frontier_text,
         "final result rows": own.groups,
         "final result rows of this run": report.groups,
         "open result rows": own.open,
-        "source watermark": upstream.watermark_text,
-        "source rows late": upstream.late,
-        "source rows rejected": upstream.rejected,
     }
-    judged = upstream.on_time + upstream.late
-    if judged:
-        metadata["source completeness (%)"] = round(100 * upstream.on_time / judged, 3)
-    if own.upstream_epoch is not None:
-        metadata["source epoch"] = own.upstream_epoch
+    if own.holds_back:
+        metadata["held back by"] = ", ".join(own.holds_back)
+    # With one source, which is the rule, its facts stand there without its name.
+    for relation in status.relations:
+        prefix = "source" if len(sources) == 1 else relation.name
+        metadata |= {
+            f"{prefix} watermark": relation.watermark_text,
+            f"{prefix} rows late": relation.late,
+            f"{prefix} rows rejected": relation.rejected,
+        }
+        judged = relation.on_time + relation.late
+        if judged:
+            metadata[f"{prefix} completeness (%)"] = round(100 * relation.on_time / judged, 3)
+        if relation.epoch is not None:
+            metadata[f"{prefix} epoch"] = relation.epoch
+    for upstream in status.views:
+        if upstream.name != view.name:
+            metadata[f"{upstream.name} final up to"] = upstream.frontier_text
     return metadata
 
 

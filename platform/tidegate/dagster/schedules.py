@@ -16,6 +16,7 @@ from dagster import (
 from tidegate.dagster.naming import identifier
 from tidegate.project.jobs import Schedule
 from tidegate.sql.catalog import Catalog
+from tidegate.sql.lineage import reads_of
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -61,10 +62,10 @@ def covered(catalog: Catalog, select: list[str]) -> list[str]:
     """`select` and the views over it, in the order of computation: a source brings its views up to date, too."""
     wanted = {catalog.get(name).name for name in select}
     for item in catalog.order():
-        upstream = getattr(item, "upstream", None)
-        if upstream is not None and catalog.get(upstream).name in wanted:
+        if any(source.name in wanted for source in reads_of(catalog, item)):
             wanted.add(item.name)
-    return [item.name for item in catalog.order() if item.name in wanted]
+    defined = set(catalog.names())
+    return [item.name for item in catalog.order() if item.name in wanted & defined]
 
 
 def _job(name: str, keys: list[AssetKey], description: str) -> UnresolvedAssetJobDefinition:

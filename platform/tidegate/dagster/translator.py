@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dagster import (
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import Catalog, Column, Relation, View
+from tidegate.sql.lineage import families, reads_of
 from tidegate.sql.types import UNKNOWN, display
 
 
@@ -47,18 +49,15 @@ class TidegateAsset:
         return "view" if isinstance(self.item, View) else self.item.kind
 
     @property
-    def upstream(self) -> TidegateAsset | None:
-        """What a view reads; None for sources and tables."""
-        if not isinstance(self.item, View):
-            return None
-        found = self.catalog.get(self.item.upstream)
-        assert isinstance(found, Relation | View)  # windows are over sources, tables and views
-        return TidegateAsset(found, self.catalog, self.project)
+    def inputs(self) -> tuple[TidegateAsset, ...]:
+        """What a view reads: sources, tables and other views; nothing for sources and tables."""
+        found = reads_of(self.catalog, self.item) if isinstance(self.item, View) else ()
+        return tuple(TidegateAsset(o, self.catalog, self.project) for o in found)
 
     @property
     def root(self) -> TidegateAsset:
-        """The source or table that all rows of this asset come from; itself for sources and tables."""
-        return self.upstream.root if self.upstream is not None else self
+        """The first source or table of the family: of all assets that rows flow between, which run in one process."""
+        return TidegateAsset(_roots(self.catalog)[self.name], self.catalog, self.project)
 
     @property
     def file(self) -> Path | None:
@@ -95,15 +94,15 @@ class TidegateTranslator:
         return AssetKey(asset.name)
 
     def get_deps(self, asset: TidegateAsset) -> Iterable[AssetKey]:
-        """The asset that a view reads. Asked through `get_asset_spec`, so that changed keys keep their lineage."""
-        return [] if asset.upstream is None else [self.get_asset_spec(asset.upstream).key]
+        """The assets that a view reads. Asked through `get_asset_spec`, so that changed keys keep their lineage."""
+        return [self.get_asset_spec(one).key for one in asset.inputs]
 
     def get_description(self, asset: TidegateAsset) -> str | None:
         """The comment right above the statement."""
         return asset.item.description
 
     def get_group_name(self, asset: TidegateAsset) -> str | None:
-        """The source or table that the rows come from: what is run together stands together."""
+        """The first source or table that rows come from: what is run together stands together."""
         return re.sub(r"\W", "_", asset.root.name)
 
     def get_kinds(self, asset: TidegateAsset) -> set[str]:
@@ -136,7 +135,13 @@ class TidegateTranslator:
         }
         item = asset.item
         if isinstance(item, View):
-            metadata["tidegate/window"] = f"{item.window.describe(item.kind)} over {item.time_column}"
+            if item.accounts is not None:
+                window = item.accounts.window.describe(item.kind)
+                metadata["tidegate/window"] = f"{window} over {item.accounts.time_column}"
+            if item.clock is not None:
+                metadata["tidegate/final up to"] = item.clock.describe(
+                    item.kind, [i.name for i in item.inputs]
+                )
         else:
             if item.watermark is not None:
                 metadata["tidegate/watermark"] = f"{item.watermark.column} AS {item.watermark.expression}"
@@ -148,6 +153,12 @@ class TidegateTranslator:
     def get_column_schema(self, asset: TidegateAsset) -> TableSchema:
         """Columns with types as the user writes them; a view's aggregates may be known only after its first run."""
         return table_schema(asset.item, asset.item.columns)
+
+
+@lru_cache(maxsize=4)
+def _roots(catalog: Catalog) -> dict[str, Relation | View]:
+    """The first member of each object's family. A catalog of Dagster definitions does not change any more."""
+    return {o.name: family[0] for family in families(catalog) for o in family}
 
 
 def table_schema(item: Relation | View, columns: Iterable[Column]) -> TableSchema:

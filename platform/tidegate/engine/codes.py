@@ -16,4 +16,7 @@ CODES: dict[str, str] = {
     "TG512": "question about something that has no results, or no watermark",
     "TG513": "batch that broke off in Spark; nothing of it was kept",
     "TG514": "Spark does not start",
+    "TG541": "place of a sink that is not its own",
+    "TG542": "sink whose upstream was made anew: its rows would come twice",
+    "TG520": "ALTER of something that a file in assets/ defines (W13)",
 }

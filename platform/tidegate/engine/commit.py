@@ -6,8 +6,10 @@ runs that overlap (a retry beside a dying JVM) can therefore never both append.
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +30,12 @@ class Snapshot:
     """The current snapshot of a table: its id (None: nothing committed yet), and what tidegate said last.
 
     `summary` is that of the newest snapshot by tidegate: maintenance by others (compaction, a manual DELETE) comes
-    on top of it and does not make us forget where we stand.
+    on top of it and does not make us forget where we stand. `commit`: the id of that one.
     """
 
     id: int | None
     summary: dict[str, str]
+    commit: int | None = None
 
     def integer(self, key: str) -> int | None:
         """A number of the summary, or None where it is absent."""
@@ -51,8 +54,18 @@ class IcebergTable:
         )
 
     @property
+    def java(self) -> Any:
+        """Iceberg's own object, as of the last `current()`."""
+        return self._table
+
+    @property
     def location(self) -> str:
         return self._table.location()
+
+    @property
+    def uuid(self) -> str:
+        """Of this table and no other, not even of one of the same name that is made later."""
+        return str(self._table.uuid())
 
     def property(self, key: str) -> str | None:
         """A table property, or None."""
@@ -61,11 +74,18 @@ class IcebergTable:
     def current(self) -> Snapshot:
         """The current snapshot, read anew."""
         self._table.refresh()
-        current = snapshot = self._table.currentSnapshot()
+        return self._at(self._table.currentSnapshot())
+
+    def at(self, snapshot: int) -> Snapshot:
+        """An earlier snapshot of it."""
+        return self._at(self._table.snapshot(snapshot))
+
+    def _at(self, current: Any) -> Snapshot:
+        snapshot = current
         while snapshot is not None:
             summary = dict(snapshot.summary())
             if any(key.startswith("tidegate.") for key in summary):
-                return Snapshot(current.snapshotId(), summary)
+                return Snapshot(current.snapshotId(), summary, snapshot.snapshotId())
             parent = snapshot.parentId()
             snapshot = self._table.snapshot(parent) if parent is not None else None
         return Snapshot(current.snapshotId() if current is not None else None, {})
@@ -88,11 +108,12 @@ class IcebergTable:
         target: Target,
         summary: dict[str, str],
         base: Snapshot,
-        replace_open: bool = False,
+        replaced: Sequence[bool | None] = (),
     ) -> int:
         """Commit `files` on top of `base`; returns the new snapshot's id.
 
-        `replace_open`: in the same commit, drop the files whose `_open` is true (open windows of a view).
+        `replaced`: in the same commit, drop the files with one of these values of `_open`: true for a view's open rows,
+        None for those that it carries from tick to tick.
         Raises TG502 if somebody else has committed to the table since `base`.
         """
         expressions = self._jvm.org.apache.iceberg.expressions.Expressions
@@ -100,8 +121,12 @@ class IcebergTable:
         if base.id is not None:
             update = update.validateFromSnapshot(base.id)
         update = update.conflictDetectionFilter(expressions.alwaysTrue()).validateNoConflictingData()
-        if replace_open:
-            update = update.overwriteByRowFilter(expressions.equal("_open", True))
+        gone = [
+            expressions.isNull("_open") if value is None else expressions.equal("_open", value)
+            for value in replaced
+        ]
+        if gone:
+            update = update.overwriteByRowFilter(functools.reduce(getattr(expressions, "or"), gone))
         mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
         parser = self._jvm.org.apache.iceberg.ContentFileParser
         spec = self._table.spec()

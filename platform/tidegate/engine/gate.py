@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tidegate.engine.offsets import Placed, by_partition, integers, place
+from tidegate.engine.preceding import arguments
 from tidegate.engine.writer import FileWriter, Target
-from tidegate.watermark import GateConfig, GateState, judge, start_watermark
+from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
+from tidegate.watermark.preceding import remember
 
 _OUTCOMES = pa.array(["on_time", "late", "rejected"])
 _ON_TIME, _LATE, _REJECTED = 0, 1, 2
@@ -24,8 +26,10 @@ _ON_TIME, _LATE, _REJECTED = 0, 1, 2
 
 @dataclass
 class PartitionReport:
-    """What became of one source partition in one task: whether its offsets only increased, and its new state."""
+    """What became of one source partition in one task: whether its offsets only increased, its state as the micro-batch
+    began, and as it is now."""
 
+    start: GateState
     state: GateState
     ordered: bool = True
 
@@ -41,6 +45,7 @@ class GateTask:
     (R3). `numbering`: rows have no offsets of their own and are numbered here, in the order in which they come.
     `drop_repeats`: the rows were sorted by offset, so an offset that does not increase is a repetition and is
     rejected; otherwise it is reported as disorder, and the driver sorts the batch and judges it anew.
+    `clock`: of the batch's plan, in the unit of the time column (None for an integer).
     """
 
     config: GateConfig | None
@@ -52,6 +57,7 @@ class GateTask:
     numbering: bool
     drop_repeats: bool
     has_strategy: bool
+    clock: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = _Run(self)
@@ -72,14 +78,8 @@ class _Run:
         self.writer = FileWriter(self.task.target)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        names = batch.column("_source_partition").dictionary_encode()
-        partitions = names.dictionary.to_pylist()
-        if len(partitions) == 1:
-            self._judge(partitions[0], batch)
-            return
-        codes = np.asarray(names.indices)
-        for code, partition in enumerate(partitions):
-            self._judge(partition, batch.take(pa.array(np.flatnonzero(codes == code))))
+        for partition, rows in by_partition(batch):
+            self._judge(partition, batch if rows is None else batch.take(pa.array(rows)))
 
     def finish(self) -> dict[str, Any] | None:
         files = self.writer.close()
@@ -92,82 +92,56 @@ class _Run:
         report = self.reports.get(partition)
         if report is None:
             state = task.states.get(partition) or GateState(watermark=start_watermark(task.published))
-            report = self.reports[partition] = PartitionReport(state)
+            report = self.reports[partition] = PartitionReport(state, state)
         state = report.state
-        offsets, known, reasons = self._offsets(batch, state, report)
+        placed = place(batch, state.next_offset, task.numbering, task.drop_repeats)
+        report.ordered = report.ordered and placed.ordered
 
-        accepted = np.asarray(reasons.is_null())
+        accepted = np.asarray(placed.reasons.is_null())
         if task.config is None or task.time_column is None:
             late = np.zeros(n, dtype=bool)
-            missed = np.zeros(n, dtype=np.int64)
+            missed = np.full(n, UNDEFINED, dtype=np.int64)
             on_time = int(accepted.sum())
             after = replace(state, on_time=state.on_time + on_time, rejected=state.rejected + n - on_time)
         else:
             strategy = valid = None
             if task.has_strategy:
                 column = batch.column("_strategy")
-                strategy, valid = _integers(column), np.asarray(column.is_valid())
-            times = _integers(batch.column(task.time_column))
-            result = judge(task.config, state, task.published, times, accepted, strategy, valid)
+                strategy, valid = integers(column), np.asarray(column.is_valid())
+            times = integers(batch.column(task.time_column))
+            result = judge(
+                task.config, state, task.published, times, accepted, strategy, valid, task.clock, report.start
+            )
             late, missed, after = result.late, result.missed, result.state
-        if known.any():
-            after.next_offset = max(state.next_offset, int(offsets[known].max()) + 1)
+            windows = getattr(task.config.strategy, "preceding", ())
+            if windows:
+                after.memory = remember(windows, state.memory, arguments(batch, windows, accepted))
+        after.next_offset = placed.next_offset(state.next_offset)
         report.state = after
-        self._write(batch, offsets, known, accepted, late, missed, reasons)
-
-    def _offsets(
-        self, batch: pa.RecordBatch, state: GateState, report: PartitionReport
-    ) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-        """Offsets, which of them are known, and the reasons with repeated offsets marked as rejected."""
-        n, reasons = batch.num_rows, batch.column("_reason")
-        if self.task.numbering:
-            offsets = np.arange(state.next_offset, state.next_offset + n, dtype=np.int64)
-            return offsets, np.ones(n, dtype=bool), reasons
-        column = batch.column("_offset")
-        offsets, known = _integers(column), np.asarray(column.is_valid())
-        # The largest offset before each row: an offset must be beyond it.
-        floor = np.maximum.accumulate(np.where(known, offsets, -1))
-        before = np.concatenate(([state.next_offset - 1], np.maximum(floor[:-1], state.next_offset - 1)))
-        repeated = known & (offsets <= before)
-        bad = ~known
-        if self.task.drop_repeats:
-            bad |= repeated
-        else:
-            report.ordered = report.ordered and not repeated.any()
-        if bad.any():
-            marks = pc.if_else(pa.array(known), "offset_not_increasing", "null_offset")
-            reasons = pc.if_else(pc.and_(pa.array(bad), reasons.is_null()), marks, reasons)
-        return offsets, known, reasons
+        self._write(batch, placed, accepted, late, missed)
 
     def _write(
         self,
         batch: pa.RecordBatch,
-        offsets: np.ndarray,
-        known: np.ndarray,
+        placed: Placed,
         accepted: np.ndarray,
         late: np.ndarray,
         missed: np.ndarray,
-        reasons: pa.Array,
     ) -> None:
         task = self.task
         outcome = np.where(accepted, np.where(late, _LATE, _ON_TIME), _REJECTED)
         columns = {
             name: batch.column(name)
             for name in batch.schema.names
-            if name not in ("_strategy", "_offset", "_reason")
+            if name not in ("_strategy", "_offset", "_reason") and not name.startswith("_argument_")
         }
         columns["_outcome"] = _OUTCOMES.take(pa.array(outcome))
-        columns["_offset"] = pa.array(offsets, mask=~known)
-        columns["_reason"] = reasons
+        columns["_offset"] = pa.array(placed.offsets, mask=~placed.known)
+        columns["_reason"] = placed.reasons
         columns["_epoch"] = pa.array(np.full(batch.num_rows, task.epoch, dtype=np.int64))
+        # Of every row, not only of the late ones: nobody could compute CURRENT_WATERMARK afterwards (W14).
         kind = task.target.schema.field("_wm").type
-        wm = pa.array(missed, mask=~late)
+        known_mark = missed != UNDEFINED
+        wm = pa.array(np.where(known_mark, missed, 0), mask=~known_mark)
         columns["_wm"] = wm.cast(pa.int32()).cast(kind) if pa.types.is_date(kind) else wm.cast(kind)
         self.writer.add(pa.table(columns))
-
-
-def _integers(column: pa.Array) -> np.ndarray:
-    """int64 of a timestamp (µs), date (days) or integer column; NULL is 0 and must be masked by the caller."""
-    if pa.types.is_date(column.type):
-        column = column.cast(pa.int32())
-    return np.asarray(column.cast(pa.int64()).fill_null(0))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.gate import GateTask
-from tidegate.engine.layout import create_log, relation_identity
-from tidegate.engine.progress import ConsumedFile, Progress
+from tidegate.engine.layout import PROGRESS_ADDED, create_log, relation_identity, strategy_identity
+from tidegate.engine.preceding import PrecedingTask
+from tidegate.engine.progress import ConsumedFile, InForce, Progress
 from tidegate.engine.shape import gate_input
 from tidegate.engine.sources import Rows
+from tidegate.engine.table import TableState
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
 from tidegate.plan.events import BatchCommitted
@@ -39,14 +41,30 @@ class Log:
         watermark = relation.watermark
         time_column = watermark.column if watermark is not None else None
         daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
-        bounds = ("_offset", time_column) if time_column else ("_offset",)
+        bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
         self._target: Target = self.table.target(storage, "_outcome", time_column if daily else None, bounds)
+        missing = PROGRESS_ADDED.keys() - {f.name for f in self._target.schema.field("_progress").type}
+        if missing:
+            # A log of an earlier version: what its progress did not have was nothing.
+            for name in sorted(missing):
+                spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
+            self.table = IcebergTable(spark, identifier)
+            self._target = self.table.target(storage, "_outcome", self._target.day, bounds)
         self.reload()
+        self.state = TableState(spark, relation, identifier) if relation.primary_key else None
+        if self.state is not None:
+            self.state.catch_up()  # what a run that broke off left (R2)
 
     def reload(self) -> None:
         """Take the state from the newest commit."""
         self._snapshot: Snapshot = self.table.current()
         self.progress = Progress.load(self._snapshot, self._target)
+
+    @property
+    def strategy(self) -> InForce | None:
+        """What the next batch is judged by (W13)."""
+        watermark, identity = self.relation.watermark, strategy_identity(self.relation)
+        return None if watermark is None or identity is None else InForce(identity, watermark.expression)
 
     def consumed_files(self) -> Iterable[ConsumedFile]:
         """Every file that is in the log (for connectors that read files)."""
@@ -75,11 +93,11 @@ class Log:
             raise AssertionError(f"epoch {epoch} does not follow {self.progress.epoch}")
         started = time.monotonic()
         before = self.progress.totals()
-        reports = self._judge(epoch, rows, aligned=rows.aligned)
+        reports = self._judge(epoch, rows, arrived, aligned=rows.aligned)
         if not well_ordered(reports):
             # The order trap: rows of one partition met the gate in two tasks, or out of order. Nothing of it is
             # committed; sorted, the same rows are judged anew.
-            reports = self._judge(epoch, rows, aligned=False)
+            reports = self._judge(epoch, rows, arrived, aligned=False)
             if not well_ordered(reports):
                 raise AssertionError("a sorted batch reached the gate out of order")
         judged = {
@@ -88,13 +106,11 @@ class Log:
             for name, entry in r["partitions"].items()
         }
         after = self.progress.after(epoch, judged, last)
-        progress_file = after.write(self._target, arrived, files or [])
+        after.strategy, after.position = self.strategy, rows.position
         written = [file for report in reports for file in report["files"]]
-        self.table.append(
-            [*written, progress_file], self._target, after.summary(progress_file), base=self._snapshot
-        )
-        self._snapshot = self.table.current()
-        self.progress = after
+        self._commit(after, arrived, written, files or [], note=altered(self.progress, after))
+        if self.state is not None:
+            self.state.catch_up()
         totals = after.totals()
         return BatchCommitted(
             source=self.relation.name,
@@ -107,12 +123,37 @@ class Log:
             seconds=round(time.monotonic() - started, 3),
         )
 
+    def reset(self, watermark: int, at: datetime) -> None:
+        """Set every partition's watermark and `G`, in a commit of its own (W9). Raises TG502 like `add`."""
+        after = self.progress.reset(watermark)
+        before, now = self.format(self.progress.published), self.format(watermark)
+        self._commit(after, at, [], [], label="reset", note=f"RESET WATERMARK TO {now}, it was {before}")
+
+    def _commit(
+        self,
+        after: Progress,
+        at: datetime,
+        written: list[dict[str, Any]],
+        files: list[ConsumedFile],
+        label: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Files of rows and the progress that goes with them, in one commit (R1)."""
+        watermark = self.relation.watermark
+        strategy = watermark.strategy if watermark is not None else None
+        progress_file = after.write(self._target, at, files, label, note, strategy)
+        self.table.append(
+            [*written, progress_file], self._target, after.summary(progress_file), base=self._snapshot
+        )
+        self._snapshot = self.table.current()
+        self.progress = after
+
     def format(self, value: int | None) -> str:
         """A watermark as people read it."""
         kind = self.relation.watermark.kind if self.relation.watermark else TimeKind.EPOCH
         return kind.format(value)
 
-    def _judge(self, epoch: int, rows: Rows, aligned: bool) -> list[dict[str, Any]]:
+    def _judge(self, epoch: int, rows: Rows, arrived: datetime, aligned: bool) -> list[dict[str, Any]]:
         frame = rows.frame
         if not aligned:
             frame = frame.repartition("_source_partition").sortWithinPartitions(
@@ -129,8 +170,11 @@ class Log:
             numbering=rows.numbering,
             drop_repeats=not aligned,
             has_strategy=watermark is not None and isinstance(watermark.strategy, Expression),
+            clock=watermark.kind.clock(arrived) if watermark is not None else None,
         )
-        return run_task(gate_input(frame, self.relation), task)
+        windows = watermark.strategy.preceding if watermark is not None and task.has_strategy else ()
+        preceding = PrecedingTask(windows, task.states, task.numbering, task.drop_repeats) if windows else None
+        return run_task(gate_input(frame, self.relation, arrived, preceding), task)
 
 
 def well_ordered(reports: list[dict[str, Any]]) -> bool:
@@ -138,6 +182,14 @@ def well_ordered(reports: list[dict[str, Any]]) -> bool:
     names = [name for report in reports for name in report["partitions"]]
     ordered = all(entry["ordered"] for report in reports for entry in report["partitions"].values())
     return ordered and len(names) == len(set(names))
+
+
+def altered(before: Progress, after: Progress) -> str | None:
+    """The note of the first commit under another strategy (W13): what is judged from here on is judged by it."""
+    was, now = before.strategy, after.strategy
+    if was is None or now is None or was.identity == now.identity:
+        return None
+    return f"ALTER WATERMARK: {was.text} became {now.text}"
 
 
 def same_definition(name: str, stored: str | None, wanted: str) -> None:

@@ -18,9 +18,12 @@ ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
 #: Progress of one partition (or, with `_source_partition` NULL, of the whole source) after a batch.
 PROGRESS_TYPE = (
     "struct<watermark:bigint,published:bigint,state:string,next_offset:bigint,on_time:bigint,late:bigint,"
-    "rejected:bigint,max_event_time:bigint,"
+    "rejected:bigint,max_event_time:bigint,note:string,memory:string,"
     "files:array<struct<path:string,size:bigint,modified:bigint,rows:bigint>>>"
 )
+
+#: Fields of it that logs of earlier versions get when they are opened.
+PROGRESS_ADDED = {"note": "string", "memory": "string"}
 
 #: Small files of one day are read together, not a task each.
 _TABLE_PROPERTIES = {
@@ -30,6 +33,10 @@ _TABLE_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
+
+#: Buckets of the first key column in a state table; types that Iceberg has no buckets for.
+_BUCKETS = 16
+_NO_BUCKETS = ("double", "float", "boolean")
 
 _SPARK_TIME_TYPES = {
     TimeKind.TIMESTAMP: "timestamp_ntz",
@@ -53,6 +60,9 @@ def time_type(relation: Relation) -> str:
 def log_columns(relation: Relation) -> list[tuple[str, str]]:
     """(name, Spark type) of every column of a relation's log: its own columns, then the system's."""
     own = [(c.name, c.type) for c in relation.columns]
+    if relation.primary_key:
+        # What a change does: 'upsert' or 'delete'.
+        own.append(("_op", "string"))
     return [
         *own,
         ("_outcome", "string"),
@@ -86,8 +96,46 @@ def create_log(relation: Relation, table: str) -> str:
     return _create(table, log_columns(relation), parts, properties)
 
 
-def view_columns(view: View, columns: tuple[Column, ...]) -> list[tuple[str, str]]:
-    """(name, Spark type) of every column of a view's table; `columns` with the types that Spark resolved."""
+def state_columns(relation: Relation) -> list[tuple[str, str]]:
+    """(name, Spark type) of every column of the state of a table with a PRIMARY KEY: one row for each life of a key in a
+    source partition, as of its last change. `_tombstone`: the key was deleted. `_since` (WITH TTL): max(Wp, G) as the
+    life began."""
+    return [
+        *[(c.name, c.type) for c in relation.columns],
+        ("_source_partition", "string"),
+        ("_offset", "bigint"),
+        ("_arrival", "timestamp"),
+        ("_epoch", "bigint"),
+        ("_tombstone", "boolean"),
+        *([("_since", time_type(relation))] if relation.ttl else []),
+    ]
+
+
+def create_state(relation: Relation, table: str) -> str:
+    """CREATE TABLE IF NOT EXISTS for the state of a table with a PRIMARY KEY.
+
+    Hidden partitions: a bucket of the key, and the day of the event time, so that a change reads and rewrites few files.
+    """
+    types = {c.name: c.type for c in relation.columns}
+    keys = [k for k in relation.primary_key if types[k] not in _NO_BUCKETS]
+    parts = [f"bucket({_BUCKETS}, {quote(keys[0])})"] if keys else []
+    if relation.watermark is not None and relation.watermark.kind is not TimeKind.EPOCH:
+        parts.append(f"days({quote(relation.watermark.column)})")
+    properties = {
+        "tidegate.kind": "state",
+        "tidegate.of": relation.name,
+        "tidegate.identity": relation_identity(relation),
+        "write.merge.mode": "copy-on-write",
+        "write.delete.mode": "copy-on-write",
+    }
+    return _create(table, state_columns(relation), parts, properties)
+
+
+def view_columns(
+    view: View, columns: tuple[Column, ...], carried: str | None = None
+) -> list[tuple[str, str]]:
+    """(name, Spark type) of every column of a view's table; `columns` with the types that Spark resolved. `carried`:
+    of the rows that an over view keeps for its next tick, where `_open` is NULL (C5)."""
     bound = _SPARK_TIME_TYPES.get(view.kind, "bigint")
     return [
         *[(c.name, c.type) for c in columns],
@@ -95,10 +143,15 @@ def view_columns(view: View, columns: tuple[Column, ...]) -> list[tuple[str, str
         ("_window_end", bound),
         ("_rows", "bigint"),
         ("_open", "boolean"),
+        ("_tick", "bigint"),
+        *([("_ordinal", "bigint")] if view.order else []),
+        *([("_carried", carried)] if carried is not None else []),
     ]
 
 
-def create_view_table(view: View, columns: tuple[Column, ...], table: str) -> str:
+def create_view_table(
+    view: View, columns: tuple[Column, ...], table: str, carried: str | None = None
+) -> str:
     """CREATE TABLE IF NOT EXISTS for a view.
 
     `_open` is a partition, so that open windows are replaced by dropping files.
@@ -110,11 +163,11 @@ def create_view_table(view: View, columns: tuple[Column, ...], table: str) -> st
         "tidegate.kind": "view",
         "tidegate.definition": view.definition,
         "tidegate.identity": view_identity(view),
-        "tidegate.upstream": view.upstream,
+        "tidegate.inputs": json.dumps(view.reads),
         "tidegate.time-kind": view.kind.name,
         "tidegate.time-column": "_window_end",
     }
-    return _create(table, view_columns(view, columns), parts, properties)
+    return _create(table, view_columns(view, columns, carried), parts, properties)
 
 
 def relation_identity(relation: Relation) -> str:
@@ -122,11 +175,23 @@ def relation_identity(relation: Relation) -> str:
     options = relation.connector.model_dump() if relation.connector is not None else {}
     facts = {
         "columns": [(c.name, c.type, c.nullable, c.generated) for c in relation.columns],
-        "watermark": str(relation.watermark and (relation.watermark.column, relation.watermark.strategy)),
+        # Not the strategy: a changed one continues the log (W13), and every commit says which it was.
+        "watermark": relation.watermark and relation.watermark.column,
         "options": {k: str(v) for k, v in options.items() if not k.startswith("max_")},
         "format": str(relation.format),
     }
+    if relation.primary_key:
+        facts |= {"key": relation.primary_key, "ttl": relation.ttl}
     return _digest(json.dumps(facts, sort_keys=True))
+
+
+def strategy_identity(relation: Relation) -> str | None:
+    """Changes with the strategy (W13) and the gate's options, not with how it is written; None without a watermark."""
+    watermark = relation.watermark
+    if watermark is None:
+        return None
+    options = (watermark.max_future_skew, watermark.by_batch)
+    return _digest(str(watermark.strategy) + (str(options) if any(options) else ""))
 
 
 def view_identity(view: View) -> str:
@@ -142,10 +207,8 @@ def _digest(text: str) -> str:
 def _create(table: str, columns: list[tuple[str, str]], parts: list[str], properties: dict[str, str]) -> str:
     fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
     settings = ", ".join(f"'{k}' = {_string(v)}" for k, v in (_TABLE_PROPERTIES | properties).items())
-    return (
-        f"CREATE TABLE IF NOT EXISTS {table} ({fields}) USING iceberg "
-        f"PARTITIONED BY ({', '.join(parts)}) TBLPROPERTIES ({settings})"
-    )
+    by = f"PARTITIONED BY ({', '.join(parts)}) " if parts else ""
+    return f"CREATE TABLE IF NOT EXISTS {table} ({fields}) USING iceberg {by}TBLPROPERTIES ({settings})"
 
 
 def _string(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from tidegate.engine.commit import Snapshot
 from tidegate.engine.layout import PROGRESS
 from tidegate.engine.writer import Target
 from tidegate.store.status import UNKNOWN_PARTITION
-from tidegate.watermark import GateState, publish, start_watermark
+from tidegate.watermark import GateState, SourceWatermark, Strategy, publish, start_watermark
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,52 @@ class ConsumedFile:
     rows: int
 
 
+@dataclass(frozen=True)
+class InForce:
+    """The strategy that a batch was judged by (W13): `identity` tells it from others, `text` is as people wrote it."""
+
+    identity: str
+    text: str
+
+    @classmethod
+    def from_summary(cls, summary: dict[str, str]) -> InForce | None:
+        """What a commit says of it, or None."""
+        identity = summary.get("tidegate.strategy-identity")
+        return None if identity is None else cls(identity, summary.get("tidegate.strategy", ""))
+
+
+@dataclass(frozen=True)
+class LogPosition:
+    """How far a log has been read by one that follows it: its last `epoch`, and which `table` it was (Iceberg's uuid):
+    a log that was dropped and made anew is another one."""
+
+    table: str
+    epoch: int
+
+    def to_text(self) -> str:
+        return f"{self.table}/{self.epoch}"
+
+    @classmethod
+    def from_text(cls, text: str | None) -> LogPosition | None:
+        """The inverse of `to_text`; None gives None."""
+        if text is None:
+            return None
+        table, _, epoch = text.rpartition("/")
+        return cls(table, int(epoch))
+
+
 @dataclass
 class Progress:
-    """State after the last commit: epoch, published watermark `G`, and every partition's gate state."""
+    """State after the last commit: epoch, published watermark `G`, and every partition's gate state.
+
+    `strategy`: the one in force (W13). `position`: how far a log that follows another log has read it.
+    """
 
     epoch: int = 0
     published: int | None = None
     states: dict[str, GateState] = field(default_factory=dict)
+    strategy: InForce | None = None
+    position: LogPosition | None = None
 
     @classmethod
     def load(cls, snapshot: Snapshot, target: Target) -> Progress:
@@ -49,8 +88,15 @@ class Progress:
             table.column("_source_partition").to_pylist(), table.column("_progress").to_pylist(), strict=True
         ):
             if name is not None:
-                states[name] = GateState.from_dict({k: entry[k] for k in GateState().to_dict()})
-        return cls(snapshot.integer("tidegate.epoch") or 0, snapshot.integer("tidegate.watermark"), states)
+                known = {k: entry[k] for k in GateState().to_dict()}
+                states[name] = GateState.from_dict(known | {"memory": entry.get("memory")})
+        return cls(
+            snapshot.integer("tidegate.epoch") or 0,
+            snapshot.integer("tidegate.watermark"),
+            states,
+            InForce.from_summary(snapshot.summary),
+            LogPosition.from_text(snapshot.summary.get("tidegate.position")),
+        )
 
     def enumerate(self, partitions: Iterable[str]) -> None:
         """Let partitions take part before their first row is judged (W6); those without a row yet start at `G` (R3)."""
@@ -70,7 +116,13 @@ class Progress:
             for name, s in states.items()
             if name != UNKNOWN_PARTITION and not (last and not _rows(s))
         ]
-        return Progress(epoch, publish(taking_part, self.published), states)
+        return replace(self, epoch=epoch, published=publish(taking_part, self.published), states=states)
+
+    def reset(self, watermark: int) -> Progress:
+        """The progress with every `Wp`, and `G`, at `watermark` (W9): a new definition, so it may be below them."""
+        # What the strategy remembers may hold the event time that poisoned the watermark: it begins anew.
+        states = {n: replace(s, watermark=watermark, memory=None) for n, s in self.states.items()}
+        return replace(self, epoch=self.epoch + 1, published=watermark, states=states)
 
     def totals(self) -> dict[str, int]:
         """Rows so far by outcome, over all partitions."""
@@ -90,27 +142,44 @@ class Progress:
         }
         if self.published is not None:
             facts["watermark"] = self.published
+        if self.strategy is not None:
+            facts |= {"strategy": self.strategy.text, "strategy-identity": self.strategy.identity}
+        if self.position is not None:
+            facts["position"] = self.position.to_text()
         return {f"tidegate.{key}": str(value) for key, value in facts.items()}
 
-    def write(self, target: Target, at: datetime, files: list[ConsumedFile]) -> dict[str, Any]:
-        """Write the progress rows as one small file of the log; its description for the commit."""
+    def write(
+        self,
+        target: Target,
+        at: datetime,
+        files: list[ConsumedFile],
+        label: str | None = None,
+        note: str | None = None,
+        strategy: Strategy | None = None,
+    ) -> dict[str, Any]:
+        """Write the progress rows as one small file of the log; its description for the commit.
+
+        `label`: replaces the state of every partition. `note`: what people should know of this commit. `strategy`: the
+        gate's, which says whether a partition is still warming up (W8).
+        """
         source = {
             "watermark": self.published,
             "published": self.published,
-            "state": "active" if self.published is not None else "warming",
+            "state": label or ("active" if self.published is not None else "warming"),
             "next_offset": None,
             **self.totals(),
             "max_event_time": max(
                 (s.max_event_time for s in self.states.values() if s.max_event_time is not None), default=None
             ),
+            "note": note,
             "files": [vars(f) for f in files],
         }
         entries = [source]
         for state in self.states.values():
-            label = (
-                "active" if state.watermark is not None else "empty" if not state.next_offset else "warming"
+            shown = label or partition_state(state, strategy)
+            entries.append(
+                state.to_dict() | {"published": self.published, "state": shown, "note": None, "files": None}
             )
-            entries.append(state.to_dict() | {"published": self.published, "state": label, "files": None})
         names = [None, *self.states]
         schema = pa.schema(
             [
@@ -137,8 +206,20 @@ class Progress:
             "bytes": size,
             "split": PROGRESS,
             "day": None,
-            "bounds": {},
+            "bounds": {"_epoch": [self.epoch, self.epoch]},
         }
+
+
+def partition_state(state: GateState, strategy: Strategy | None) -> str:
+    """W8: `empty`, `warming` (of SOURCE_WATERMARK() with the rows that it has, and needs for a first estimate) or
+    `active`."""
+    if not state.next_offset:
+        return "empty" if state.watermark is None else "active"
+    if isinstance(strategy, SourceWatermark):
+        rows = strategy.rows(state.memory)
+        if rows < strategy.interval:
+            return f"warming ({rows} of {strategy.interval})"
+    return "active" if state.watermark is not None else "warming"
 
 
 def _rows(state: GateState | None) -> int:

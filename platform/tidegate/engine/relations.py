@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
+from tidegate.engine.table import current_rows
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -14,16 +15,33 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Relation, SystemTable, View
 
 
-def relation_frame(spark: SparkSession, relation: Relation, table: str | None) -> DataFrame:
-    """The relation's rows: those on time (W5). `table`: its log, None if there is none yet (then it is empty)."""
+#: The hidden columns of a log (W12, W14), as queries call them and as they are stored.
+_HIDDEN = (("$rowtime", "_arrival"), ("$watermark", "_wm"))
+
+
+def relation_frame(
+    spark: SparkSession, relation: Relation, table: str | None, hidden: bool = False
+) -> DataFrame:
+    """The relation's rows: those on time (W5), and with a PRIMARY KEY the last of each key that has not expired (T2, T4).
+    `table`: its log, None if there is none yet (then it is empty). `hidden`: with `$rowtime` and `$watermark`."""
     from pyspark.sql import functions as F
 
+    if relation.primary_key and table is not None:
+        if not hidden:
+            return current_rows(spark, relation, table)
+        # The state does not know the watermark that its rows were judged by; `$raw` does, and the analysis says so.
+        rows = current_rows(spark, relation, table, "_arrival")
+        return rows.withColumn("_wm", F.lit(None)).select(*[quote(c.name) for c in relation.columns], *_hidden(True))
     log = _table_or_empty(spark, table, log_columns(relation))
-    return log.where(F.col("_outcome") == ON_TIME).select(*[quote(c.name) for c in relation.columns])
+    own = [F.col(quote(c.name)) for c in relation.columns]
+    return log.where(F.col("_outcome") == ON_TIME).select(*own, *_hidden(hidden))
 
 
-def system_frame(spark: SparkSession, system: SystemTable, table: str | None) -> DataFrame:
-    """`$late`, `$rejected`, `$raw` (every row with its outcome) or `$watermarks` (the history of every partition)."""
+def system_frame(
+    spark: SparkSession, system: SystemTable, table: str | None, hidden: bool = False
+) -> DataFrame:
+    """`$late`, `$rejected`, `$raw` (every row with its outcome) or `$watermarks` (the history of every partition).
+    `hidden`: with `$rowtime` and `$watermark`, which the history does not have."""
     from pyspark.sql import functions as F
 
     relation = system.relation
@@ -41,14 +59,26 @@ def system_frame(spark: SparkSession, system: SystemTable, table: str | None) ->
             late_by = F.col("_wm") - F.col(quote(relation.watermark.column))
         frame = log.where(outcome == LATE).withColumn("_late_by", late_by)
     names = zip(system.stored, system.columns, strict=True)
-    return frame.select(*[F.col(quote(stored)).alias(column.name) for stored, column in names])
+    own = [F.col(quote(stored)).alias(column.name) for stored, column in names]
+    return frame.select(*own, *_hidden(hidden))
+
+
+def _hidden(wanted: bool) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    return [F.col(stored).alias(name) for name, stored in _HIDDEN if wanted]
 
 
 def view_frame(
     spark: SparkSession, view: View, columns: tuple[CatalogColumn, ...], table: str | None
 ) -> DataFrame:
-    """A view's rows: closed windows, and open ones for a view without EMIT ON WINDOW CLOSE."""
-    frame = _table_or_empty(spark, table, view_columns(view, columns))
+    """A view's rows: closed windows, and open ones for a view without EMIT ON WINDOW CLOSE. What a view releases
+    sorted is read in the order of release (C4)."""
+    from pyspark.sql import functions as F
+
+    frame = _table_or_empty(spark, table, view_columns(view, columns)).where(F.col("_open").isNotNull())
+    if view.order:
+        frame = frame.orderBy(F.asc_nulls_last("_window_end"), "_ordinal")
     return frame.select(*[quote(c.name) for c in view.columns])
 
 
@@ -86,4 +116,5 @@ def _history(log: DataFrame, relation: Relation) -> DataFrame:
         time("published"),
         time("max_event_time"),
         *plain,
+        F.col("_progress.note").alias("note"),
     )

@@ -19,6 +19,10 @@ class Result:
     message: str | None = None
     dataframe: DataFrame | None = None
     fixed: list[tuple] | None = None
+    notice: str | None = None
+    """A warning beside the answer: what was asked for changes nothing."""
+    count: int | None = None
+    """Rows that an INSERT, UPDATE or DELETE gave to the gate."""
 
     @property
     def has_rows(self) -> bool:
@@ -64,11 +68,20 @@ class ViewReport:
 
 
 @dataclass
+class SinkReport:
+    """What a run did to one sink: rows delivered by this run."""
+
+    name: str
+    rows: int = 0
+
+
+@dataclass
 class RunReport:
-    """Result of `run`: per source and per view, and how long it took."""
+    """Result of `run`: per source, per view and per sink, and how long it took."""
 
     sources: list[SourceReport] = field(default_factory=list)
     views: list[ViewReport] = field(default_factory=list)
+    sinks: list[SinkReport] = field(default_factory=list)
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""`run`: sources first, then the views that can close something. Each log is written under its lease."""
+"""`run`: sources first, then the views that can close something, each after the views that it reads: a chain of views
+closes in one run. Each log and each view is written under its lease.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import RunReport, SourceReport, ViewReport
+from tidegate.engine.sinks.deliver import begin, deliver
 from tidegate.engine.sources import Connector
 from tidegate.engine.sources.filesystem import FilesystemConnector
+from tidegate.engine.sources.log import LogConnector, follow
 from tidegate.engine.sources.replay import ReplayConnector
 from tidegate.engine.stream import catch_up
 from tidegate.plan.events import (
@@ -21,11 +25,13 @@ from tidegate.plan.events import (
     ViewFinished,
 )
 from tidegate.sql.catalog import Relation, SystemTable, View
-from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.connectors import FilesystemOptions, LogOptions, ReplayOptions
+from tidegate.sql.lineage import sources_of
 
 if TYPE_CHECKING:
     from tidegate.engine.ingest import Log
     from tidegate.engine.session import Session
+    from tidegate.sql.sink_connectors import Sink
 
 Listener = Callable[[Event], None]
 
@@ -40,17 +46,23 @@ def run(
     """See `Session.run`."""
     tell: Listener = on_event or (lambda event: None)
     started = time.monotonic()
+    names = None if names is None else list(names)
     relations, views = select(session, names, upstream)
+    sinks = select_sinks(session, names)
     for view in views:
         # Every query is checked by Spark before the first row of any source is read.
         resolve(session, view)
-    tell(RunStarted(tuple(x.name for x in [*relations, *views])))
+    tell(RunStarted(tuple(x.name for x in [*relations, *views, *sinks])))
     report = RunReport()
+    for sink in sinks:
+        begin(session, sink)
     for relation in relations:
         with session.lease(relation.name):
             report.sources.append(run_source(session, relation, max_rows_per_batch, tell))
     for view in views:
         report.views.append(run_view(session, view, tell))
+    for sink in sinks:
+        report.sinks.append(deliver(session, sink, on_event))
     report.seconds = round(time.monotonic() - started, 3)
     tell(RunFinished(report.seconds))
     return report
@@ -59,28 +71,50 @@ def run(
 def select(
     session: Session, names: Iterable[str] | None, upstream: bool = True
 ) -> tuple[list[Relation], list[View]]:
-    """The relations and views that `names` ask for, None is everything; with `upstream` a view brings its own
-    along.
+    """The relations and views that `names` ask for (None: everything), each after what it reads.
+
+    With `upstream` a view brings along all that its rows come from, over any number of views; without it only the
+    implicit relations of its own WATERMARK(…) (W14), which exist for its sake.
     """
     catalog = session.catalog
-    if names is None:
-        wanted = set(catalog.names())
-    else:
-        wanted = set()
+    objects = catalog.order()
+    if names is not None:
+        wanted: set[str] = set()
         for name in names:
-            found = catalog.get(name)
-            wanted.add(found.relation.name if isinstance(found, SystemTable) else found.name)
-            if upstream and isinstance(found, View):
-                wanted.add(catalog.get(found.upstream).name)
-    objects = [o for o in catalog.order() if o.name in wanted]
+            sink = catalog.sinks.find(name)
+            if sink is not None and sink.view is None and not upstream:
+                continue
+            found = catalog.get(name if sink is None else sink.upstream)
+            asked = found.relation if isinstance(found, SystemTable) else found
+            wanted.add(asked.name)
+            if isinstance(asked, View):
+                wanted |= {o.name for o in sources_of(catalog, asked)} if upstream else _gates(asked)
+        objects = [o for o in objects if o.name in wanted]
     return [o for o in objects if isinstance(o, Relation)], [o for o in objects if isinstance(o, View)]
+
+
+def select_sinks(session: Session, names: Iterable[str] | None) -> list[Sink]:
+    """The sinks that `names` ask for; None: all. What a view closes stays where it is until its sink is asked for."""
+    sinks = session.catalog.sinks
+    if names is None:
+        return list(sinks)
+    wanted = {name.casefold() for name in names}
+    return [sink for sink in sinks if sink.name.casefold() in wanted]
 
 
 def resolve(session: Session, view: View) -> None:
     """Raise what Spark has to say against a view's query."""
-    from tidegate.engine.slices import resolve_columns
+    from tidegate.engine.resolve import resolve_columns
 
-    resolve_columns(session.spark, view, session.relation(view.upstream))
+    resolve_columns(session, view)
+
+
+def refresh(session: Session, view: View) -> ViewReport:
+    """Close what the inputs' watermarks allow, after the implicit relations of the view have taken in their rows."""
+    for gate in view.gates:
+        with session.lease(gate.name):
+            run_source(session, gate, None, lambda event: None)
+    return run_view(session, view, lambda event: None)
 
 
 def run_source(session: Session, relation: Relation, max_rows: int | None, tell: Listener) -> SourceReport:
@@ -102,19 +136,19 @@ def run_source(session: Session, relation: Relation, max_rows: int | None, tell:
         report.watermark = event.watermark
         tell(event)
 
-    catch_up(
-        session.spark, session.project.storage, log, connector, session.work_folder(relation.name), on_batch
-    )
+    if isinstance(connector, LogConnector):
+        follow(log, connector, on_batch)
+    else:
+        folder = session.work_folder(relation.name)
+        catch_up(session.spark, session.project.storage, log, connector, folder, on_batch)
     totals = log.progress.totals()
     tell(SourceFinished(relation.name, **totals, watermark=report.watermark, epochs=report.epochs))
     return report
 
 
 def run_view(session: Session, view: View, tell: Listener) -> ViewReport:
-    """Close what the upstream's watermark allows."""
+    """Close what the watermarks of its inputs allow."""
     with session.lease(view.name):
-        if session.stored(view.upstream) is None:
-            session.log(session.relation(view.upstream))  # a table that never had an INSERT has no log yet
         table = session.view_table(view)
         _, before, _ = table.totals()
         event = table.tick()
@@ -137,4 +171,20 @@ def connect(session: Session, relation: Relation, log: Log, max_rows: int | None
         return ReplayConnector(
             session.spark, session.project, relation, options, log.consumed_files, played, max_rows
         )
+    if isinstance(options, LogOptions):
+        upstream = session.relation(options.relation)
+        return LogConnector(
+            session.spark,
+            session.project.storage,
+            relation,
+            options,
+            upstream,
+            session.stored(upstream.name),
+            log.progress.position,
+            max_rows,
+        )
     raise AssertionError(f"no connector for {options!r}")
+
+
+def _gates(view: View) -> set[str]:
+    return {gate.name for gate in view.gates}

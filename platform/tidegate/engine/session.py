@@ -12,13 +12,16 @@ from tidegate.engine.ingest import Log
 from tidegate.engine.layout import quote
 from tidegate.engine.lease import lease
 from tidegate.engine.relations import relation_frame, system_frame, view_frame
+from tidegate.engine.resolve import resolve_columns
 from tidegate.engine.result import Result, RunReport
-from tidegate.engine.slices import ViewTable, resolve_columns
+from tidegate.engine.table import KEEP_SECONDS, Cleaned, state_identifier
+from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.project import is_project
 from tidegate.project.storage import CATALOG
-from tidegate.sql.catalog import Relation, SystemTable, View
+from tidegate.sql.catalog import Column, Relation, SystemTable, View
+from tidegate.sql.settings import Settings
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -31,14 +34,20 @@ if TYPE_CHECKING:
 class Session:
     """An open project. Use `tidegate.connect()`; close it, or use it in a `with` block.
 
-    `spark` is tidegate's child session of the Spark application; `catalog` everything that the project defines.
+    `spark` is tidegate's child session of the Spark application; `catalog` everything that the project defines;
+    `settings` what SET has changed.
     """
 
     def __init__(self, project: Project, spark: SparkSession, parent: SparkSession | None) -> None:
         self.project = project
         self.spark = spark
         self.catalog = project.catalog()
+        self.settings = Settings()
+        #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
+        self.listener: Callable[[Event], None] | None = None
         self._parent = parent
+        #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
+        self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
 
     @classmethod
     def open(
@@ -83,29 +92,32 @@ class Session:
             pass
         return result
 
-    def execute_all(self, sql: str, file: str = "<sql>") -> Iterator[Result]:
-        """Run the statements one after the other and give each one's result."""
+    def execute_all(self, sql: str, file: str = "<sql>", line: int = 1) -> Iterator[Result]:
+        """Run the statements one after the other and give each one's result. `line`: where in `file` they start."""
         from pyspark.errors import AnalysisException
 
         from tidegate.engine.statements import execute
         from tidegate.sql.analysis import analyse
 
-        for statement in analyse(sql, self.catalog, file):
+        for statement in analyse(sql, self.catalog, file, line):
             try:
                 result = execute(self, statement)
             except AnalysisException as error:
                 raise refused("this statement", error) from None
             yield result
 
-    def table(self, name: str) -> DataFrame:
-        """A source, table or view, or one of `name$late`, `$rejected`, `$raw`, `$watermarks`, as a DataFrame."""
+    def table(self, name: str, hidden: bool = False) -> DataFrame:
+        """A source, table or view, or one of `name$late`, `$rejected`, `$raw`, `$watermarks`, as a DataFrame.
+
+        `hidden`: with the hidden columns of a log, `$rowtime` (W12) and `$watermark` (W14).
+        """
         found = self.catalog.get(name)
         if isinstance(found, SystemTable):
-            return system_frame(self.spark, found, self.stored(found.relation.name))
+            return system_frame(self.spark, found, self.stored(found.relation.name), hidden)
         if isinstance(found, View):
-            columns = resolve_columns(self.spark, found, self.relation(found.upstream))
+            columns = resolve_columns(self, found)
             return view_frame(self.spark, found, columns, self.stored(found.name))
-        return relation_frame(self.spark, found, self.stored(found.name))
+        return relation_frame(self.spark, found, self.stored(found.name), hidden)
 
     # -- runs --------------------------------------------------------------------------------------------------
 
@@ -128,9 +140,22 @@ class Session:
         from tidegate.engine.run import run
 
         try:
-            return run(self, names, max_rows_per_batch, on_event, upstream)
+            return run(
+                self, names, max_rows_per_batch or self.settings.max_rows_per_batch, on_event, upstream
+            )
         except AnalysisException as error:
             raise refused("an expression of a source or view", error) from None
+
+    def cleanup(self, names: Iterable[str] | None = None, keep_seconds: float = KEEP_SECONDS) -> list[Cleaned]:
+        """Delete the rows of tables WITH TTL that have expired and that no view needs any more (T2, T3), and tidy their
+        files; views' results stay.
+
+        `names`: tables with a PRIMARY KEY, None is all of them. `keep_seconds`: how long old snapshots can be read.
+        Raises TG509 for anything else, TG508 if somebody is writing one of them.
+        """
+        from tidegate.engine.retention import cleanup
+
+        return cleanup(self, names, keep_seconds)
 
     # -- for the other files of this room, and for the audit ----------------------------------------------------
 
@@ -157,15 +182,8 @@ class Session:
         return Log(self.spark, self.project.storage, relation, self.identifier(relation.name))
 
     def view_table(self, view: View) -> ViewTable:
-        """The view's table, opened for writing; hold its `lease` while it is used. The upstream's log exists."""
-        return ViewTable(
-            self.spark,
-            self.project.storage,
-            view,
-            self.relation(view.upstream),
-            self.identifier(view.name),
-            self.identifier(view.upstream),
-        )
+        """The view's table, opened for writing; hold its `lease` while it is used."""
+        return ViewTable(self, view)
 
     def lease(self, name: str) -> AbstractContextManager[None]:
         """The right to write `name` (TG508 if another process has it)."""
@@ -177,7 +195,9 @@ class Session:
 
     def forget(self, name: str) -> None:
         """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
-        self.spark.sql(f"DROP TABLE IF EXISTS {self.identifier(name)} PURGE")
+        log = self.identifier(name)
+        for table in (state_identifier(log), log):
+            self.spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
         storage = self.project.storage
         namespace = self.project.env.warehouse.namespace
         for uri in (self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"):

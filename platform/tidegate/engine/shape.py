@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
+from tidegate.engine.preceding import add_preceding, argument_column
 from tidegate.store.status import UNKNOWN_PARTITION
-from tidegate.watermark import Expression
+from tidegate.watermark import PROC_TIME, Expression
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import Column, DataFrame
 
+    from tidegate.engine.preceding import PrecedingTask
     from tidegate.sql.catalog import Relation
 
 
@@ -37,21 +41,35 @@ def reason(relation: Relation) -> Column:
     return out
 
 
-def gate_input(frame: DataFrame, relation: Relation) -> DataFrame:
+def gate_input(
+    frame: DataFrame, relation: Relation, arrived: datetime, preceding: PrecedingTask | None = None
+) -> DataFrame:
     """What the gate reads: the relation's own columns, `_source_partition`, `_offset`, `_arrival`, `_raw`, `_reason`.
 
     With `_strategy` where the strategy is an expression that Spark evaluates (W11); a value that fails is NULL
-    and raises nothing (W2).
+    and raises nothing (W2). `arrived`: the clock of the batch's plan, for PROC_TIME(). `preceding`: computes the
+    strategy's windows, if it has any; their arguments stay beside the rows.
     """
     from pyspark.sql import functions as F
 
     columns: list[Column] = [F.col(quote(c.name)) for c in relation.columns]
+    if relation.primary_key:
+        # A connector's rows are upserts; UPDATE and DELETE bring theirs.
+        columns.append(F.col("_op") if "_op" in frame.columns else F.lit("upsert").alias("_op"))
     columns += [F.col("_source_partition"), F.col("_offset").cast("bigint"), F.col("_arrival"), F.col("_raw")]
     columns.append(reason(relation).alias("_reason"))
-    watermark = relation.watermark
-    if watermark is not None and isinstance(watermark.strategy, Expression):
-        columns.append(F.expr(watermark.strategy.sql).alias("_strategy"))
-    return frame.select(*columns)
+    strategy = relation.watermark.strategy if relation.watermark is not None else None
+    if not isinstance(strategy, Expression):
+        return frame.select(*columns)
+    value = F.expr(strategy.sql).alias("_strategy")
+    frame = frame.withColumn(PROC_TIME, F.lit(arrived))
+    if preceding is None:
+        return frame.select(*columns, value)
+    for index, window in enumerate(strategy.preceding):
+        columns.append(F.expr(window.argument).alias(argument_column(index)))
+    shaped = frame.select(*columns)
+    kept = [quote(name) for name in shaped.columns]
+    return add_preceding(shaped, preceding).withColumn(PROC_TIME, F.lit(arrived)).select(*kept, value)
 
 
 def partition_name(columns: tuple[str, ...]) -> Column:

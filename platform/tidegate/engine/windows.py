@@ -1,42 +1,38 @@
-"""Windows of rows as Spark columns, for counting rows whatever became of them (audits). Views have their own SQL."""
+"""Windows of rows whatever became of them, for audits (A1)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.engine.layout import quote
+from tidegate.engine.inputs import bound_type
+from tidegate.sql.window_sql import shift_sql, window_sql
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog import Accounts
+
+#: What the SQL reads.
+_ROWS = "_tidegate_windows"
 
 
-def assign_windows(rows: DataFrame, view: View) -> DataFrame:
-    """Each row of a view's upstream once for every window it falls into (C1), with `_window_start`, `_window_end`.
+def assign_windows(rows: DataFrame, accounts: Accounts, kind: TimeKind) -> DataFrame:
+    """Each row of a view's input once for every window it falls into (C1), with `_window_start` and `_window_end` of
+    the type that the view's table gives them. Rows without a time fall into none.
 
-    Rows without an event time fall into none.
+    The windows come from the same SQL as the view's: what an audit recounts is the rows, and tests/sql hold the
+    windows against plain Python.
     """
-    from pyspark.sql import functions as F
-
-    window, time = view.window, F.col(quote(view.time_column))
-    if view.kind is TimeKind.EPOCH:
-        time = time.cast("bigint") + F.lit(view.shift)
-        last = time - F.pmod(time - F.lit(window.offset), F.lit(window.slide))
-        starts = F.sequence(last - F.lit(window.size - window.slide), last, F.lit(window.slide))
-        placed = rows.where(time.isNotNull()).withColumn("_window_start", F.explode(starts))
-        return placed.withColumn("_window_end", F.col("_window_start") + F.lit(window.size))
-    day = 86_400_000_000 if view.kind is TimeKind.DATE else 1
-    if view.kind is TimeKind.DATE:
-        time = time.cast("timestamp_ntz")
-    seconds = F.lit(view.shift * day).cast("decimal(24,6)") / F.lit(1_000_000)
-    time = time + F.make_dt_interval(secs=seconds.cast("decimal(18,6)"))
-    lengths = [f"{n * day} microseconds" for n in (window.size, window.slide, window.offset % window.slide)]
-    placed = rows.where(time.isNotNull()).withColumn("_window", F.window(time, *lengths))
-    for bound in ("start", "end"):
-        value = F.col(f"_window.{bound}")
-        placed = placed.withColumn(
-            f"_window_{bound}", value.cast("date") if view.kind is TimeKind.DATE else value
-        )
-    return placed.drop("_window")
+    type_ = rows.schema[accounts.time_column].dataType.simpleString()
+    # A column of the user's may be called window_start.
+    plain = [f"c{n}" for n in range(len(rows.columns))]
+    rows.toDF(*plain).createOrReplaceTempView(_ROWS)
+    time = shift_sql(plain[rows.columns.index(accounts.time_column)], accounts.shift, kind, type_)
+    source = f"(SELECT *, {time} AS `_time` FROM {_ROWS})"
+    windows = window_sql(source, ", ".join(plain), "`_time`", accounts.window, kind, type_)
+    placed = rows.sparkSession.sql(f"SELECT * FROM {windows}").toDF(
+        *rows.columns, "_window_start", "_window_end"
+    )
+    bound = bound_type(kind)
+    return placed.withColumns({name: placed[name].cast(bound) for name in ("_window_start", "_window_end")})

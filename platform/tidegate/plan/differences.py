@@ -13,6 +13,11 @@ class Difference:
     theirs: str
     here: str
 
+    @property
+    def is_granularity(self) -> bool:
+        """Whether it is gone where `watermark_granularity` is 'batch'."""
+        return self in _GRANULARITY
+
 
 GATE = (
     Difference(
@@ -46,6 +51,8 @@ GATE_OF_A_TABLE = (
     ),
     *GATE[2:4],
 )
+
+_GRANULARITY = (GATE[0], GATE_OF_A_TABLE[0])
 
 LOG = (Difference("W5", "late rows are dropped", "late and rejected rows are kept, each in its table"),)
 

@@ -86,6 +86,32 @@ class ViewFinished(Event):
 
 
 @dataclass(frozen=True)
+class RowsDelivered(Event):
+    """The first rows of a delivery to the console, as text (None: NULL), and how many `more` there are."""
+
+    sink: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    more: int
+
+    def text(self) -> str:
+        """Plain lines, for those who have nothing to draw with."""
+        lines = [", ".join(f"{c} = {v}" for c, v in zip(self.columns, row, strict=True)) for row in self.rows]
+        lines += [f"… and {self.more:,} more"] if self.more else []
+        return "\n".join(f"{self.sink}: {line}" for line in lines)
+
+
+@dataclass(frozen=True)
+class SinkDelivered(Event):
+    """A sink has delivered `rows`, and its position says so."""
+
+    sink: str
+    connector: str
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class RunFinished(Event):
     """The run ended well."""
 

@@ -7,16 +7,20 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tidegate.plan.marks import Marks
+from tidegate.plan.sink_stages import sink_stage
 from tidegate.plan.stages import Stage, look_up, plan_for
 from tidegate.sql.catalog import Catalog, Object, View
+from tidegate.sql.sink_connectors import Sink
+from tidegate.watermark import Mark, SessionMark
 
 _LABEL_WIDTH = 21
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A plan to be shown. `watermark` is the source's, in its unit, where `known`; then each column's is
-    shown.
+    """A plan to be shown. `marks`: how far each source and view in it is, in its unit, where that is known; then each
+    column's watermark is shown.
 
     `str()` is the text for people, `to_dict()` the same as data.
     """
@@ -27,8 +31,7 @@ class Explanation:
     description: str | None
     stages: tuple[Stage, ...]
     readers: tuple[str, ...]
-    watermark: int | None = None
-    known: bool = False
+    marks: Marks | None = None
 
     def __str__(self) -> str:
         head = f"{self.name}: {self.kind}" + (f"  ({self.place})" if self.place else "")
@@ -48,7 +51,7 @@ class Explanation:
             "kind": self.kind,
             "place": self.place,
             "description": self.description,
-            "watermark": self.watermark,
+            "marks": None if self.marks is None else {k: _frontier(v) for k, v in self.marks.items()},
             "stages": [self._stage_dict(stage) for stage in self.stages],
             "readers": list(self.readers),
         }
@@ -56,7 +59,8 @@ class Explanation:
     def _stage_lines(self, stage: Stage) -> list[str]:
         lines = [f"{stage.node:<8}{stage.name}"]
         lines += [_line(label, text) for label, text in stage.facts()]
-        marks = [(w.column, w.text(), w.at(self.watermark) if self.known else None) for w in stage.watermarks]
+        known = self.marks
+        marks = [(w.column, w.text(), None if known is None else w.at(known)) for w in stage.watermarks]
         if not marks:
             lines.append(_line("watermark", "no column carries one"))
         widest = max((len(f"{column} = {text}") for column, text, _ in marks), default=0)
@@ -74,11 +78,11 @@ class Explanation:
         marks = []
         for mark in stage.watermarks:
             entry = {"column": mark.column, "derived": mark.text()}
-            marks.append(entry | ({"now": mark.at(self.watermark)} if self.known else {}))
+            marks.append(entry | ({} if self.marks is None else {"now": mark.at(self.marks)}))
         return {
             "node": stage.node,
             "name": stage.name,
-            "facts": dict(stage.facts()),
+            "facts": _facts(stage),
             "watermarks": marks,
             "differences": [{f.name: getattr(d, f.name) for f in fields(d)} for d in stage.differences],
         }
@@ -86,31 +90,60 @@ class Explanation:
 
 def explain(
     catalog: Catalog,
-    name: str | Object,
+    name: str | Object | Sink,
     *,
     namespace: str = "main",
-    watermark: int | None = None,
-    known: bool = False,
+    marks: Marks | None = None,
 ) -> Explanation:
-    """The plan of source, table or view `name` (or of a definition). Raises TG201 for an unknown name.
+    """The plan of source, table, view or sink `name` (or of a definition). Raises TG201 for an unknown name.
 
-    `known`: the source's watermark was looked up and is `watermark`, in its unit (None: none yet).
+    `marks`: how far the sources and views in it are, if that was looked up; those without a watermark yet are absent.
     """
-    found = look_up(catalog, name) if isinstance(name, str) else name
+    found = (catalog.sinks.find(name) or look_up(catalog, name)) if isinstance(name, str) else name
+    if isinstance(found, Sink):
+        upstream = found.view or look_up(catalog, found.upstream)
+        stages = plan_for(catalog, upstream, namespace)
+        last = sink_stage(found, upstream, stages[-1].watermarks)
+        place = f"{found.location.file}:{found.location.line}" if found.location else None
+        text = " ".join(found.description.split()) if found.description else None
+        return Explanation(found.name, "sink", place, text, (*stages, last), (), marks)
     if isinstance(found, View):
+        catalog = catalog.having(found)
         kind = "materialized view" + (", EMIT ON WINDOW CLOSE" if found.emit_on_window_close else "")
     else:
         kind = "source" if found.kind == "source" else "table, APPEND ONLY"
+        if found.primary_key:
+            kind = f"{found.kind}, PRIMARY KEY ({', '.join(found.primary_key)})" + (
+                ", WITH TTL" if found.ttl else ""
+            )
     return Explanation(
         name=found.name,
         kind=kind,
         place=f"{found.location.file}:{found.location.line}" if found.location else None,
         description=" ".join(found.description.split()) if found.description else None,
         stages=tuple(plan_for(catalog, found, namespace)),
-        readers=tuple(view.name for view in catalog.readers(found.name)),
-        watermark=watermark,
-        known=known,
+        readers=_readers(catalog, found.name),
+        marks=marks,
     )
+
+
+def _readers(catalog: Catalog, name: str) -> tuple[str, ...]:
+    """Views, and sinks: those with a query of their own read it through that."""
+    views = catalog.readers(name)
+    sinks = [sink.name for sink in catalog.sinks if sink.view in views or sink in catalog.sinks.of(name)]
+    return (*(view.name for view in views if "$" not in view.name), *sinks)
+
+
+def _facts(stage: Stage) -> dict[str, str | list[str]]:
+    """By label; a label that stands there several times (two inputs, say) has a list."""
+    found: dict[str, list[str]] = {}
+    for label, text in stage.facts():
+        found.setdefault(label, []).append(text)
+    return {label: texts[0] if len(texts) == 1 else texts for label, texts in found.items()}
+
+
+def _frontier(mark: Mark) -> int | None:
+    return mark.watermark if isinstance(mark, SessionMark) else mark
 
 
 def _line(label: str, text: str) -> str:

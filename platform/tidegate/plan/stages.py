@@ -1,7 +1,7 @@
-"""The stages that bring one source or view up to date, in order: source, gate, log, slice, view.
+"""The stages that bring one source or view up to date, in order: source, gate, log; of a view slice, steps, sink.
 
 Each stage is data. What it says about itself (`facts`) is what `explain` prints; which columns carry a
-watermark after it, and how that follows from the source's, is D1.
+watermark after it, and how that follows from those of the inputs, is D1-D3.
 """
 
 from __future__ import annotations
@@ -10,29 +10,15 @@ from dataclasses import dataclass
 
 from tidegate.plan import differences as differ
 from tidegate.plan.differences import Difference
-from tidegate.sql.catalog import SYSTEM_TABLES, Catalog, Object, Relation, SystemTable, View
+from tidegate.plan.judging import gate_facts
+from tidegate.plan.marks import ColumnWatermark
+from tidegate.plan.sink_stages import SinkStage
+from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, view_stages
+from tidegate.sql.catalog import SYSTEM_TABLES, Catalog, Object, Relation, SystemTable
 from tidegate.sql.connectors import FilesystemOptions
+from tidegate.sql.lineage import sources_of
 from tidegate.sql.types import display
-from tidegate.watermark import Derived, Hop, Identity, Shift, TimeKind, Tumble, WindowEnd, WindowStart
-
-
-@dataclass(frozen=True)
-class ColumnWatermark:
-    """A column that carries a watermark after a stage, and how it follows from the source's `watermark`
-    (D1).
-    """
-
-    column: str
-    derived: Derived
-    kind: TimeKind
-
-    def text(self) -> str:
-        """`watermark - 1 hour`, `tumble_end(watermark, 1 hour)`."""
-        return self.derived.describe(self.kind)
-
-    def at(self, watermark: int | None) -> str:
-        """Its value when the source's watermark is `watermark` (None: `none yet`)."""
-        return self.kind.format(self.derived.at(watermark))
+from tidegate.watermark import Identity, TimeKind
 
 
 @dataclass(frozen=True)
@@ -53,6 +39,8 @@ class SourceStage:
         """(label, text) lines."""
         if self.connector is None:
             return [("reads", "rows of INSERT statements, in their order; one partition")]
+        if self.kind == "gate":
+            return [("reads", f"on-time rows of {dict(self.options)['relation']}, from its log (W14)")]
         lines = [("reads", f"connector {self.connector}" + (f", {self.format}" if self.format else ""))]
         return [*lines, *((name, value) for name, value in self.options)]
 
@@ -64,20 +52,14 @@ class GateStage:
     name: str
     column: str | None
     strategy: str | None
+    judging: tuple[tuple[str, str], ...]
     watermarks: tuple[ColumnWatermark, ...]
     differences: tuple[Difference, ...]
     node: str = "gate"
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) lines."""
-        if self.column is None:
-            return [("late", "nothing: there is no watermark"), ("rejected", "rows that can't be read (W5)")]
-        return [
-            ("late", f"iff {self.column} < max(Wp, G), row by row in the order of each partition (W1)"),
-            ("Wp", f"of a partition: the largest {self.strategy} of its rows that were on time (W2)"),
-            ("G", "of the source: the smallest Wp, once every partition has one (W6)"),
-            ("rejected", f"{self.column} is NULL, or the row can't be read (W5)"),
-        ]
+        return list(self.judging)
 
 
 @dataclass(frozen=True)
@@ -101,63 +83,7 @@ class LogStage:
         ]
 
 
-@dataclass(frozen=True)
-class SliceStage:
-    """Cuts the windows out of the log that became final since the last time (C2)."""
-
-    name: str
-    upstream: str
-    time: str
-    window: Tumble | Hop
-    kind: TimeKind
-    emit_on_window_close: bool
-    watermarks: tuple[ColumnWatermark, ...]
-    differences: tuple[Difference, ...] = (differ.LATE_IN_WINDOWS,)
-    node: str = "slice"
-
-    def facts(self) -> list[tuple[str, str]]:
-        """(label, text) lines."""
-        reads = f"on-time rows of {self.upstream}, at one snapshot, from the earliest window not yet final on"
-        lines = [
-            ("window", f"{self.window.describe(self.kind)} over {self.time}"),
-            ("reads", reads),
-            ("final", "windows with frontier < window_end ≤ watermark (C2); nothing is dropped here (W3)"),
-        ]
-        if not self.emit_on_window_close:
-            lines.append(("open", "all later windows, recomputed each time"))
-        return lines
-
-
-@dataclass(frozen=True)
-class ViewStage:
-    """The sink: the view's table, which takes the slice's result and the new frontier in one commit (R2)."""
-
-    name: str
-    table: str
-    emit_on_window_close: bool
-    group_columns: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]
-    watermarks: tuple[ColumnWatermark, ...]
-    differences: tuple[Difference, ...] = ()
-    node: str = "sink"
-
-    def facts(self) -> list[tuple[str, str]]:
-        """(label, text) lines."""
-        if self.emit_on_window_close:
-            emits = "each window once, when it is final; rows are only ever appended (C2)"
-        else:
-            emits = "final windows once; open windows too, replaced as rows come (C2)"
-        lines = [
-            ("table", f"{self.table}, Iceberg, with the rows of each window counted (A1)"),
-            ("emits", emits),
-            ("columns", ", ".join(f"{name} {kind}" for name, kind in self.columns)),
-        ]
-        if self.group_columns:
-            lines.append(("group by", ", ".join(self.group_columns)))
-        return lines
-
-
-Stage = SourceStage | GateStage | LogStage | SliceStage | ViewStage
+Stage = SourceStage | GateStage | LogStage | SliceStage | StepStage | ViewStage | SinkStage
 
 
 def look_up(catalog: Catalog, name: str) -> Object:
@@ -174,11 +100,14 @@ def plan_for(catalog: Catalog, name: str | Object, namespace: str = "main") -> l
     `namespace`: of the stored tables. Raises TG201 for an unknown name.
     """
     found = look_up(catalog, name) if isinstance(name, str) else name
-    if isinstance(found, View):
-        relation = look_up(catalog, found.upstream)
-        assert isinstance(relation, Relation), "views over views have no plan yet"
-        return [*_relation_stages(relation, namespace), *_view_stages(found, namespace)]
-    return _relation_stages(found, namespace)
+    stages: list[Stage] = []
+    for source in (*sources_of(catalog, found), found):
+        if isinstance(source, Relation):
+            stages += _relation_stages(source, namespace)
+        else:
+            # Every step of the view in question; of those before it what they read and what they give.
+            stages += view_stages(catalog, source, namespace, steps=source is found)
+    return stages
 
 
 def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
@@ -186,9 +115,11 @@ def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
     carried: tuple[ColumnWatermark, ...] = ()
     days: tuple[str, ...] = ()
     if mark is not None:
-        carried = (ColumnWatermark(mark.column, Identity(), mark.kind),)
+        carried = (ColumnWatermark(mark.column, Identity(), mark.kind, (relation.name,)),)
         days = () if mark.kind is TimeKind.EPOCH else (f"day of {mark.column}",)
     differences = differ.GATE if relation.kind == "source" else differ.GATE_OF_A_TABLE
+    if mark is not None and mark.by_batch:
+        differences = tuple(d for d in differences if not d.is_granularity)
     return [
         SourceStage(
             relation.name,
@@ -202,6 +133,7 @@ def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
             relation.name,
             mark.column if mark else None,
             mark.expression if mark else None,
+            gate_facts(relation),
             carried,
             differences if mark else (),
         ),
@@ -211,32 +143,6 @@ def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
             ("outcome", *days),
             carried,
             differ.LOG if mark else (),
-        ),
-    ]
-
-
-def _view_stages(view: View, namespace: str) -> list[Stage]:
-    shifted: Derived = Identity() if view.shift == 0 else Shift(Identity(), view.shift)
-    in_slice = (
-        ColumnWatermark("window_start", WindowStart(shifted, view.window), view.kind),
-        ColumnWatermark("window_end", WindowEnd(shifted, view.window), view.kind),
-    )
-    time = view.time_column
-    if view.shift:
-        time += f" {'-' if view.shift < 0 else '+'} {view.kind.format_duration(abs(view.shift))}"
-    # The last node is the query's result: its columns are the view's.
-    carried = view.derived[-1].columns if view.derived else ()
-    return [
-        SliceStage(
-            view.name, view.upstream, time, view.window, view.kind, view.emit_on_window_close, in_slice
-        ),
-        ViewStage(
-            view.name,
-            f"{namespace}.{view.name}",
-            view.emit_on_window_close,
-            view.group_columns,
-            _columns(view),
-            tuple(ColumnWatermark(column, derived, view.kind) for column, derived in carried),
         ),
     ]
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tidegate.sql.alter import analyse_alter, analyse_reset
 from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
+from tidegate.sql.changes import analyse_delete, analyse_update
 from tidegate.sql.codes import error
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.inserts import analyse_insert
+from tidegate.sql.ordering import in_reading_order
 from tidegate.sql.queries import QueryAnalysis
 from tidegate.sql.relations import analyse_relation
+from tidegate.sql.set_syntax import analyse_set, analyse_show_setting
+from tidegate.sql.sink_connectors import Sink
+from tidegate.sql.sinks import analyse_sink
 from tidegate.sql.statements import (
     CreateRelation,
+    CreateSink,
     CreateView,
     Describe,
     Drop,
@@ -23,17 +30,24 @@ from tidegate.sql.statements import (
     Statement,
 )
 from tidegate.sql.syntax import (
+    AlterWatermarkSyntax,
     CreateRelationSyntax,
+    CreateSinkSyntax,
     CreateViewSyntax,
+    DeleteSyntax,
     DescribeSyntax,
     DropSyntax,
     ExplainSyntax,
     FlushSyntax,
     InsertSyntax,
     Name,
+    ResetWatermarkSyntax,
     SelectSyntax,
+    SetSyntax,
+    ShowSettingSyntax,
     ShowSyntax,
     StatementSyntax,
+    UpdateSyntax,
 )
 from tidegate.sql.text import Text
 from tidegate.sql.views import analyse_view
@@ -56,6 +70,7 @@ def load_catalog(files: Iterable[tuple[str, str]]) -> Catalog:
     TG107 for a statement that is not a CREATE."""
     relations: list[tuple[Text, CreateRelationSyntax]] = []
     views: list[tuple[Text, CreateViewSyntax]] = []
+    sinks: list[tuple[Text, CreateSinkSyntax]] = []
     for file, content in files:
         text = Text(content, file)
         for tokens, description in split(text):
@@ -64,6 +79,8 @@ def load_catalog(files: Iterable[tuple[str, str]]) -> Catalog:
                 relations.append((text, syntax))
             elif isinstance(syntax, CreateViewSyntax):
                 views.append((text, syntax))
+            elif isinstance(syntax, CreateSinkSyntax):
+                sinks.append((text, syntax))
             else:
                 start = tokens[0]
                 hint = "assets only define things; run this with: tidegate sql"
@@ -72,8 +89,10 @@ def load_catalog(files: Iterable[tuple[str, str]]) -> Catalog:
     catalog = Catalog()
     for text, relation in relations:
         catalog.add(analyse_relation(text, relation))
-    for text, view in views:
+    for text, view in in_reading_order(views):
         catalog.add(analyse_view(text, view, catalog))
+    for text, sink in sinks:
+        catalog.add_sink(analyse_sink(text, sink, catalog))
     return catalog
 
 
@@ -85,10 +104,25 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case CreateViewSyntax():
             exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
             return CreateView(analyse_view(text, syntax, catalog), syntax.if_not_exists, exists)
+        case CreateSinkSyntax():
+            exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
+            return CreateSink(analyse_sink(text, syntax, catalog), syntax.if_not_exists, exists)
+        case AlterWatermarkSyntax():
+            return analyse_alter(text, syntax, _altered(text, syntax, catalog))
+        case ResetWatermarkSyntax():
+            return analyse_reset(text, syntax, _altered(text, syntax, catalog))
         case InsertSyntax():
             return analyse_insert(text, syntax, catalog)
+        case UpdateSyntax():
+            return analyse_update(text, syntax, catalog)
+        case DeleteSyntax():
+            return analyse_delete(text, syntax, catalog)
         case FlushSyntax():
             return Flush()
+        case SetSyntax():
+            return analyse_set(text, syntax)
+        case ShowSettingSyntax():
+            return analyse_show_setting(text, syntax)
         case DropSyntax():
             return _drop(text, syntax, catalog)
         case ShowSyntax():
@@ -100,7 +134,7 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case SelectSyntax():
             analysis = QueryAnalysis(text, catalog)
             analysis.run(syntax.query)
-            return Select(to_spark(syntax.query), tuple(analysis.relations))
+            return Select(to_spark(syntax.query), tuple(analysis.relations), tuple(analysis.hidden))
     raise AssertionError(f"no analysis for {type(syntax).__name__}")
 
 
@@ -116,14 +150,23 @@ def _exists(text: Text, name: Name, if_not_exists: bool, catalog: Catalog) -> bo
 
 def _drop(text: Text, syntax: DropSyntax, catalog: Catalog) -> Drop:
     kind, name = syntax.kind.text, syntax.name.text
-    if syntax.if_exists and catalog.find(name) is None:
+    if syntax.if_exists and name not in catalog and catalog.find(name) is None:
         return Drop(kind, name, True, exists=False)
     found = _of_kind(text, syntax.kind, syntax.name, catalog)
+    if isinstance(found, View) and "$" in name:
+        hint = f"DROP SINK {name.partition('$')[0]}"
+        raise error("TG215", f"{name} belongs to a sink", text.at(syntax.name.span), hint)
     return Drop(kind, found.name, syntax.if_exists)
 
 
-def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation | View:
-    found = catalog.get(name.text, text.at(name.span))
+def _altered(text: Text, syntax: AlterWatermarkSyntax | ResetWatermarkSyntax, catalog: Catalog) -> Relation:
+    found = _of_kind(text, syntax.kind, syntax.name, catalog)
+    assert isinstance(found, Relation)  # the grammar has ALTER SOURCE and ALTER TABLE only
+    return found
+
+
+def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation | View | Sink:
+    found = catalog.sinks.find(name.text) or catalog.get(name.text, text.at(name.span))
     if isinstance(found, SystemTable):
         raise error(
             "TG215",
@@ -131,7 +174,9 @@ def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation |
             text.at(name.span),
             f"it belongs to {found.relation.name}",
         )
-    actual = "materialized view" if isinstance(found, View) else found.kind
+    actual = found.kind if isinstance(found, Relation) else "sink"
+    if isinstance(found, View):
+        actual = "materialized view"
     if actual != kind.text:
         message = f"{found.name} is a {actual}, not a {kind.text}"
         raise error("TG215", message, text.at(kind.span), f"write {actual.upper()}")
@@ -149,7 +194,12 @@ def _show(text: Text, syntax: ShowSyntax, catalog: Catalog) -> Show:
 def _explain(text: Text, syntax: ExplainSyntax, catalog: Catalog) -> Explain:
     if syntax.create is None:
         assert syntax.name is not None
+        if (sink := catalog.sinks.find(syntax.name.text)) is not None:
+            return Explain(sink.name)
         return Explain(catalog.get(syntax.name.text, text.at(syntax.name.span)).name)
+    if isinstance(syntax.create, CreateSinkSyntax):
+        sink = analyse_sink(text, syntax.create, catalog)
+        return Explain(sink.name, sink)
     if isinstance(syntax.create, CreateRelationSyntax):
         relation = analyse_relation(text, syntax.create)
         return Explain(relation.name, relation)

@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 
-from tidegate.errors import Location, did_you_mean
+from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.codes import error
 from tidegate.sql.connectors import ConnectorOptions, Format
+from tidegate.sql.gate_options import GateOptions
+from tidegate.sql.sink_connectors import Sink, Sinks
 from tidegate.watermark import Derived, GateConfig, Strategy, TimeKind, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.
-RESERVED_COLUMNS = frozenset(
-    [
-        "_outcome",
-        # Iceberg's own.
-        "_partition",
-        "_file",
-        "_pos",
-        "_deleted",
-        "_spec_id",
-        "_row_id",
-        "_source_partition",
-        "_offset",
-        "_arrival",
-        "_epoch",
-        "_wm",
-        "_reason",
-        "_watermark",
-        "_late_by",
-        "_raw",
-        "_progress",
-        "_window_start",
-        "_window_end",
-        "_rows",
-        "_open",
-        "_w",
-        # Of tables with a PRIMARY KEY.
-        "_op",
-        "_bar",
-        "_since",
-        "_tombstone",
-    ]
-)
+_LOG = """_outcome _source_partition _offset _arrival _epoch _wm _strategy _proc_time _reason _watermark _late_by
+    _raw _progress $rowtime $watermark"""
+_VIEW = "_window_start _window_end _rows _open _tick _ordinal _w _w_session"
+_TABLE_WITH_KEY = "_op _since _tombstone"
+_ICEBERG = "_partition _file _pos _deleted _spec_id _row_id"
+RESERVED_COLUMNS = frozenset(" ".join([_LOG, _VIEW, _TABLE_WITH_KEY, _ICEBERG]).split())
 SYSTEM_TABLES = ("late", "rejected", "raw", "watermarks")
 
 
@@ -60,12 +37,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Watermark:
-    """`expression` is the strategy as written."""
+    """`expression` is the strategy as written. `max_future_skew` (W9) and `by_batch`: as in `GateConfig`."""
 
     column: str
     kind: TimeKind
     strategy: Strategy
     expression: str
+    max_future_skew: int | None = None
+    by_batch: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +53,7 @@ class Relation:
     right above it.
 
     `primary_key`: the log's rows are changes by key (upsert or delete), and what SELECT shows is the last one of each.
-    `ttl`: rows expire by event time (T1, T2).
+    `ttl`: rows expire by event time (T1, T2). `gate_options`: of WITH (…), as they were given.
     """
 
     kind: str
@@ -88,6 +67,7 @@ class Relation:
     location: Location | None = field(default=None, compare=False)
     primary_key: tuple[str, ...] = ()
     ttl: bool = False
+    gate_options: GateOptions = field(default_factory=GateOptions)
 
     def column(self, name: str) -> Column | None:
         """The column of this name, whatever its case."""
@@ -103,15 +83,18 @@ class Relation:
         """What the gate needs to know; None without a watermark: nothing is late."""
         if self.watermark is None:
             return None
-        return GateConfig(self.watermark.kind, self.watermark.strategy, expires=self.ttl)
+        mark = self.watermark
+        return GateConfig(mark.kind, mark.strategy, self.ttl, mark.max_future_skew, mark.by_batch)
 
 
 @dataclass(frozen=True)
 class Node:
-    """One step of a view for `explain`: what it is, and the watermark of each column that has one."""
+    """One step of a view for `explain`: what it is, the watermark of each column that has one, and why others lost
+    theirs."""
 
     name: str
     columns: tuple[tuple[str, Derived], ...]
+    lost: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,10 +132,12 @@ class OverFunction:
     `Over.rows_sql`'s columns: PARTITION BY, and the whole ORDER BY (time first, ascending). `function`: its name in
     lower case; `call`: the call without OVER; `argument`: what is aggregated, if anything.
 
-    `unit` is "rows", "range" or "session"; `preceding` and `following` are rows (or ticks for "range"), None is
-    unbounded; for "session" `preceding` is the gap in ticks. lag(x, n) looks n rows back (preceding n, following 0),
-    lead(x, n) n rows ahead (preceding 0, following n). `exclude_current`: EXCLUDE CURRENT ROW. `type`: Spark DDL, or
-    None if only Spark can tell.
+    `unit` is "rows", "range" or "session"; `preceding` and `following` are rows (or ticks for "range"): how far the
+    frame goes back and ahead, negative where it starts after the row or ends before it; `preceding` None is unbounded.
+    For "session" `preceding` is the gap in ticks and `following` 0. lag(x, n) looks n rows back (preceding n, following
+    0), lead(x, n) n rows ahead (preceding 0, following n); row_number, rank and dense_rank are "rows", unbounded.
+    `exclude_current`: EXCLUDE CURRENT ROW. `ignore_nulls`: of first_value and last_value. `type`: Spark DDL, or None if
+    only Spark can tell.
     """
 
     name: str
@@ -165,6 +150,7 @@ class OverFunction:
     following: int | None
     argument: str | None = None
     exclude_current: bool = False
+    ignore_nulls: bool = False
     type: str | None = None
 
 
@@ -175,8 +161,9 @@ class Over:
     `rows_sql` reads the inputs and yields the rows in question: every column that `query_sql` or a function needs,
     under names without clashes. `time`: its column that orders (never NULL). `ties`: the columns that decide
     between rows of one time, after the ORDER BY of the call (C4): partition and offset, else all columns.
-    `query_sql` reads `{over}` (those columns, the functions' columns, `_window_start`, `_window_end`) and yields what
-    `View.query_sql` does.
+    `query_sql` reads `{over}` (those columns, the functions' columns, `_window_start`: the time, `_window_end`: the
+    watermark from which on the row's values are final, NULL while nobody knows it) and yields what `View.query_sql`
+    does.
     """
 
     rows_sql: str
@@ -184,6 +171,17 @@ class Over:
     ties: tuple[str, ...]
     functions: tuple[OverFunction, ...]
     query_sql: str
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A view's column that carries a watermark (D3): `derived` from the view's own frontier (`Identity()`). The
+    `_window_end` of a row lies in [value + low, value + high], ticks; None: no such bound."""
+
+    column: str
+    derived: Derived
+    low: int | None
+    high: int | None
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,7 @@ class View:
     over: Over | None
     open_sql: str | None
     accounts: Accounts | None
-    watermarks: tuple[tuple[str, Derived], ...]
+    watermarks: tuple[Carried, ...]
     derived: tuple[Node, ...]
     gates: tuple[Relation, ...]
     definition: str
@@ -231,31 +229,6 @@ class View:
     def reads(self) -> tuple[str, ...]:
         """The names of what it reads, each once."""
         return tuple(dict.fromkeys(i.name for i in self.inputs))
-
-    # COMPAT: until engine, plan, audit and dagster read `inputs`, `clock` and `accounts` (engineer B removes it).
-    @property
-    def upstream(self) -> str:
-        return self.inputs[0].name
-
-    @property
-    def window(self) -> Window:
-        assert self.accounts is not None
-        return self.accounts.window
-
-    @property
-    def time_column(self) -> str:
-        assert self.accounts is not None
-        return self.accounts.time_column
-
-    @property
-    def shift(self) -> int:
-        assert self.accounts is not None
-        return self.accounts.shift
-
-    @property
-    def rows_sql(self) -> str:
-        assert self.accounts is not None
-        return self.accounts.rows_sql
 
 
 @dataclass(frozen=True)
@@ -285,15 +258,15 @@ class Catalog:
 
     def __init__(self) -> None:
         self._objects: dict[str, Object] = {}
+        self.sinks = Sinks()
 
     def __contains__(self, name: str) -> bool:
-        return name.casefold() in self._objects
+        return name.casefold() in self._objects or name in self.sinks
 
     def add(self, obj: Object) -> None:
         """Raises TG204 if the name is taken."""
         if obj.name in self:
-            taken = self._objects[obj.name.casefold()]
-            raise error("TG204", f'"{obj.name}" exists already', obj.location, _where(taken))
+            raise self._taken(obj)
         for gate in obj.gates if isinstance(obj, View) else ():
             self._objects.setdefault(gate.name.casefold(), gate)
         self._objects[obj.name.casefold()] = obj
@@ -312,6 +285,10 @@ class Catalog:
     def get(self, name: str, location: Location | None = None) -> Object | SystemTable:
         """Raises TG201 with a suggestion."""
         obj = self.find(name)
+        if obj is None and name in self.sinks:
+            sink = self.sinks.find(name)
+            hint = f"it only delivers {sink.upstream}: read that" if sink else None
+            raise error("TG215", f'"{name}" is a sink', location, hint)
         if obj is None:
             known = [*self.names(), *(f"{r.name}${s}" for r in self.relations for s in SYSTEM_TABLES)]
             hint = did_you_mean(name, known)
@@ -319,6 +296,17 @@ class Catalog:
                 hint = f"there are {', '.join(self.names())}" if self.names() else "nothing is defined yet"
             raise error("TG201", f'there is no source, table or view "{name}"', location, hint)
         return obj
+
+    def having(self, view: View) -> Catalog:
+        """This catalog, and the implicit gates of a view that may not be in it."""
+        other = copy(self)
+        other._objects = {g.name.casefold(): g for g in view.gates} | self._objects
+        return other
+
+    def replace(self, obj: Object) -> None:
+        """Put an altered definition in the place of the one of this name. Raises TG201 if there is none."""
+        self.get(obj.name)
+        self._objects[obj.name.casefold()] = obj
 
     def drop(self, name: str) -> None:
         """Raises TG201 if there is no such object."""
@@ -335,15 +323,35 @@ class Catalog:
 
     @property
     def views(self) -> tuple[View, ...]:
-        return tuple(o for o in self._objects.values() if isinstance(o, View))
+        """Materialized views, without the implicit ones of sinks."""
+        return tuple(o for o in self._objects.values() if isinstance(o, View) and "$" not in o.name)
 
     def names(self) -> list[str]:
-        """All names in the order of definition, without the implicit gates of WATERMARK(…)."""
-        return [o.name for o in self._objects.values() if not isinstance(o, Relation) or o.kind != "gate"]
+        """The names of relations and views in the order of definition, without the implicit gates and views."""
+        return [o.name for o in self._objects.values() if "$" not in o.name and getattr(o, "kind", "") != "gate"]
+
+    def add_sink(self, sink: Sink) -> None:
+        """With its implicit view, if it has one. Raises TG204 if the name is taken."""
+        if sink.name in self:
+            raise self._taken(sink)
+        if sink.view is not None:
+            self.add(sink.view)
+        self.sinks.add(sink)
+
+    def drop_sink(self, name: str) -> None:
+        """With its implicit view. KeyError if there is no such sink."""
+        sink = self.sinks.drop(name)
+        if sink.view is not None:
+            self.drop(sink.view.name)
+
+    def _taken(self, obj: Object | Sink) -> TidegateError:
+        taken = self._objects.get(obj.name.casefold()) or self.sinks.find(obj.name)
+        return error("TG204", f'"{obj.name}" exists already', obj.location, _where(taken))
 
     def readers(self, name: str) -> tuple[View, ...]:
-        """The views that read this object themselves."""
-        return tuple(v for v in self.views if name.casefold() in (r.casefold() for r in v.reads))
+        """The views that read this object themselves, the implicit ones of sinks too."""
+        views = (o for o in self._objects.values() if isinstance(o, View))
+        return tuple(v for v in views if name.casefold() in (r.casefold() for r in v.reads))
 
     def order(self) -> list[Object]:
         """Every object after what it reads; otherwise in the order of definition."""
@@ -387,6 +395,7 @@ def system_table(relation: Relation, suffix: str) -> SystemTable:
             "late": "bigint",
             "rejected": "bigint",
             "max_event_time": time_type,
+            "note": "string",
         }
         history = tuple(Column(name, kind) for name, kind in kinds.items())
         return SystemTable(f"{relation.name}$watermarks", relation, suffix, history, tuple(kinds))
@@ -419,5 +428,5 @@ def _by_name(columns: tuple[Column, ...], name: str) -> Column | None:
     return next((c for c in columns if c.name.casefold() == name.casefold()), None)
 
 
-def _where(obj: Object) -> str | None:
-    return f"it is defined at {obj.location.file}:{obj.location.line}" if obj.location else None
+def _where(obj: Object | Sink | None) -> str | None:
+    return f"it is defined at {obj.location.file}:{obj.location.line}" if obj and obj.location else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -80,6 +81,17 @@ class ReplayOptions(ConnectorOptions):
     max_rows_per_batch: Rows = 50_000
 
 
+class LogOptions(ConnectorOptions):
+    """The implicit connector of WATERMARK(…) in FROM (W14), which nobody writes in WITH (…): the on-time rows of
+    `relation`'s log. `sql` is Spark SQL that reads `{slice}`, those rows with `_source_partition`, `_offset` and
+    `_arrival`, and yields the gate's columns and these three."""
+
+    connector: Literal["log"] = "log"
+    relation: str
+    sql: str
+    max_rows_per_batch: Rows = 1_000_000
+
+
 class Format(BaseModel):
     """How rows are written in files. `options`: CSV `without_header` ('true' or 'false'), `delimiter`,
     `null_value`, `timestamp_format`; JSON `timestamp_format`; only those that were given, by these names."""
@@ -98,22 +110,29 @@ FORMAT_OPTIONS = {
 }
 
 
-def read_connector(text: Text, options: tuple[OptionSyntax, ...], whole: Location) -> ConnectorOptions:
-    """The options of WITH (…), checked. Raises TG401–TG405."""
+def read_connector(
+    text: Text,
+    options: tuple[OptionSyntax, ...],
+    whole: Location,
+    connectors: Mapping[str, type[ConnectorOptions]] = CONNECTORS,
+    later: Sequence[str] = LATER_CONNECTORS,
+) -> ConnectorOptions:
+    """The options of WITH (…), checked: of one of `connectors`; those in `later` are TG106. Raises TG401–TG405."""
     given = _once(text, options)
     if "connector" not in given:
         for option in options:
             if hint := did_you_mean(option.name.text, ["connector"]):
                 raise error("TG402", f'unknown option "{option.name.text}"', text.at(option.name.span), hint)
-        hint = " or ".join(f"connector = '{name}'" for name in CONNECTORS)
+        hint = " or ".join(f"connector = '{name}'" for name in connectors)
         raise error("TG403", "WITH needs a connector", whole, hint)
     chosen = given["connector"]
-    model = CONNECTORS.get(chosen.value.lower())
+    model = connectors.get(chosen.value.lower())
     if model is None:
         where = text.at(chosen.value_span)
-        if chosen.value.lower() in LATER_CONNECTORS:
-            raise unsupported(f"connector '{chosen.value}'", where, f"there are {' and '.join(CONNECTORS)}")
-        hint = did_you_mean(chosen.value, CONNECTORS) or f"there are {' and '.join(CONNECTORS)}"
+        there_are = f"there are {' and '.join(connectors)}"
+        if chosen.value.lower() in later:
+            raise unsupported(f"connector '{chosen.value}'", where, there_are)
+        hint = did_you_mean(chosen.value, connectors) or there_are
         raise error("TG401", f"unknown connector '{chosen.value}'", where, hint)
     fields = {field.alias or name: name for name, field in model.model_fields.items()}
     for name, option in given.items():

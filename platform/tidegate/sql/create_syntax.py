@@ -17,6 +17,7 @@ from tidegate.sql.syntax import (
     FormatSyntax,
     Name,
     OptionSyntax,
+    PrimaryKeySyntax,
     WatermarkSyntax,
 )
 from tidegate.sql.text import Span, token_span
@@ -25,8 +26,6 @@ from tidegate.sql.types import NAMES
 
 _CLAUSES = ("APPEND ONLY", "WITH", "FORMAT")
 _CONSTRAINTS = {
-    "PRIMARY KEY": "tables are append only",
-    "PRIMARY": "tables are append only",
     "UNIQUE": None,
     "CHECK": "filter in the view: WHERE",
     "REFERENCES": None,
@@ -44,12 +43,20 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
     name = cursor.name(f"the name of the {kind}")
     columns: list[ColumnSyntax] = []
     watermarks: list[WatermarkSyntax] = []
+    keys: list[PrimaryKeySyntax] = []
     if cursor.word() == "AS":
         raise unsupported(
             f"CREATE {kind.upper()} … AS SELECT", cursor.here(), "CREATE it, then INSERT INTO … SELECT"
         )
     for item in cursor.listed(lambda: _item(cursor), f"the name of the {kind}"):
-        (columns if isinstance(item, ColumnSyntax) else watermarks).append(item)  # type: ignore[arg-type]
+        if isinstance(item, WatermarkSyntax):
+            watermarks.append(item)
+        elif isinstance(item, PrimaryKeySyntax):
+            keys.append(item)
+        else:
+            columns.append(item)
+            if item.primary_key is not None:
+                keys.append(PrimaryKeySyntax((item.name,), item.primary_key))
     append_only, options, options_span, format_ = False, None, None, None
     seen: set[str] = set()
     while not cursor.done():
@@ -67,10 +74,10 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
             if cursor.word(1) == "TTL":
                 refuse_ttl(kind, where)
             cursor.index += 1
-            options = tuple(cursor.listed(lambda: _option(cursor), "WITH"))
+            options = tuple(cursor.listed(lambda: read_option(cursor), "WITH"))
             options_span = cursor.span_since(start)
         elif clause == "FORMAT":
-            format_ = _format(cursor)
+            format_ = read_format_clause(cursor)
         elif clause == "INCLUDE":
             raise unsupported("INCLUDE", where)
         else:
@@ -90,26 +97,30 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         options_span,
         format_,
         append_only,
+        tuple(keys),
     )
 
 
 def refuse_ttl(kind: str, where: Location) -> NoReturn:
-    """TG304 (W10), or TG106 for a table: not yet."""
+    """TG304 (W10): WITH TTL that is not part of a table's WATERMARK clause."""
     if kind == "source":
         raise error(
             "TG304", "WITH TTL is for tables with a PRIMARY KEY, not for sources", where, "leave it out"
         )
-    raise unsupported("WITH TTL", where, "leave it out: APPEND ONLY tables keep all rows")
+    hint = "write it inside: WATERMARK FOR column AS expression WITH TTL"
+    raise error("TG304", "WITH TTL belongs to the WATERMARK clause", where, hint)
 
 
-def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax:
+def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax | PrimaryKeySyntax:
     token = cursor.peek()
     if token is None:
         cursor.fail("expected a column")
     if cursor.word(1) == "FOR":
-        return _watermark(cursor)
+        return read_watermark(cursor)
     if cursor.word() in _CONSTRAINTS and cursor.word() != "INCLUDE":
         raise unsupported(cursor.word(), cursor.here(), _CONSTRAINTS[cursor.word()])
+    if at_primary_key(cursor):
+        return _primary_key(cursor)
     if token.token_type is TokenType.STAR:
         raise unsupported(
             "* for columns found in the data", cursor.here(), "name the columns and their types"
@@ -125,7 +136,8 @@ def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax:
     return _column(cursor)
 
 
-def _watermark(cursor: Cursor) -> WatermarkSyntax:
+def read_watermark(cursor: Cursor) -> WatermarkSyntax:
+    """`WATERMARK FOR column AS expression [WITH TTL]`, up to a comma, a closing bracket or the end."""
     start = cursor.index
     cursor.expect("WATERMARK", clause="WATERMARK FOR column AS expression")
     cursor.expect("FOR")
@@ -143,9 +155,22 @@ def _watermark(cursor: Cursor) -> WatermarkSyntax:
     return WatermarkSyntax(column, parse_expression(cursor.text, tokens), text, cursor.span_since(start), ttl)
 
 
+def at_primary_key(cursor: Cursor) -> bool:
+    """Whether PRIMARY KEY comes next. The tokenizer takes it for one word; `primary` alone may be a column."""
+    return cursor.word() == "PRIMARY KEY" or (cursor.word() == "PRIMARY" and cursor.word(1) == "KEY")
+
+
+def _primary_key(cursor: Cursor) -> PrimaryKeySyntax:
+    """`PRIMARY KEY (a, b)` among the columns."""
+    start = cursor.index
+    cursor.index += 1 if cursor.word() == "PRIMARY KEY" else 2
+    names = cursor.listed(lambda: cursor.name("a column"), "PRIMARY KEY")
+    return PrimaryKeySyntax(tuple(names), cursor.span_since(start))
+
+
 def _column(cursor: Cursor) -> ColumnSyntax:
     name = cursor.name("a column")
-    type_, nullable, generated, comment = None, None, None, None
+    type_, nullable, generated, comment, key = None, None, None, None, None
     if cursor.word() != "AS":
         type_ = read_type(cursor)
     while not cursor.done():
@@ -165,6 +190,12 @@ def _column(cursor: Cursor) -> ColumnSyntax:
             comment = _string(cursor).text
         elif cursor.accept("AS"):
             generated = _generated(cursor)
+        elif at_primary_key(cursor):
+            if key is not None:
+                raise error("TG108", "PRIMARY KEY is there twice", cursor.here())
+            start = cursor.index
+            cursor.index += 1 if cursor.word() == "PRIMARY KEY" else 2
+            key = cursor.span_since(start)
         elif cursor.word() == "GENERATED":
             raise error(
                 "TG104", "GENERATED ALWAYS in a column", cursor.here(), "write: name TYPE AS expression"
@@ -172,16 +203,23 @@ def _column(cursor: Cursor) -> ColumnSyntax:
         elif cursor.word() in _CONSTRAINTS:
             raise unsupported(cursor.word(), cursor.here(), _CONSTRAINTS[cursor.word()])
         else:
-            hint = did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS"]) or "is a comma missing?"
+            hint = did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS", "PRIMARY"]) or "is a comma missing?"
             cursor.fail('expected "," or ")" after the column', hint)
-    return ColumnSyntax(name, type_, nullable is not False, generated, comment)
+    return ColumnSyntax(name, type_, nullable is not False, generated, comment, key)
 
 
 def _generated(cursor: Cursor) -> exp.Expr:
-    return parse_expression(cursor.text, cursor.until(TokenType.COMMA, TokenType.R_PAREN))
+    tokens = cursor.until(TokenType.COMMA, TokenType.R_PAREN)
+    # A constraint behind the expression is not part of it.
+    ends = [i for i, t in enumerate(tokens) if i and t.text.upper() == "PRIMARY KEY" and is_word(t)]
+    if ends:
+        cursor.index -= len(tokens) - ends[0]
+        tokens = tokens[: ends[0]]
+    return parse_expression(cursor.text, tokens)
 
 
-def _option(cursor: Cursor) -> OptionSyntax:
+def read_option(cursor: Cursor) -> OptionSyntax:
+    """`name = 'value'` in WITH (…)."""
     token = cursor.peek()
     if token is not None and token.token_type is TokenType.STRING:
         cursor.index += 1
@@ -211,7 +249,8 @@ def _string(cursor: Cursor) -> Name:
     return Name(token.text, token_span(token))
 
 
-def _format(cursor: Cursor) -> FormatSyntax:
+def read_format_clause(cursor: Cursor) -> FormatSyntax:
+    """`FORMAT PLAIN ENCODE encoding [(options)]`."""
     cursor.expect("FORMAT")
     format_ = cursor.name("PLAIN")
     cursor.expect("ENCODE", clause="FORMAT PLAIN ENCODE …")
@@ -219,5 +258,5 @@ def _format(cursor: Cursor) -> FormatSyntax:
     options: tuple[OptionSyntax, ...] = ()
     token = cursor.peek()
     if token is not None and token.token_type is TokenType.L_PAREN:
-        options = tuple(cursor.listed(lambda: _option(cursor), "ENCODE"))
+        options = tuple(cursor.listed(lambda: read_option(cursor), "ENCODE"))
     return FormatSyntax(format_, encode, options)

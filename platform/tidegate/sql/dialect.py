@@ -19,6 +19,8 @@ from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error, unsupported
+from tidegate.sql.frame_syntax import FrameGenerator, FrameParser
+from tidegate.sql.system_names import joined
 from tidegate.sql.text import Span, Text, token_span
 from tidegate.sql.types import ABSENT, NAMES, from_datatype
 
@@ -88,7 +90,7 @@ class Later(NotUnderstood):
         self.instead = instead
 
 
-class TidegateParser(SparkParser):
+class TidegateParser(FrameParser):
     """Spark's expressions and queries; a query is the only statement it knows (see grammar.py for the
     others)."""
 
@@ -110,6 +112,8 @@ class TidegateParser(SparkParser):
         k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in _NO_PAREN_FORMS
     }
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable]] = {}
+    # A temporal join; Spark's own time travel is an option of its reader, not of these queries.
+    VERSION_PHRASES: ClassVar[dict[tuple[str, ...], str]] = {("FOR", "SYSTEM_TIME"): "SYSTEM_TIME"}
     # No JSON arrows: `->` is a lambda and nothing else.
     COLUMN_OPERATORS: ClassVar = {
         k: v for k, v in SparkParser.COLUMN_OPERATORS.items() if k in (TokenType.DOT, TokenType.DCOLON)
@@ -128,6 +132,13 @@ class TidegateParser(SparkParser):
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         return super()._parse_select(*args, **{**kwargs, "consume_pipe": False})
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:  # type: ignore[override]
+        table = super()._parse_table(*args, **kwargs)
+        # FOR SYSTEM_TIME AS OF PROCTIME() may stand behind the alias, too.
+        if isinstance(table, exp.Table) and not table.args.get("version"):
+            table.set("version", self._parse_version())
+        return table
 
     def _parse_parameter(self) -> exp.Parameter:  # type: ignore[override]
         self.raise_error("names don't start with this", self._prev)
@@ -212,7 +223,7 @@ class TidegateParser(SparkParser):
         return call
 
 
-class TidegateGenerator(SparkGenerator):
+class TidegateGenerator(FrameGenerator):
     """Back to the user's own language: for the round trip and for messages."""
 
     TRANSFORMS: ClassVar = {
@@ -221,6 +232,9 @@ class TidegateGenerator(SparkGenerator):
         exp.BitwiseLeftShift: lambda self, node: self.binary(node, "<<"),
         exp.BitwiseRightShift: lambda self, node: self.binary(node, ">>"),
     }
+
+    def version_sql(self, expression: exp.Version) -> str:
+        return f"FOR {expression.name} {expression.text('kind')} {self.sql(expression, 'expression')}"
 
     def datatype_sql(self, expression: exp.DataType) -> str:
         kind = expression.this
@@ -255,7 +269,7 @@ class Tidegate(Spark):
     Generator = TidegateGenerator
 
 
-class SparkTextGenerator(SparkGenerator):
+class SparkTextGenerator(FrameGenerator):
     """What Spark is given: every name in backticks, TIMESTAMP as TIMESTAMP_NTZ, TIMESTAMPTZ as TIMESTAMP,
     bare DECIMAL as DECIMAL(28,10)."""
 
@@ -278,7 +292,7 @@ _SPARK_TEXT = SparkText()
 def tokenize(text: Text) -> list[Token]:
     """The tokens of a whole file. Raises TG101."""
     try:
-        return _TIDEGATE.tokenize(text.sql)
+        return list(joined(_TIDEGATE.tokenize(text.sql)))
     except TokenError as problem:
         raise _unreadable(text, problem) from None
 

@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import did_you_mean
+from tidegate.sql.alter_syntax import read_alter
+from tidegate.sql.change_syntax import read_delete, read_update
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.create_syntax import read_create_relation
 from tidegate.sql.cursor import Cursor, is_word
 from tidegate.sql.dialect import EMIT, EMIT_WORDS, parse_expression, parse_query, tokenize
+from tidegate.sql.set_syntax import read_reset, read_set, read_show_setting
+from tidegate.sql.sink_syntax import read_create_sink
 from tidegate.sql.syntax import (
     CreateRelationSyntax,
+    CreateSinkSyntax,
     CreateViewSyntax,
     DescribeSyntax,
     DropSyntax,
@@ -25,6 +30,7 @@ from tidegate.sql.syntax import (
     InsertSyntax,
     Name,
     SelectSyntax,
+    ShowSettingSyntax,
     ShowSyntax,
     StatementSyntax,
 )
@@ -34,9 +40,15 @@ STATEMENTS = (
     "CREATE SOURCE",
     "CREATE TABLE",
     "CREATE MATERIALIZED VIEW",
+    "CREATE SINK",
+    "ALTER",
     "INSERT INTO",
+    "UPDATE",
+    "DELETE FROM",
     "FLUSH",
     "DROP",
+    "SET",
+    "RESET",
     "SHOW",
     "DESCRIBE",
     "EXPLAIN",
@@ -44,16 +56,11 @@ STATEMENTS = (
     "WITH",
 )
 _LATER = {
-    "ALTER": None,
-    "UPDATE": "tables are append only: INSERT the new rows",
-    "DELETE": "tables are append only",
-    "MERGE": "tables are append only: INSERT the new rows",
-    "TRUNCATE": "DROP the table and create it again",
-    "SET": "settings live in resources/*.yaml",
+    "MERGE": "INSERT into a table with a PRIMARY KEY replaces the row of the same key; there are UPDATE and DELETE",
+    "TRUNCATE": "DELETE FROM it, or DROP the table and create it again",
     "REFRESH": "materialized views follow their source by themselves: tidegate run",
 }
 _LATER_CREATE = {
-    "SINK": None,
     "VIEW": "write CREATE MATERIALIZED VIEW",
     "INDEX": None,
     "FUNCTION": None,
@@ -91,9 +98,14 @@ def read_statement(text: Text, tokens: list[Token], description: str | None = No
         raise unsupported(word, cursor.here(), _LATER[word])
     reader = {
         "CREATE": _create,
+        "ALTER": read_alter,
         "INSERT": _insert,
+        "UPDATE": read_update,
+        "DELETE": read_delete,
         "FLUSH": lambda _, head: FlushSyntax(*head),
         "DROP": _drop,
+        "SET": read_set,
+        "RESET": read_reset,
         "SHOW": _show,
         "DESCRIBE": _describe,
         "DESC": _describe,
@@ -117,19 +129,23 @@ def _comma_hint(cursor: Cursor) -> str | None:
     return "statements are separated by ;" if cursor.word() in {s.split()[0] for s in STATEMENTS} else None
 
 
-def _create(cursor: Cursor, head: tuple[Span, str | None]) -> CreateRelationSyntax | CreateViewSyntax:
+def _create(
+    cursor: Cursor, head: tuple[Span, str | None]
+) -> CreateRelationSyntax | CreateViewSyntax | CreateSinkSyntax:
     if cursor.word() == "OR":
         raise unsupported("OR REPLACE", cursor.here(), "DROP it first")
     if cursor.word() in ("SOURCE", "TABLE"):
         return read_create_relation(cursor, head)
+    if cursor.word() == "SINK":
+        return read_create_sink(cursor, head, _take_emit)
     if cursor.word() in _LATER_CREATE:
         raise unsupported(f"CREATE {cursor.word()}", cursor.here(), _LATER_CREATE[cursor.word()])
     if cursor.word() != "MATERIALIZED":
         token = cursor.peek()
-        hint = did_you_mean(token.text, ["SOURCE", "TABLE", "MATERIALIZED"]) if token else None
+        hint = did_you_mean(token.text, ["SOURCE", "TABLE", "MATERIALIZED", "SINK"]) if token else None
         if hint:
             raise error("TG104", f'"{cursor.take().text}" in CREATE', cursor.text.at(token_span(token)), hint)
-        cursor.fail("expected SOURCE, TABLE or MATERIALIZED VIEW")
+        cursor.fail("expected SOURCE, TABLE, MATERIALIZED VIEW or SINK")
     cursor.expect("MATERIALIZED", "VIEW", clause="CREATE MATERIALIZED VIEW")
     if_not_exists = cursor.if_not_exists()
     name = cursor.name("the name of the view")
@@ -233,20 +249,20 @@ def _row(cursor: Cursor) -> tuple[Span, tuple]:
 
 
 def _kind(cursor: Cursor, clause: str) -> Name:
-    """SOURCE, TABLE or MATERIALIZED VIEW."""
+    """SOURCE, TABLE, MATERIALIZED VIEW or SINK."""
     start = cursor.index
     if cursor.accept("MATERIALIZED"):
         cursor.expect("VIEW", clause="MATERIALIZED VIEW")
         return Name("materialized view", cursor.span_since(start))
-    if cursor.accept("SOURCE") or cursor.accept("TABLE"):
+    if cursor.accept("SOURCE") or cursor.accept("TABLE") or cursor.accept("SINK"):
         return Name(cursor.tokens[start].text.lower(), cursor.span_since(start))
     token = cursor.peek()
-    if token is not None and (hint := did_you_mean(token.text, ["SOURCE", "TABLE", "MATERIALIZED"])):
+    if token is not None and (hint := did_you_mean(token.text, ["SOURCE", "TABLE", "MATERIALIZED", "SINK"])):
         raise error("TG104", f'"{token.text}" in {clause}', cursor.here(), hint)
     if cursor.word() in _LATER_CREATE:
         instead = f"write {clause} MATERIALIZED VIEW" if cursor.word() == "VIEW" else None
         raise unsupported(f"{clause} {cursor.word()}", cursor.here(), instead)
-    cursor.fail("expected SOURCE, TABLE or MATERIALIZED VIEW")
+    cursor.fail("expected SOURCE, TABLE, MATERIALIZED VIEW or SINK")
 
 
 def _drop(cursor: Cursor, head: tuple[Span, str | None]) -> DropSyntax:
@@ -258,12 +274,14 @@ def _drop(cursor: Cursor, head: tuple[Span, str | None]) -> DropSyntax:
     return DropSyntax(*head, kind, name, if_exists)
 
 
-_SHOW = ("SOURCES", "TABLES", "MATERIALIZED", "COLUMNS", "CREATE")
+_SHOW = ("SOURCES", "TABLES", "MATERIALIZED", "SINKS", "COLUMNS", "CREATE")
 
 
-def _show(cursor: Cursor, head: tuple[Span, str | None]) -> ShowSyntax:
+def _show(cursor: Cursor, head: tuple[Span, str | None]) -> ShowSyntax | ShowSettingSyntax:
     if cursor.accept("SOURCES"):
         return ShowSyntax(*head, "sources", None, None)
+    if cursor.accept("SINKS"):
+        return ShowSyntax(*head, "sinks", None, None)
     if cursor.accept("TABLES"):
         return ShowSyntax(*head, "tables", None, None)
     if cursor.accept("MATERIALIZED"):
@@ -274,10 +292,13 @@ def _show(cursor: Cursor, head: tuple[Span, str | None]) -> ShowSyntax:
         return ShowSyntax(*head, "columns", None, cursor.name("a name"))
     if cursor.accept("CREATE"):
         return ShowSyntax(*head, "create", _kind(cursor, "SHOW CREATE"), cursor.name("a name"))
+    setting = read_show_setting(cursor, head, _SHOW)
+    if setting is not None:
+        return setting
     token = cursor.peek()
     if token is not None and (hint := did_you_mean(token.text, _SHOW)):
         raise error("TG104", f'"{token.text}" in SHOW', cursor.here(), hint)
-    cursor.fail("expected SOURCES, TABLES, MATERIALIZED VIEWS, COLUMNS FROM or CREATE")
+    cursor.fail("expected SOURCES, TABLES, MATERIALIZED VIEWS, SINKS, COLUMNS FROM, CREATE, ALL or a setting")
 
 
 def _describe(cursor: Cursor, head: tuple[Span, str | None]) -> DescribeSyntax:

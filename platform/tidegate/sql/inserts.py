@@ -31,7 +31,7 @@ def analyse_insert(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Insert
             message = f"this yields {_count(len(output))} for {_count(len(targets), 'column')}"
             raise error("TG212", message, text.at(syntax.query_span), f"the columns are {', '.join(targets)}")
         sql = _reordered(columns, targets, f"({to_spark(query)})")
-        return InsertSelect(table.name, columns, sql, tuple(analysis.relations), where)
+        return InsertSelect(table.name, columns, sql, tuple(analysis.relations), where, tuple(analysis.hidden))
     scope = Scope(text, (), what="in VALUES", repeatable=False)
     rows = []
     for span, values in syntax.rows:
@@ -68,6 +68,9 @@ def _table(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Relation:
     where = text.at(syntax.table.span)
     found = catalog.get(syntax.table.text, where)
     if isinstance(found, Relation) and found.kind == "table":
+        if found.connector is not None:
+            hint = "INSERT INTO a table without a connector"
+            raise error("TG213", f'the rows of "{found.name}" come from its connector', where, hint)
         return found
     if isinstance(found, Relation):
         raise error(

@@ -8,10 +8,18 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from tidegate.errors import did_you_mean
+from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog import Catalog
 from tidegate.sql.codes import error, unsupported
+from tidegate.sql.hidden import (
+    LogTable,
+    is_current_watermark,
+    leave_out,
+    log_table,
+    replace_current_watermark,
+)
 from tidegate.sql.scope import check_functions, name_location
+from tidegate.sql.system_names import ROWTIME
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.windows import window_function
 
@@ -21,12 +29,15 @@ Columns = list[str] | None
 
 @dataclass
 class Sources:
-    """What FROM brings into sight, by the name it goes by; `open` if it may hold names that are not known."""
+    """What FROM brings into sight, by the name it goes by; `open` if it may hold names that are not known. `logs`: what
+    of it has the hidden columns of a log (`hidden.py`)."""
 
     columns: dict[str, Columns] = field(default_factory=dict)
+    logs: dict[str, LogTable] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
     shared: bool = False
+    natural: bool = False
 
     def add(self, name: str, columns: Columns) -> None:
         self.columns[name.casefold()] = columns
@@ -48,11 +59,15 @@ class Sources:
 
 @dataclass
 class QueryAnalysis:
-    """Walks one query; `query` is rewritten in place so that relations have their catalog names."""
+    """Walks one query; `query` is rewritten in place so that relations have their catalog names.
+
+    `relations`: what it reads; `hidden`: what it reads with hidden columns (W12, W14), as `hidden_name` calls it.
+    """
 
     text: Text
     catalog: Catalog
     relations: dict[str, None] = field(default_factory=dict)
+    hidden: dict[str, None] = field(default_factory=dict)
 
     def run(self, query: exp.Expr) -> Columns:
         """The output columns. Raises TG201–TG203, TG207–TG209, TG102."""
@@ -101,6 +116,7 @@ class QueryAnalysis:
         for table in tables:
             self._source(table, sources, ctes, outer)
         for join in joins:
+            sources.natural |= join.args.get("method") == "NATURAL"
             if join.args.get("using") or join.args.get("method") or join.side in ("SEMI", "ANTI"):
                 sources.shared = True
             if join.kind in ("SEMI", "ANTI"):
@@ -115,16 +131,21 @@ class QueryAnalysis:
         for node in self._own(select):
             if isinstance(node, exp.Query):
                 self._query(node, ctes, [sources, *outer])
+            elif isinstance(node, exp.Anonymous):
+                self._current_watermark(node, sources, outer)
             elif isinstance(node, exp.Column):
                 self._column(node, sources, outer)
-        return self._output(select, sources)
+        columns = self._output(select, sources)
+        leave_out(select, sources.logs)
+        return columns
 
     def _own(self, select: exp.Select) -> list[exp.Expr]:
         """Columns and subqueries of this SELECT itself: not of its sources, nor of queries inside it."""
         found: list[exp.Expr] = []
 
         def visit(node: exp.Expr) -> None:
-            if isinstance(node, exp.Query | exp.Column) and node is not select:
+            hit = isinstance(node, exp.Query | exp.Column) or is_current_watermark(node)
+            if hit and node is not select:
                 found.append(node)
                 return
             for child in node.iter_expressions():
@@ -152,7 +173,7 @@ class QueryAnalysis:
             sources.add(table.alias or "lateral", names or columns)
             return
         if isinstance(table, exp.Table):
-            name, columns = self._table(table, ctes)
+            name, columns = self._table(table, ctes, sources)
         else:
             name, columns = table.alias, self._query(table, ctes, outer)
         if table.args.get("pivots") or any(k in table.args and table.args[k] for k in ("unpivot",)):
@@ -161,7 +182,9 @@ class QueryAnalysis:
             self._source(join.this, sources, ctes, outer)
         sources.add(table.alias or name or f"_{len(sources.columns)}", names or columns)
 
-    def _table(self, table: exp.Table, ctes: Mapping[str, Columns]) -> tuple[str, Columns]:
+    def _table(
+        self, table: exp.Table, ctes: Mapping[str, Columns], sources: Sources
+    ) -> tuple[str, Columns]:
         call = window_function(table)
         if call is not None:
             hint = "CREATE MATERIALIZED VIEW with it, then SELECT from the view"
@@ -183,11 +206,56 @@ class QueryAnalysis:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
         table.set("this", exp.to_identifier(found.name, quoted=True))
         table.this.meta.update(meta)
+        if (log := log_table(found, table)) is not None:
+            sources.logs[(table.alias or table.name).casefold()] = log
         return table.alias or table.name, [c.name for c in found.columns]
+
+    def _current_watermark(self, call: exp.Anonymous, sources: Sources, outer: list[Sources]) -> None:
+        """CURRENT_WATERMARK(col): the hidden column of the log that `col` belongs to (W14)."""
+        where = name_location(self.text, call)
+        (column,) = call.expressions if len(call.expressions) == 1 else (None,)
+        if not isinstance(column, exp.Column):
+            message = "CURRENT_WATERMARK takes one column"
+            raise error("TG323", message, where, "CURRENT_WATERMARK(time_column)")
+        self._column(column, sources, outer)
+        qualifier = column.table.casefold()
+        for scope in [sources, *outer]:
+            owners = [qualifier] if qualifier in scope.columns else scope.owners(column.name)
+            if owners:
+                replace_current_watermark(self.text, call, column, scope.logs.get(owners[0]), owners[0])
+                self._hide(scope, owners[0], where)
+                return
+        raise error("TG323", f'"{column.name}" carries no watermark here', where)
+
+    def _hide(self, scope: Sources, name: str, where: Location) -> None:
+        """Read a log with its hidden columns."""
+        if scope.natural:
+            raise unsupported("a hidden column beside NATURAL JOIN", where, "JOIN … USING (…)")
+        self.hidden[scope.logs[name].hide()] = None
+
+    def _rowtime(self, column: exp.Column, sources: Sources, outer: list[Sources]) -> bool:
+        """Whether this is `$rowtime` (W12), which every log has and no list of columns holds."""
+        if column.name.casefold() != ROWTIME or len(column.parts) > 2:
+            return False
+        where = self.text.at(node_span(column))
+        for scope in [sources, *outer]:
+            owners = [column.table.casefold()] if column.table else list(scope.logs)
+            owners = [o for o in owners if o in scope.logs]
+            if len(owners) > 1:
+                hint = " or ".join(f"{scope.names[o]}.{ROWTIME}" for o in owners)
+                raise error("TG203", f'"{ROWTIME}" is in more than one relation', where, hint)
+            if owners:
+                self._hide(scope, owners[0], where)
+                column.this.replace(exp.to_identifier(ROWTIME, quoted=True))
+                return True
+        hint = "sources, tables and their $late, $rejected and $raw have it: select it there, under another name"
+        raise error("TG202", f'there is no column "{ROWTIME}" here', where, hint)
 
     def _column(self, column: exp.Column, sources: Sources, outer: list[Sources]) -> None:
         first, scopes = column.parts[0], [sources, *outer]
         name = first.name
+        if self._rowtime(column, sources, outer):
+            return
         if isinstance(column.this, exp.Star) and len(column.parts) == 1:
             return
         if len(column.parts) > 1:

@@ -6,52 +6,58 @@ from sqlglot import exp
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.catalog import RESERVED_COLUMNS, Column, Relation, Watermark
-from tidegate.sql.codes import error, unsupported
+from tidegate.sql.codes import error
 from tidegate.sql.connectors import ConnectorOptions, Format, ReplayOptions, read_connector, read_format
 from tidegate.sql.create_syntax import refuse_ttl
 from tidegate.sql.dialect import parse_expression, tokenize
-from tidegate.sql.intervals import constant_ticks, read_interval
+from tidegate.sql.gate_options import (
+    future_skew,
+    read_gate_options,
+    refuse_other_options,
+    refuse_without_watermark,
+    split_options,
+)
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, columns_of, require_scalar, require_type
-from tidegate.sql.syntax import ColumnSyntax, CreateRelationSyntax, Name, WatermarkSyntax
+from tidegate.sql.strategies import analyse_strategy, shown_type
+from tidegate.sql.syntax import ColumnSyntax, CreateRelationSyntax, Name
+from tidegate.sql.tables import check_table, primary_key, with_key
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import SparkType, display
-from tidegate.watermark import Column as ColumnStrategy
-from tidegate.watermark import Delay, Expression, Strategy, TimeKind
+from tidegate.watermark import TimeKind
+
+_RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
 
 
 def analyse_relation(text: Text, syntax: CreateRelationSyntax) -> Relation:
     """Raises TG2xx for names and types, TG3xx for the watermark, TG4xx for options."""
     check_object_name(text, syntax.name)
     columns = _columns(text, syntax)
-    watermark = _watermark(text, syntax, columns)
-    if syntax.kind == "table":
-        if syntax.options is not None and syntax.options_span:
-            where = text.at(syntax.options_span)
-            raise unsupported(
-                "WITH (…) on a table", where, "CREATE SOURCE reads from outside; a table takes INSERTs"
-            )
+    gate, options = split_options(syntax.options)
+    watermark = analyse_watermark(text, syntax, columns)
+    if watermark is None and syntax.kind == "table":
+        refuse_without_watermark(text, gate, f'table "{syntax.name.text}"')
+    key = primary_key(text, syntax, columns)
+    columns = with_key(columns, key)
+    ttl = syntax.kind == "table" and check_table(text, syntax, watermark, key)
+    if syntax.kind == "table" and options and not any(o.name.text.lower() == "connector" for o in options):
+        refuse_other_options(text, options)
+    if syntax.kind == "table" and not options:
         if syntax.format is not None:
-            raise unsupported(
-                "FORMAT on a table", text.at(syntax.format.format.span), "a table takes INSERTs"
-            )
-        if watermark is not None and not syntax.append_only:
-            where = text.at(syntax.watermarks[0].span)
-            hint = "write APPEND ONLY after the columns"
-            raise error(
-                "TG305", f'table "{syntax.name.text}" has a watermark but is not APPEND ONLY', where, hint
-            )
-        return _relation(text, syntax, columns, watermark, None, None)
+            hint = "WITH (connector = '…', …) says where its rows are; a table without takes INSERTs"
+            raise error("TG403", "FORMAT without a connector", text.at(syntax.format.format.span), hint)
+        return _relation(text, syntax, columns, watermark, None, None, key, ttl)
     if syntax.options is None or syntax.options_span is None:
         hint = "WITH (connector = 'filesystem', path = '…') FORMAT PLAIN ENCODE JSON; a table needs none"
         raise error("TG403", f'source "{syntax.name.text}" has no connector', text.at(syntax.name.span), hint)
-    connector = read_connector(text, syntax.options, text.at(syntax.options_span))
+    connector = read_connector(text, options, text.at(syntax.options_span))
     if syntax.format is None:
         hint = "FORMAT PLAIN ENCODE JSON, CSV or PARQUET after WITH (…)"
-        raise error("TG403", f'source "{syntax.name.text}" has no FORMAT', text.at(syntax.name.span), hint)
+        what = f'{syntax.kind} "{syntax.name.text}" has no FORMAT'
+        raise error("TG403", what, text.at(syntax.name.span), hint)
     format_ = read_format(text, syntax.format)
     connector = _check_option_columns(text, syntax, connector, columns)
-    return _relation(text, syntax, columns, watermark, connector, format_)
+    return _relation(text, syntax, columns, watermark, connector, format_, key, ttl)
 
 
 def check_object_name(text: Text, name: Name) -> None:
@@ -66,8 +72,8 @@ def check_object_name(text: Text, name: Name) -> None:
 
 def check_column_name(text: Text, name: Name) -> None:
     """TG205 for the columns that tidegate adds itself."""
-    if name.text.casefold() in RESERVED_COLUMNS or name.text.casefold().startswith("_key_"):
-        hint = f"tidegate adds a column of this name: use {name.text.lstrip('_')}"
+    if name.text.casefold() in RESERVED_COLUMNS or name.text.casefold().startswith(_RESERVED_BEGINNINGS):
+        hint = f"tidegate adds a column of this name: use {name.text.lstrip('_$')}"
         raise error("TG205", f'"{name.text}" is reserved', text.at(name.span), hint)
 
 
@@ -78,12 +84,26 @@ def _relation(
     watermark: Watermark | None,
     connector: ConnectorOptions | None,
     format_: Format | None,
+    key: tuple[str, ...] = (),
+    ttl: bool = False,
 ) -> Relation:
     definition = text.slice(syntax.span)
     where = text.at(syntax.name.span)
     name = syntax.name.text
+    gate = read_gate_options(text, split_options(syntax.options)[0])
     return Relation(
-        syntax.kind, name, columns, watermark, connector, format_, definition, syntax.description, where
+        syntax.kind,
+        name,
+        columns,
+        watermark,
+        connector,
+        format_,
+        definition,
+        syntax.description,
+        where,
+        key,
+        ttl,
+        gate,
     )
 
 
@@ -132,7 +152,7 @@ def _generated(
         message = f'the type of "{column.name.text}" is not known'
         raise error("TG219", message, text.at(column.name.span), hint)
     if found is not None and not _converts(found, wanted):
-        message = f'"{column.name.text}" is {display(str(wanted))}, but this is {_shown(found)}'
+        message = f'"{column.name.text}" is {display(str(wanted))}, but this is {shown_type(found)}'
         raise error("TG214", message, text.at(node_span(column.generated)))
     sql = safe_sql(resolved, scope.lookup)
     if found != wanted:
@@ -155,23 +175,25 @@ def _converts(found: SparkType, wanted: SparkType) -> bool:
     return wanted.name == "string"
 
 
-def _shown(type_: SparkType) -> str:
-    return "a number" if not type_.is_exact and type_.is_numeric else display(str(type_))
-
-
 def _scope(text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tuple[Column, ...]) -> Scope:
     name = syntax.name.text
     return Scope(text, columns_of(columns), frozenset([name.casefold()]), f'in {syntax.kind} "{name}"')
 
 
-def _watermark(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column, ...]) -> Watermark | None:
+def analyse_watermark(
+    text: Text, syntax: CreateRelationSyntax, columns: tuple[Column, ...]
+) -> Watermark | None:
+    """The WATERMARK clause over these columns, with the gate's options.
+
+    Raises TG202, TG301-TG304, TG331, TG403-TG405.
+    """
     if not syntax.watermarks:
         return None
     if len(syntax.watermarks) > 1:
         where = text.at(syntax.watermarks[1].span)
         raise error("TG302", f'"{syntax.name.text}" has more than one WATERMARK', where, "keep one")
     watermark = syntax.watermarks[0]
-    if watermark.ttl is not None:
+    if watermark.ttl is not None and syntax.kind == "source":
         refuse_ttl(syntax.kind, text.at(watermark.ttl))
     name = watermark.column.text
     column = next((c for c in columns if c.name.casefold() == name.casefold()), None)
@@ -186,55 +208,12 @@ def _watermark(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column, 
         hint = f"add a column such as: event_time TIMESTAMP AS CAST({column.name} AS TIMESTAMP)"
         raise error("TG301", message, text.at(watermark.column.span), hint)
     scope = _scope(text, syntax, columns)
-    strategy = _strategy(text, scope, watermark, column, kind)
-    return Watermark(column.name, kind, strategy, watermark.text)
-
-
-def _strategy(
-    text: Text, scope: Scope, watermark: WatermarkSyntax, column: Column, kind: TimeKind
-) -> Strategy:
-    resolved = scope.resolve(watermark.expression)
-    require_scalar(text, resolved, "in a watermark")
-    node = resolved.unnest()
-    where = text.at(node_span(watermark.expression))
-    if _is_column(node, column):
-        return ColumnStrategy()
-    if isinstance(node, exp.Add | exp.Sub) and _is_column(node.this.unnest(), column):
-        shift = node.expression.unnest()
-        if isinstance(shift, exp.Literal) and shift.is_string:
-            hint = f"write: INTERVAL {text.slice(node_span(shift))}"
-            raise error("TG303", "this is a text, not an INTERVAL", text.at(node_span(shift)), hint)
-        try:
-            ticks = constant_ticks(text, node.expression, kind)
-        except ValueError as problem:
-            if kind is TimeKind.EPOCH or not _has_months(node.expression):
-                forms = {TimeKind.EPOCH: "an integer", TimeKind.DATE: "INTERVAL '5 days'"}
-                hint = "write " + forms.get(kind, "INTERVAL '5 seconds'")
-                raise error("TG303", str(problem), text.at(node_span(node.expression)), hint) from None
-            # Months differ in length: evaluated row by row.
-            ticks = None
-        if ticks is not None:
-            return Delay(ticks if isinstance(node, exp.Sub) else -ticks)
-    found = scope.type(resolved)
-    if found is not None and found.name != "void" and str(found) != column.type:
-        both = kind is TimeKind.EPOCH and found.is_integer
-        if not both:
-            message = f"this is {_shown(found)}, but {column.name} is {display(column.type)}"
-            hint = f"a watermark has the type of its column: CAST(… AS {display(column.type)})"
-            raise error("TG303", message, where, hint)
-    sql = safe_sql(resolved, scope.lookup)
-    if found is None or str(found) != column.type:
-        sql = f"TRY_CAST({sql} AS {column.type})"
-    return Expression(sql)
-
-
-def _has_months(node: exp.Expr) -> bool:
-    lengths = [read_interval(i) for i in node.find_all(exp.Interval)]
-    return any(length is not None and length.months for length in lengths)
-
-
-def _is_column(node: exp.Expr, column: Column) -> bool:
-    return isinstance(node, exp.Column) and node.name.casefold() == column.name.casefold()
+    given, _ = split_options(syntax.options)
+    options = read_gate_options(text, given)
+    strategy = analyse_strategy(text, scope, watermark, column, kind, options)
+    skew = future_skew(text, given, options, kind, column.name)
+    by_batch = options.watermark_granularity == "batch"
+    return Watermark(column.name, kind, strategy, watermark.text, skew, by_batch)
 
 
 def _check_option_columns(

@@ -60,6 +60,10 @@ _OPTIONAL = frozenset(
         "D",
         "F",
         "BD",
+        # DESC NULLS LAST is what DESC means anyway; the tree knows, and has to read back as itself.
+        "NULLS",
+        "FIRST",
+        "LAST",
     ]
 )
 _UNITS = re.compile(r"^(MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)S?$")

@@ -3,7 +3,7 @@ where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -11,13 +11,16 @@ from sqlglot import exp
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
+from tidegate.sql.frame_syntax import refuse_frames
 from tidegate.sql.functions import UNREPEATABLE, kind_of, spark_functions
 from tidegate.sql.infer import infer
+from tidegate.sql.system_names import WATERMARK
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import UNKNOWN, SparkType, from_datatype, parse_ddl
-from tidegate.watermark import Derived
+from tidegate.watermark import Derived, Identity
 
-_CLOCK = ("proc_time", "proctime", "source_watermark", "current_watermark")
+#: The micro-batch's clock, under both of its names: for watermark strategies (W11).
+CLOCK = ("proc_time", "proctime")
 _WINDOWING = ("window", "session_window", "window_time")
 
 
@@ -29,35 +32,61 @@ class Lost:
     location: Location
 
 
+Reach = tuple[int | None, int | None]
+"""(low, high): the input's time lies in [value + low, value + high], ticks; None: no such bound."""
+
+
 @dataclass(frozen=True)
 class ScopeColumn:
-    """`derived`: how its watermark follows from the source's, `shift`: its distance from the source's time
-    column."""
+    """`derived`: how its watermark follows from the inputs', `spans`: by input, how far that input's time may be from
+    this column's value in rows that contribute to one row (no entry: anywhere). `written`: the name that a query
+    uses, where it is not `name`, the unique one inside; `qualifier`: the relation's name or alias that may stand
+    before it, None for any in sight. `starred`: part of `*`; `plain`: may be named without a qualifier."""
 
     name: str
     type: SparkType | None
     derived: Derived | None = None
-    shift: int = 0
+    spans: Mapping[int, Reach] = field(default_factory=dict)
     lost: Lost | None = None
+    written: str | None = None
+    qualifier: str | None = None
+    starred: bool = True
+    plain: bool = True
+
+    @property
+    def called(self) -> str:
+        """The name that a query uses."""
+        return self.written or self.name
 
 
 @dataclass(frozen=True)
 class Scope:
     """The columns in sight, and the names of relations that may stand before them (`flights.origin`). `repeatable`:
-    part of a definition, which has to give the same whenever it is computed."""
+    part of a definition, which has to give the same whenever it is computed. `clock`: PROC_TIME() may be used.
+    `merged`: columns that stand for COALESCE of two others by their names (FULL JOIN)."""
 
     text: Text
     columns: tuple[ScopeColumn, ...]
     qualifiers: frozenset[str] = frozenset()
     what: str = "here"
     repeatable: bool = True
+    clock: bool = False
+    merged: Mapping[frozenset[str], ScopeColumn] = field(default_factory=dict)
     _by_name: dict[str, ScopeColumn] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {c.name.casefold(): c for c in self.columns})
 
     def find(self, name: str) -> ScopeColumn | None:
+        """The column of this inside name: of a resolved expression."""
         return self._by_name.get(name.casefold())
+
+    def written(self, name: str, qualifier: str | None = None) -> list[ScopeColumn]:
+        """The columns that a query may mean by this name."""
+        found = [c for c in self.columns if c.called.casefold() == name.casefold()]
+        if qualifier is None:
+            return [c for c in found if c.plain]
+        return [c for c in found if c.qualifier in (None, qualifier.casefold())]
 
     def at(self, node: exp.Expr) -> Location:
         return self.text.at(node_span(node))
@@ -68,6 +97,9 @@ class Scope:
         copy = node.copy()
         # The root may be replaced itself, so it needs a parent.
         root = exp.Paren(this=copy)
+        for call in list(root.find_all(exp.Anonymous)):
+            if call.name.lower() == "current_watermark":
+                self._current_watermark(call)
         for column in list(root.find_all(exp.Column)):
             column.replace(self._column(column))
         resolved = root.this.pop()
@@ -91,25 +123,50 @@ class Scope:
             return outer.field(node.expression.name) if outer is not None and outer.name == "struct" else None
         return None
 
+    def _current_watermark(self, call: exp.Anonymous) -> None:
+        """Put the hidden column of the log in the place of CURRENT_WATERMARK(column) (W14). Raises TG323."""
+        where = name_location(self.text, call)
+        (column,) = call.expressions if len(call.expressions) == 1 else (None,)
+        if not isinstance(column, exp.Column):
+            message = "CURRENT_WATERMARK takes one column"
+            raise error("TG323", message, where, "CURRENT_WATERMARK(time_column)")
+        self._column(column)
+        (found,) = self.written(column.name, column.table or None)
+        hidden = self.written(WATERMARK, found.qualifier)
+        if not isinstance(found.derived, Identity) or len(hidden) != 1:
+            hint = f"select it where the relation is read: (SELECT *, CURRENT_WATERMARK({column.name}) AS w FROM …)"
+            message = f'"{column.name}" is not the watermark column of a relation here'
+            raise error("TG323", message, where, hint)
+        written = exp.column(WATERMARK, table=found.qualifier, quoted=True)
+        written.meta["span"] = node_span(call)
+        call.replace(written)
+
     def _column(self, column: exp.Column) -> exp.Expr:
         if isinstance(column.this, exp.Star):
             raise error("TG102", "* can't stand inside an expression", self.at(column))
         parts = list(column.parts)
+        qualifier = None
         if (
             len(parts) > 1
             and parts[0].name.casefold() in self.qualifiers
-            and self.find(parts[0].name) is None
+            and not self.written(parts[0].name)
         ):
-            parts = parts[1:]
+            qualifier, parts = parts[0].name, parts[1:]
         first = parts[0]
-        found = self.find(first.name)
+        matches = self.written(first.name, qualifier)
+        if len(matches) > 1:
+            hint = " or ".join(f"{c.qualifier}.{c.called}" for c in matches if c.qualifier)
+            raise error("TG203", f'"{first.name}" is in more than one relation', self.at(first), hint)
+        found = matches[0] if matches else None
         if found is None:
+            of = self.what if qualifier is None or len(self.qualifiers) < 2 else f'in "{qualifier}"'
+            called = [c.called for c in self.columns if c.plain or qualifier]
             if len(parts) > 1:
-                hint = did_you_mean(first.name, [*self.qualifiers, *(c.name for c in self.columns)])
-                message = f'there is no relation or column "{first.name}" {self.what}'
+                hint = did_you_mean(first.name, [*self.qualifiers, *called])
+                message = f'there is no relation or column "{first.name}" {of}'
                 raise error("TG202", message, self.at(first), hint)
-            hint = did_you_mean(first.name, [c.name for c in self.columns]) or quotes_hint(first)
-            raise error("TG202", f'there is no column "{first.name}" {self.what}', self.at(first), hint)
+            hint = did_you_mean(first.name, called) or quotes_hint(first)
+            raise error("TG202", f'there is no column "{first.name}" {of}', self.at(first), hint)
         node: exp.Expr = exp.Column(this=exp.to_identifier(found.name, quoted=True))
         type_ = found.type
         for part in parts[1:]:
@@ -138,7 +195,9 @@ class Scope:
                 and not isinstance(dot.this, exp.Column)
             ):
                 self._field(inner, dot.expression)
-        check_functions(self.text, node)
+        if self.repeatable and not self.clock:
+            refuse_clock(self.text, node)
+        check_functions(self.text, node, self.clock)
 
 
 def quotes_hint(name: exp.Expr) -> str | None:
@@ -146,12 +205,24 @@ def quotes_hint(name: exp.Expr) -> str | None:
     return f"a string stands in single quotes: '{name.name}'" if name.args.get("quoted") else None
 
 
-def check_functions(text: Text, node: exp.Expr) -> None:
-    """Every function is one of Spark's (TG209), every type of a cast one of ours (TG208)."""
+def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
+    """Every function is one of Spark's (TG209), every type of a cast one of ours (TG208). `clock`: PROC_TIME() may be
+    used; where it may not it is TG210."""
+    refuse_frames(text, node)
     for call in node.find_all(exp.Anonymous):
         name = call.name.lower()
-        if name in _CLOCK:
-            raise unsupported(f"{name.upper()}()", name_location(text, call))
+        if name == "source_watermark":
+            hint = "WATERMARK FOR column AS SOURCE_WATERMARK()"
+            message = "SOURCE_WATERMARK() is a whole strategy, not a part of an expression"
+            raise error("TG210", message, name_location(text, call), hint)
+        if name == "current_watermark":
+            hint = "CURRENT_WATERMARK(column) stands in a query over the relation that has the watermark"
+            raise error("TG323", "there is no watermark here", name_location(text, call), hint)
+        if name in CLOCK and clock:
+            continue
+        if name in CLOCK:
+            message = f"{name.upper()}() is the clock of a micro-batch, and stands in a watermark only"
+            raise error("TG210", message, name_location(text, call), "write now()")
         if name.upper() in WINDOW_FUNCTIONS:
             message = f"{name.upper()} stands in FROM, not in an expression"
             raise error("TG210", message, name_location(text, call))
@@ -164,6 +235,15 @@ def check_functions(text: Text, node: exp.Expr) -> None:
             from_datatype(cast.to)
         except ValueError as problem:
             raise error("TG208", str(problem), text.at(node_span(cast))) from None
+
+
+def refuse_clock(text: Text, node: exp.Expr) -> None:
+    """TG220 for PROC_TIME() in a definition, where it is not a watermark strategy."""
+    for call in node.find_all(exp.Anonymous):
+        if call.name.lower() in CLOCK:
+            message = f"{call.name.upper()}() is another value for every batch, and stands in a watermark only"
+            hint = "let the row bring the value, in a column of its own"
+            raise error("TG220", message, name_location(text, call), hint)
 
 
 def require_repeatable(text: Text, node: exp.Expr) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tidegate.errors import Location
 from tidegate.sql.catalog import Relation, View
+from tidegate.sql.sink_connectors import Sink
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,34 @@ class CreateView:
 
 
 @dataclass(frozen=True)
+class CreateSink:
+    """CREATE SINK; `exists` as for `CreateRelation`."""
+
+    sink: Sink
+    if_not_exists: bool = False
+    exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterWatermark:
+    """W13: `relation` is the altered definition, which the caller puts in the place of the one that the catalog has.
+    `before` is the old strategy as written."""
+
+    relation: Relation
+    before: str
+    location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class ResetWatermark:
+    """W9: the watermark of `name` is to be `value`, in the unit of its time column."""
+
+    name: str
+    value: int
+    location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class InsertValues:
     """`spark_sql` yields one column per column in `columns` (the table's, in its order, without generated
     ones), with the original values, NULL for those not given: nothing is cast."""
@@ -47,6 +76,22 @@ class InsertSelect:
     spark_sql: str
     relations: tuple[str, ...] = ()
     location: Location | None = field(default=None, compare=False)
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """UPDATE or DELETE of a table with a PRIMARY KEY: an `op` ('upsert' or 'delete') for each row of `spark_sql`, a query
+    over the table as it is now (and maybe other `relations`) that yields its columns without the generated ones,
+    not cast. `what`: "updated" or "deleted"."""
+
+    table: str
+    op: str
+    what: str
+    spark_sql: str
+    relations: tuple[str, ...] = ()
+    location: Location | None = field(default=None, compare=False)
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,8 +100,23 @@ class Flush:
 
 
 @dataclass(frozen=True)
+class SetSetting:
+    """SET; RESET has no `value`, RESET ALL no `name` either."""
+
+    name: str | None
+    value: str | None
+
+
+@dataclass(frozen=True)
+class ShowSettings:
+    """SHOW of a setting by its own name; None is all of them."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
 class Drop:
-    """`kind` is source, table or materialized view. `exists` is False with IF EXISTS and no such object."""
+    """`kind` is source, table, materialized view or sink. `exists` is False with IF EXISTS and no such object."""
 
     kind: str
     name: str
@@ -66,7 +126,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Show:
-    """`what`: sources, tables, materialized views, columns (of `name`), create (the definition of `name`)."""
+    """`what`: sources, tables, materialized views, sinks, columns (of `name`), create (the definition of `name`)."""
 
     what: str
     name: str | None = None
@@ -80,10 +140,12 @@ class Describe:
 
 @dataclass(frozen=True)
 class Select:
-    """Any query. `relations` are the names it reads, as in the catalog; `spark_sql` has them in backticks."""
+    """Any query. `relations` are the names it reads, as in the catalog; `spark_sql` has them in backticks. `hidden`:
+    names that it reads with hidden columns; `hidden_name` of them in `spark_sql`."""
 
     spark_sql: str
     relations: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,18 +153,27 @@ class Explain:
     """Of an object in the catalog, or of a definition that is not (`definition`)."""
 
     name: str
-    definition: Relation | View | None = None
+    definition: Relation | View | Sink | None = None
 
 
 Statement = (
     CreateRelation
     | CreateView
+    | CreateSink
+    | AlterWatermark
+    | ResetWatermark
     | InsertValues
     | InsertSelect
+    | Change
     | Flush
+    | SetSetting
+    | ShowSettings
     | Drop
     | Show
     | Describe
     | Select
     | Explain
 )
+
+#: Statements that change the rows of a table: with `implicit_flush`, each of them flushes.
+CHANGES = (InsertValues, InsertSelect, Change)

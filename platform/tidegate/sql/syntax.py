@@ -26,6 +26,15 @@ class ColumnSyntax:
     nullable: bool
     generated: exp.Expr | None
     comment: str | None
+    primary_key: Span | None = None
+
+
+@dataclass(frozen=True)
+class PrimaryKeySyntax:
+    """`PRIMARY KEY (a, b)`, or PRIMARY KEY behind one column."""
+
+    columns: tuple[Name, ...]
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ class CreateRelationSyntax(StatementSyntax):
     options_span: Span | None
     format: FormatSyntax | None
     append_only: bool
+    primary_keys: tuple[PrimaryKeySyntax, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,39 @@ class CreateViewSyntax(StatementSyntax):
 
 
 @dataclass(frozen=True)
+class CreateSinkSyntax(StatementSyntax):
+    """`CREATE SINK name FROM upstream | AS query WITH (…) FORMAT …`; `emit` as in `CreateViewSyntax`."""
+
+    name: Name
+    if_not_exists: bool
+    upstream: Name | None
+    query: exp.Expr | None
+    query_span: Span | None
+    emit: Span | None
+    options: tuple[OptionSyntax, ...] | None
+    options_span: Span | None
+    format: FormatSyntax | None
+
+
+@dataclass(frozen=True)
+class AlterWatermarkSyntax(StatementSyntax):
+    """`ALTER TABLE|SOURCE name ALTER|MODIFY WATERMARK FOR column AS expression [WITH TTL]` (W13)."""
+
+    kind: Name
+    name: Name
+    watermark: WatermarkSyntax
+
+
+@dataclass(frozen=True)
+class ResetWatermarkSyntax(StatementSyntax):
+    """`ALTER TABLE|SOURCE name RESET WATERMARK TO 'ts'` (W9); `value` is the text in the quotes."""
+
+    kind: Name
+    name: Name
+    value: Name
+
+
+@dataclass(frozen=True)
 class InsertSyntax(StatementSyntax):
     """`rows` for VALUES, one tuple of expressions each with its span, or `query`."""
 
@@ -97,8 +140,38 @@ class InsertSyntax(StatementSyntax):
 
 
 @dataclass(frozen=True)
+class UpdateSyntax(StatementSyntax):
+    """`assignments`: columns with their new values, in the order of the statement."""
+
+    table: Name
+    assignments: tuple[tuple[Name, exp.Expr], ...]
+    where: exp.Expr | None
+
+
+@dataclass(frozen=True)
+class DeleteSyntax(StatementSyntax):
+    table: Name
+    where: exp.Expr | None
+
+
+@dataclass(frozen=True)
 class FlushSyntax(StatementSyntax):
     pass
+
+
+@dataclass(frozen=True)
+class SetSyntax(StatementSyntax):
+    """`SET name = value`, or RESET (`value` None; of everything: `name` None too)."""
+
+    name: Name | None
+    value: Name | None
+
+
+@dataclass(frozen=True)
+class ShowSettingSyntax(StatementSyntax):
+    """`SHOW name`, or SHOW ALL (`name` None)."""
+
+    name: Name | None
 
 
 @dataclass(frozen=True)
@@ -126,7 +199,7 @@ class ExplainSyntax(StatementSyntax):
     """Of a name, or of a CREATE statement that has not run."""
 
     name: Name | None
-    create: CreateRelationSyntax | CreateViewSyntax | None
+    create: CreateRelationSyntax | CreateViewSyntax | CreateSinkSyntax | None
 
 
 @dataclass(frozen=True)

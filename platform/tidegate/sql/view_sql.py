@@ -1,79 +1,104 @@
-"""The Spark SQL of one slice of a view: its rows per window and group, and which source rows those are."""
+"""The Spark SQL of one slice of a view: its rows with their windows, and which source rows those are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidegate.sql.dialect import to_spark
-from tidegate.sql.flow import HIDDEN
+from tidegate.sql.flow import PLACE, Flow, quoted, time_kind
+from tidegate.sql.groups import with_names
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import Scope, ScopeColumn
-from tidegate.sql.windows import Windowed
+from tidegate.sql.scope import ScopeColumn
+from tidegate.watermark import TimeKind
 
-KEY_PREFIX = "_key_"
-_BOUNDS = ("window_start", "window_end")
+if TYPE_CHECKING:
+    from tidegate.sql.selects import Selected
 
-
-def is_bound(node: exp.Expr) -> bool:
-    """window_start or window_end itself."""
-    return isinstance(node, exp.Column) and node.name in _BOUNDS
+#: The time of a row that its query does not show.
+_TIME = "_w"
 
 
-def slice_sql(
-    windowed: Windowed,
-    where: str,
-    outputs: Sequence[tuple[str, exp.Expr]],
-    keys: Sequence[exp.Expr],
-    grouped: Sequence[str],
-) -> tuple[str, str]:
-    """`View.query_sql` and `View.rows_sql`. `outputs`: the view's columns, resolved; `keys`: those of GROUP
-    BY; `grouped`: the names of the outputs that are keys."""
-    scope, source, names = _with_keys(windowed, where, keys)
-    columns = [(name, _with_names(node, names)) for name, node in outputs]
-    plain = [_with_names(k, names) for k in keys]
-    # One bound says the other. A literal would be taken for an ordinal, and groups nothing anyway.
-    others = [to_spark(k) for k in plain if not is_bound(k) and not isinstance(k, exp.Literal)]
-    grouping = ", ".join(["`window_start`", "`window_end`", *dict.fromkeys(others)])
+@dataclass(frozen=True)
+class Bounds:
+    """SQL of `_window_start` and `_window_end`; of rows that are never final: none. `key`: a key of GROUP BY in whose
+    one tick the group is."""
+
+    start: str = "CAST(NULL AS BIGINT)"
+    end: str = "CAST(NULL AS BIGINT)"
+    key: exp.Expr | None = None
+    kind: TimeKind = TimeKind.EPOCH
+
+    @classmethod
+    def of_key(cls, key: exp.Expr, kind: TimeKind) -> Bounds:
+        """The one tick of a key's value."""
+        return cls(key=key, kind=kind)
+
+    @classmethod
+    def tick(cls, sql: str, kind: TimeKind) -> Bounds:
+        """The one tick of an expression's value."""
+        if kind is TimeKind.EPOCH:
+            whole = f"CAST({sql} AS BIGINT)"
+            return cls(whole, f"try_add({whole}, 1L)")
+        length = "INTERVAL '1' DAY" if kind is TimeKind.DATE else "INTERVAL '0.000001' SECOND"
+        return cls(
+            sql,
+            f"CAST(try_add({sql}, {length}) AS DATE)"
+            if kind is TimeKind.DATE
+            else f"try_add({sql}, {length})",
+        )
+
+    def items(self) -> list[str]:
+        """Items of SELECT."""
+        return [f"{self.start} AS `_window_start`", f"{self.end} AS `_window_end`"]
+
+
+def grouped_sql(selected: Selected, bounds: Bounds) -> str:
+    """`View.query_sql` of a query that groups."""
+    grouping = selected.grouping
+    assert grouping is not None
+    if bounds.key is not None:
+        _, _, names = grouping.with_keys(selected.source.sql, selected.scope)
+        bounds = Bounds.tick(to_spark(with_names(bounds.key, names)), bounds.kind)
+    extra = [*bounds.items(), "count(*) AS `_rows`"]
+    return grouping.sql(selected.source.sql, selected.scope, selected.items, extra)
+
+
+def rows_sql(selected: Selected) -> str:
+    """`Accounts.rows_sql`: every row that counts, with its window, place and keys."""
+    grouping = selected.grouping
+    assert grouping is not None
+    scope, source, names = grouping.with_keys(selected.source.sql, selected.scope)
+    keyed = []
+    for item in selected.items:
+        if grouping.is_key(item.node):
+            sql, name = safe_sql(with_names(item.node, names), scope.lookup), quoted(item.name.text)
+            keyed.append(sql if sql == name else f"{sql} AS {name}")
     bounds = ["`window_start` AS `_window_start`", "`window_end` AS `_window_end`"]
-    selected = [_named(node, name, scope) for name, node in columns]
-    keyed = [_named(node, name, scope) for name, node in columns if name in grouped]
-    every = ", ".join([*selected, *bounds, "count(*) AS `_rows`"])
-    query = f"SELECT {every} FROM {source} GROUP BY {grouping}"
-    rows = f"SELECT {', '.join([*bounds, *(f'`{h}`' for h in HIDDEN), *keyed])} FROM {source}"
-    return query, rows
+    return f"SELECT {', '.join([*bounds, *map(quoted, PLACE), *keyed])} FROM {source}"
 
 
-def _with_keys(
-    windowed: Windowed, where: str, keys: Sequence[exp.Expr]
-) -> tuple[Scope, str, dict[exp.Expr, str]]:
-    """Keys that are expressions become columns of the source: evaluated once, and Spark need not see for
-    itself that the expression in SELECT is the one in GROUP BY (for lambdas it doesn't)."""
-    computed = [k for k in keys if not isinstance(k, exp.Column | exp.Literal)]
-    names = {k: f"{KEY_PREFIX}{i + 1}" for i, k in enumerate(dict.fromkeys(computed))}
-    scope = windowed.scope
-    if not names:
-        return scope, f"{windowed.sql}{where}", names
-    items = ", ".join(f"{safe_sql(k, scope.lookup)} AS `{name}`" for k, name in names.items())
-    added = tuple(ScopeColumn(name, scope.type(k)) for k, name in names.items())
-    source = f"(SELECT *, {items} FROM {windowed.sql}{where})"
-    return replace(scope, columns=(*scope.columns, *added)), source, names
-
-
-def _with_names(node: exp.Expr, names: dict[exp.Expr, str]) -> exp.Expr:
-    if not names:
-        return node
-
-    def visit(part: exp.Expr) -> exp.Expr:
-        name = names.get(part)
-        return exp.Column(this=exp.to_identifier(name, quoted=True)) if name else part
-
-    return node.unnest().transform(visit)
-
-
-def _named(node: exp.Expr, name: str, scope: Scope) -> str:
-    sql = safe_sql(node, scope.lookup)
-    quoted = to_spark(exp.to_identifier(name, quoted=True))
-    return sql if sql == quoted else f"{sql} AS {quoted}"
+def ungrouped_sql(
+    flow: Flow, selected: Selected | None, time: ScopeColumn | None, order: tuple[str, ...]
+) -> str:
+    """`View.query_sql` of a query that does not group: every row in the one tick of its time (C4)."""
+    columns = [quoted(c.name) for c in flow.columns if c.starred]
+    sorting = [quoted(c) for c in order if quoted(c) not in columns]
+    if flow.over is not None:
+        bounds = ["`_window_start`", "`_window_end`"]
+        source = flow.sql
+    elif time is None:
+        bounds, source = Bounds().items(), flow.sql
+    elif time in flow.columns:
+        bounds, source = Bounds.tick(quoted(time.name), time_kind(time)).items(), flow.sql
+    else:
+        assert selected is not None
+        items = [
+            f"{safe_sql(i.node, selected.scope.lookup)} AS {quoted(i.name.text)}" for i in selected.items
+        ]
+        items += [*map(quoted, selected.source.hidden), f"{quoted(time.name)} AS `{_TIME}`"]
+        source = f"(SELECT {', '.join(items)} FROM {selected.source.sql})"
+        bounds = Bounds.tick(f"`{_TIME}`", time_kind(time)).items()
+    return f"SELECT {', '.join([*columns, *bounds, '1L AS `_rows`', *sorting])} FROM {source}"

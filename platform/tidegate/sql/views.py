@@ -1,262 +1,294 @@
-"""CREATE MATERIALIZED VIEW: an aggregation over windows, resolved, and the Spark SQL of one slice of it."""
+"""CREATE MATERIALIZED VIEW: its query resolved, the clock that closes its rows, and the Spark SQL of a slice of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from tidegate.errors import did_you_mean
-from tidegate.sql.catalog import Accounts, Catalog, Column, Input, Node, View
-from tidegate.sql.codes import error, unsupported
-from tidegate.sql.flow import (
-    SLICE,
-    keyword_location,
-    output_name,
-    read_ctes,
-    refuse_arguments,
-    require_select,
-    where_sql,
-)
-from tidegate.sql.functions import kind_of
+from tidegate.sql.catalog import Accounts, Carried, Catalog, Column, Input, View
+from tidegate.sql.codes import error
+from tidegate.sql.flow import PLACE, Flow, Reader, node, time_kind
+from tidegate.sql.from_clause import Ctes, with_ctes
+from tidegate.sql.groups import is_bound
 from tidegate.sql.relations import check_object_name
-from tidegate.sql.scope import (
-    Scope,
-    aggregates,
-    name_location,
-    refuse_subqueries,
-    require_scalar,
-    require_type,
-)
-from tidegate.sql.syntax import CreateViewSyntax, Name
-from tidegate.sql.text import Text, node_span
+from tidegate.sql.scope import Reach, ScopeColumn
+from tidegate.sql.selects import Selected, can_sort, read_query, read_select
+from tidegate.sql.syntax import CreateViewSyntax
+from tidegate.sql.text import Text
 from tidegate.sql.types import UNKNOWN
-from tidegate.sql.view_sql import is_bound, slice_sql
-from tidegate.sql.windows import Windowed, read_window, window_function
-from tidegate.watermark import Derived, Identity, Shift, WindowEnd, WindowStart
-
-_EXAMPLE = "SELECT window_start, count(*) AS n FROM TUMBLE(rel, t, INTERVAL '1 hour') GROUP BY window_start"
-_WINDOW_NAMES = ("TUMBLE", "HOP")
+from tidegate.sql.view_sql import Bounds, grouped_sql, rows_sql, ungrouped_sql
+from tidegate.watermark import (
+    Derived,
+    EarliestOpen,
+    Hop,
+    Identity,
+    Shift,
+    TimeKind,
+    Tumble,
+    Window,
+    WindowEnd,
+    WindowStart,
+)
 
 
 @dataclass(frozen=True)
-class Item:
-    """One column of the view: `node` is resolved."""
+class Closing:
+    """What says when a row is final: the watermark `clock`, on the scale of `_window_end`. The time of input k lies in
+    [_window_end + low, _window_end + high], `spans[k]`. `column`: the column whose one tick the row is in, None for a
+    window; `key`: that column as a key of GROUP BY."""
 
-    name: Name
-    node: exp.Expr
+    kind: TimeKind
+    clock: Derived
+    spans: Mapping[int, Reach]
+    column: ScopeColumn | None = None
+    key: exp.Expr | None = None
 
 
 def analyse_view(text: Text, syntax: CreateViewSyntax, catalog: Catalog) -> View:
-    """Raises TG106 for what views can't do yet, TG2xx for names and types, TG3xx for windows and
-    watermarks."""
+    """Raises TG106 for what views can't do, TG2xx for names and types, TG3xx for windows and watermarks."""
     check_object_name(text, syntax.name)
-    if SLICE in text.slice(syntax.query_span):
-        # The engine puts the name of the slice there.
-        at = text.sql.index(SLICE, syntax.query_span[0])
-        raise error("TG205", f"{SLICE} can't stand in a view's query", text.at((at, at + len(SLICE) - 1)))
-    query = syntax.query
+    for slot in ("{input_", "{over}"):
+        if slot in text.slice(syntax.query_span):
+            # The engine puts its own tables there.
+            at = text.sql.index(slot, syntax.query_span[0])
+            raise error("TG205", f"{slot} can't stand in a view's query", text.at((at, at + len(slot) - 1)))
+    reader = Reader(text, catalog)
+    query: exp.Expr = syntax.query
+    ctes: Ctes = {}
     while isinstance(query, exp.Subquery) and not query.alias:
+        ctes = with_ctes(reader, query, ctes)
         query = query.this
-    select = require_select(text, query)
-    refuse_arguments(text, select, ("with_", "expressions", "from_", "where", "group"))
-    ctes = read_ctes(text, select, catalog, {})
-    table = _window_table(text, select)
-    windowed = read_window(text, table, catalog, ctes)
-    scope = windowed.scope
-    where = where_sql(text, select.args.get("where"), scope)
-    items = _items(text, select, scope)
-    keys = _keys(text, syntax, select, scope, items)
-    for item in items:
-        _check_grouped(text, item.node, keys)
-    return _view(text, syntax, windowed, where, items, keys)
+    selected = read_select(reader, query, ctes) if isinstance(query, exp.Select) else None
+    flow = selected.flow() if selected is not None else read_query(reader, query, ctes)
+    closing = _closing(flow, selected)
+    if closing is None and syntax.emit is not None:
+        raise _no_watermark(text, syntax, flow, selected)
+    if flow.open_sql is not None and syntax.emit is None:
+        hint = "write EMIT ON WINDOW CLOSE at the end"
+        raise error("TG341", "SESSION needs EMIT ON WINDOW CLOSE (C3)", text.at(syntax.name.span), hint)
+    return _view(syntax, reader, flow, selected, closing)
 
 
-def _window_table(text: Text, select: exp.Select) -> exp.Table:
-    from_ = select.args.get("from_")
-    table = from_.this if from_ is not None else None
-    if (
-        isinstance(table, exp.Table)
-        and isinstance(table.this, exp.Anonymous)
-        and window_function(table) is None
-    ):
-        name = table.this.name
-        hint = did_you_mean(name, _WINDOW_NAMES)
-        if hint is not None or kind_of(name) is None:
-            raise error("TG209", f'there is no function "{name}"', name_location(text, table.this), hint)
-    if window_function(table) is None:
-        where = text.at(node_span(table if table is not None else select))
-        raise unsupported("a view without TUMBLE or HOP in FROM", where, _EXAMPLE)
-    refuse_arguments(text, table, ("this", "alias"))
-    return table
+def _closing(flow: Flow, selected: Selected | None) -> Closing | None:
+    """C2, C4, C6: what says when a row is final; None if nothing does."""
+    if flow.over_time is not None:
+        return _one_tick(flow.over_time)
+    if selected is None or selected.grouping is None:
+        carriers = [c for c in flow.columns if c.derived is not None]
+        if not carriers and selected is not None:
+            # A query need not show its time.
+            carriers = list(selected.source.carriers())
+        return _one_tick(carriers[0]) if carriers else None
+    grouping, source = selected.grouping, selected.source
+    ends = [k.name for k in grouping.keys if isinstance(k, exp.Column) and is_bound(k)]
+    if source.window is not None and ends and (grouping.paired or "window_end" in ends):
+        time = source.window.time
+        end = next(c for c in source.columns if c.name == "window_end")
+        assert time.derived is not None
+        return Closing(time_kind(time), time.derived, end.spans)
+    for key in grouping.keys:
+        found = selected.known(key)
+        if found is not None and found.derived is not None:
+            return replace(_one_tick(found), key=key)
+    return None
 
 
-def _items(text: Text, select: exp.Select, scope: Scope) -> list[Item]:
-    items: list[Item] = []
-    seen: set[str] = set()
-    for item in select.expressions:
-        if item.is_star:
-            raise error("TG211", "* can't be grouped", text.at(node_span(item)), "name the columns")
-        name = output_name(text, item)
-        node = scope.resolve(item.unalias())
-        _check_aggregates(text, node, scope)
-        if name.text.casefold() in seen:
-            raise error(
-                "TG206", f'column "{name.text}" is there twice', text.at(name.span), "AS another_name"
-            )
-        seen.add(name.text.casefold())
-        items.append(Item(name, node))
-    return items
-
-
-def _check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
-    for window in node.find_all(exp.Window):
-        raise unsupported("OVER in a view", text.at(node_span(window)))
-    refuse_subqueries(text, node)
-    for call in aggregates(node):
-        for argument in call.expressions:
-            require_scalar(text, argument, f"inside {call.name}")
-    for filtered in node.find_all(exp.Filter):
-        condition = filtered.expression.this
-        require_scalar(text, condition, "in FILTER")
-        require_type(text, condition, scope.type(condition), ("boolean",), "FILTER")
-    for call in node.find_all(exp.Anonymous):
-        if kind_of(call.name) in ("table", "window") or call.name.lower() in ("window", "session_window"):
-            raise unsupported(f"{call.name} in a view", name_location(text, call))
-        if call.name.lower() in ("grouping", "grouping_id"):
-            raise unsupported(call.name, name_location(text, call))
-
-
-def _keys(
-    text: Text, syntax: CreateViewSyntax, select: exp.Select, scope: Scope, items: list[Item]
-) -> list[exp.Expr]:
-    """The group keys, resolved. Raises TG309 (C6), TG217, TG210."""
-    group = select.args.get("group")
-    if group is None:
-        if syntax.emit is not None:
-            raise _no_watermark(text, syntax)
-        raise unsupported("a view without GROUP BY", text.at(node_span(select)), _EXAMPLE)
-    for several in group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets):
-        name = {"rollup": "ROLLUP", "cube": "CUBE"}.get(several.key, "GROUPING SETS")
-        raise unsupported(f"{name} in a view", keyword_location(text, several, name))
-    if group.args.get("all"):
-        # ALL leaves no place of its own in the tree: it is the last ALL of the query.
-        start, end = syntax.query_span
-        at = text.sql.upper().rindex("ALL", start, end + 1)
-        raise unsupported("GROUP BY ALL in a view", text.at((at, at + 2)), "name the columns")
-    refuse_arguments(text, group, ("expressions",), "in GROUP BY of a view")
-    keys = [_key(text, node, scope, items) for node in group.expressions]
-    if not any(is_bound(k) for k in keys):
-        if syntax.emit is not None:
-            raise _no_watermark(text, syntax)
-        where = text.at(node_span(group))
-        raise unsupported(
-            "GROUP BY without window_start or window_end", where, "add window_start to GROUP BY"
-        )
-    return keys
-
-
-def _no_watermark(text: Text, syntax: CreateViewSyntax) -> Exception:
-    assert syntax.emit is not None
-    hint = "add window_start or window_end: they say when a group is final; or leave out EMIT …"
-    message = "EMIT ON WINDOW CLOSE needs a watermark column in GROUP BY"
-    return error("TG309", message, text.at(syntax.emit), hint)
-
-
-def _key(text: Text, node: exp.Expr, scope: Scope, items: list[Item]) -> exp.Expr:
-    if isinstance(node, exp.Literal) and not node.is_string:
-        if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
-            message = f"there is no column {node.name} in SELECT: there are {len(items)}"
-            raise error("TG217", message, text.at(node_span(node)))
-        key = items[int(node.name) - 1].node
-    else:
-        alias = None
-        if isinstance(node, exp.Column) and not node.table and scope.find(node.name) is None:
-            alias = next((i for i in items if i.name.text.casefold() == node.name.casefold()), None)
-        key = alias.node if alias is not None else scope.resolve(node)
-    for call in aggregates(key):
-        raise error(
-            "TG210", f"{call.name} is an aggregate: it can't be in GROUP BY", text.at(node_span(node))
-        )
-    require_scalar(text, key, "in GROUP BY")
-    return key.unnest()
-
-
-def _check_grouped(text: Text, node: exp.Expr, keys: list[exp.Expr]) -> None:
-    """TG211 unless every column stands in an aggregate or is part of a group key."""
-    if node.unnest() in keys:
-        return
-    if isinstance(node, exp.Anonymous) and kind_of(node.name) == "aggregate":
-        return
-    if isinstance(node, exp.Filter | exp.WithinGroup):
-        _check_grouped(text, node.this, keys)
-        return
-    if isinstance(node, exp.Column):
-        # One bound of a window says the other.
-        if is_bound(node) and any(is_bound(k) for k in keys):
-            return
-        hint = f"add {node.name} to GROUP BY, or use any_value({node.name})"
-        raise error(
-            "TG211", f'"{node.name}" is neither grouped nor aggregated', text.at(node_span(node)), hint
-        )
-    for child in node.iter_expressions():
-        _check_grouped(text, child, keys)
+def _one_tick(column: ScopeColumn) -> Closing:
+    """A row is in the one tick of this column's value."""
+    assert column.derived is not None
+    spans = {k: (_plus(low, -1), _plus(high, -1)) for k, (low, high) in column.spans.items()}
+    return Closing(time_kind(column), column.derived, spans, column)
 
 
 def _view(
-    text: Text,
-    syntax: CreateViewSyntax,
-    windowed: Windowed,
-    where: str,
-    items: list[Item],
-    keys: list[exp.Expr],
+    syntax: CreateViewSyntax, reader: Reader, flow: Flow, selected: Selected | None, closing: Closing | None
 ) -> View:
-    scope = windowed.scope
-    relation = windowed.flow.relation
-    assert relation.watermark is not None
-    grouped = tuple(i.name.text for i in items if i.node.unnest() in keys or is_bound(i.node.unnest()))
-    outputs = [(item.name.text, item.node) for item in items]
-    query_sql, rows_sql = slice_sql(windowed, where, outputs, keys, grouped)
-    derived = tuple((i.name.text, d) for i in items if (d := _derived(i.node, scope)) is not None)
-    reach = windowed.window.size
-    own = Identity()
+    text = reader.text
+    order: tuple[str, ...] = ()
+    if selected is not None and selected.grouping is not None:
+        query_sql = grouped_sql(selected, _bounds(closing, selected))
+    else:
+        order = _order(flow) if syntax.emit is not None else ()
+        query_sql = ungrouped_sql(flow, selected, closing.column if closing is not None else None, order)
+    over = None
+    if flow.over is not None:
+        over = replace(flow.over, query_sql=query_sql)
     return View(
         name=syntax.name.text,
-        columns=tuple(_column(item, scope) for item in items),
-        inputs=(
-            Input(
-                relation.name,
-                relation.watermark.column,
-                low=1 - reach - windowed.shift,
-                high=-windowed.shift,
-            ),
-        ),
+        columns=tuple(_column(c) for c in flow.columns if c.starred),
+        inputs=_inputs(reader, flow, closing),
         emit_on_window_close=syntax.emit is not None,
-        kind=windowed.kind,
-        clock=Identity() if windowed.shift == 0 else Shift(Identity(), windowed.shift),
-        group_columns=grouped,
+        kind=closing.kind if closing is not None else TimeKind.EPOCH,
+        clock=closing.clock if closing is not None else None,
+        group_columns=_group_columns(selected),
         query_sql=query_sql,
-        order=(),
-        over=None,
-        open_sql=None,
-        accounts=Accounts(windowed.window, relation.watermark.column, windowed.shift, rows_sql),
-        watermarks=tuple((n, replace(d, of=own)) for n, d in derived),
-        derived=(*windowed.flow.nodes, windowed.node, Node(f"view {syntax.name.text}", derived)),
-        gates=(),
+        order=order,
+        over=over,
+        open_sql=flow.open_sql,
+        accounts=_accounts(selected, closing),
+        watermarks=_watermarks(flow, selected, closing) if closing is not None else (),
+        derived=(*flow.nodes[:-1], node(f"view {syntax.name.text}", flow.columns)),
+        gates=tuple(reader.gates.values()),
         definition=text.slice(syntax.span),
         description=syntax.description,
         location=text.at(syntax.name.span),
     )
 
 
-def _derived(node: exp.Expr, scope: Scope) -> Derived | None:
-    node = node.unnest()
-    column = scope.find(node.name) if isinstance(node, exp.Column) else None
-    derived = column.derived if column is not None else None
-    return derived if isinstance(derived, WindowStart | WindowEnd) else None
+def _bounds(closing: Closing | None, selected: Selected) -> Bounds:
+    """`_window_start` and `_window_end` of a group."""
+    if closing is None:
+        return Bounds()
+    if closing.key is not None:
+        return Bounds.of_key(closing.key, closing.kind)
+    grouping = selected.grouping
+    assert grouping is not None
+    shown = grouping.paired or any(is_bound(k) and k.name == "window_start" for k in grouping.keys)
+    return Bounds("`window_start`" if shown else "min(`window_start`)", "`window_end`")
 
 
-def _column(item: Item, scope: Scope) -> Column:
-    type_ = scope.type(item.node)
-    known = type_ is not None and type_.is_exact
-    return Column(item.name.text, str(type_) if known else UNKNOWN, nullable=not is_bound(item.node.unnest()))
+def _order(flow: Flow) -> tuple[str, ...]:
+    """C4: (partition, offset) of one relation's rows, else all columns that can be compared."""
+    if all(p in flow.hidden for p in PLACE):
+        return PLACE
+    return tuple(c.name for c in flow.columns if c.starred and can_sort(c))
+
+
+def _inputs(reader: Reader, flow: Flow, closing: Closing | None) -> tuple[Input, ...]:
+    """The inputs with what a slice needs of them."""
+    found = []
+    for number, one in enumerate(reader.inputs):
+        low, high = closing.spans.get(number, (None, None)) if closing is not None else (None, None)
+        low = _plus(low, 1)
+        if flow.open_time is not None:
+            # From the earliest open session on: the engine knows where it begins. Up to the clock itself: a row that is
+            # in no final session is what keeps its own from being final.
+            low, high = flow.open_time.spans.get(number, (None, None))
+            high = _plus(high, -1)
+        if one.time_column is None or one.lookup:
+            low = high = None
+        found.append(replace(one, low=low, high=_plus(high, 1) if high is not None else None))
+    return tuple(found)
+
+
+def _watermarks(flow: Flow, selected: Selected | None, closing: Closing) -> tuple[Carried, ...]:
+    """D3: what carries a watermark in the view's rows, by its own frontier."""
+    found = []
+    window = selected.source.window if selected is not None and selected.grouping is not None else None
+    for column in flow.columns:
+        bound = None
+        if window is not None and closing.column is None and selected is not None:
+            bound = selected.bound(column.name)
+        if bound is not None and window is not None:
+            found.append(_bound(column.name, bound, window.window))
+            continue
+        if _closes(column, selected, closing):
+            found.append(Carried(column.name, Identity(), 1, 1))
+            continue
+        if (
+            column.derived is None
+            or not column.starred
+            or TimeKind.from_spark_type(str(column.type)) is not closing.kind
+        ):
+            continue
+        reach = next(
+            (_apart(column.spans[k], closing.spans[k]) for k in column.spans if k in closing.spans), None
+        )
+        if reach is None or reach[1] is None:
+            continue
+        # Rows of OVER that reach ahead are released that much later.
+        low, high = _plus(reach[0], flow.ahead), reach[1] + (flow.ahead or 0)
+        back = 1 - high
+        found.append(Carried(column.name, Shift(Identity(), back) if back else Identity(), low, high))
+    return tuple(found)
+
+
+def _closes(column: ScopeColumn, selected: Selected | None, closing: Closing) -> bool:
+    """Whether a column of the result is the one by whose ticks it closes."""
+    if closing.key is not None and selected is not None:
+        return next(i for i in selected.items if i.name.text == column.name).node.unnest() == closing.key
+    return column is closing.column
+
+
+def _apart(column: Reach, closing: Reach) -> Reach:
+    """(low, high): `_window_end` lies in [column + low, column + high]."""
+    low = None if column[0] is None or closing[1] is None else column[0] - closing[1]
+    return low, None if column[1] is None or closing[0] is None else column[1] - closing[0]
+
+
+def _bound(name: str, bound: str, window: Window | None) -> Carried:
+    if window is None:
+        if bound == "window_end":
+            return Carried(name, Identity(), 0, 0)
+        return Carried(name, EarliestOpen(), 1, None)
+    if bound == "window_end":
+        return Carried(name, WindowEnd(Identity(), window), 0, 0)
+    exact = isinstance(window, Tumble | Hop)
+    return Carried(name, WindowStart(Identity(), window), window.reach if exact else 1, window.reach)
+
+
+def _accounts(selected: Selected | None, closing: Closing | None) -> Accounts | None:
+    """A1: only where windows are filled by the rows of one relation."""
+    if (
+        closing is None
+        or closing.column is not None
+        or selected is None
+        or selected.grouping is None
+        or selected.grouping.several
+    ):
+        return None
+    source = selected.source
+    table, relation = source.window, source.relation
+    if table is None or table.window is None or relation is None or relation.watermark is None:
+        return None
+    if len(source.reads) != 1:
+        return None
+    low, high = table.time.spans.get(source.reads[0], (None, None))
+    if low is None or low != high or not all(p in source.hidden for p in PLACE):
+        return None
+    rows = rows_sql(selected)
+    return Accounts(table.window, relation.watermark.column, -low, rows)
+
+
+def _group_columns(selected: Selected | None) -> tuple[str, ...]:
+    if selected is None or selected.grouping is None:
+        return ()
+    grouping = selected.grouping
+    return tuple(i.name.text for i in selected.items if grouping.is_key(i.node))
+
+
+def _column(column: ScopeColumn) -> Column:
+    exact = column.type is not None and column.type.is_exact
+    never_null = isinstance(column.derived, WindowStart | WindowEnd)
+    return Column(column.name, str(column.type) if exact else UNKNOWN, nullable=not never_null)
+
+
+def _no_watermark(text: Text, syntax: CreateViewSyntax, flow: Flow, selected: Selected | None) -> Exception:
+    """TG309 (C6): with why the query has none, where that is known."""
+    assert syntax.emit is not None
+    where = text.at(syntax.emit)
+    grouped = selected is not None and selected.grouping is not None
+    source = selected.source if selected is not None else flow
+    keys = [i.column for i in selected.items if selected.grouping.is_key(i.node)] if grouped else []
+    lost = next((c for c in keys if c.lost is not None), None)
+    if grouped and source.carriers() and lost is None:
+        names = " or ".join(c.called for c in source.carriers()[-2:])
+        hint = f"add {names} to GROUP BY: it says when a group is final; or leave out EMIT …"
+        return error("TG309", "EMIT ON WINDOW CLOSE needs a watermark column in GROUP BY", where, hint)
+    what = "EMIT ON WINDOW CLOSE needs a watermark" + (" column in GROUP BY" if grouped else "")
+    lost = lost or next((c for c in (*source.columns, *flow.columns) if c.lost is not None), None)
+    if lost is not None and lost.lost is not None:
+        at = f"line {lost.lost.location.line}, column {lost.lost.location.column}"
+        hint = f'"{lost.called}" lost its watermark at {at}: {lost.lost.reason}'
+    elif source.relation is not None:
+        name = f"{source.relation.kind} {source.relation.name}"
+        hint = f"declare WATERMARK FOR ts AS ts - INTERVAL '5 seconds' in {name}, or leave out EMIT …"
+    else:
+        hint = "no column that it reads carries one: tidegate explain shows why; or leave out EMIT …"
+    return error("TG309", what, where, hint)
+
+
+def _plus(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b

@@ -1,43 +1,41 @@
-"""`TUMBLE(…)` and `HOP(…)` in FROM: their arguments, and the Spark SQL that gives every row its windows
-(C1)."""
+"""`TUMBLE(…)`, `HOP(…)`, `CUMULATE(…)` and `SESSION(…)` in FROM: their arguments, and the flow that goes through them
+(C1, C3)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 from sqlglot import exp
 
 from tidegate.errors import did_you_mean
-from tidegate.sql.catalog import Catalog, Node
-from tidegate.sql.codes import error, unsupported
-from tidegate.sql.dialect import WINDOW_FUNCTIONS, to_spark
-from tidegate.sql.flow import HIDDEN, Flow, read_flow
-from tidegate.sql.intervals import constant_ticks
-from tidegate.sql.scope import Scope, ScopeColumn, name_location
+from tidegate.sql.codes import error
+from tidegate.sql.derivation import window_reach
+from tidegate.sql.dialect import WINDOW_FUNCTIONS
+from tidegate.sql.flow import Flow, WindowTable, quoted, time_kind
+from tidegate.sql.intervals import Length, constant_ticks, read_interval
+from tidegate.sql.rewrite import safe_sql
+from tidegate.sql.scope import ScopeColumn, name_location, require_scalar
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import Hop, TimeKind, Tumble, WindowEnd, WindowStart
+from tidegate.sql.window_sql import session_sql, window_sql
+from tidegate.watermark import (
+    CalendarHop,
+    CalendarTumble,
+    Cumulate,
+    Hop,
+    TimeKind,
+    Tumble,
+    Window,
+    WindowEnd,
+    WindowStart,
+)
 
 _USAGE = {
     "TUMBLE": "TUMBLE(relation, time_column, INTERVAL '1 hour' [, offset])",
     "HOP": "HOP(relation, time_column, slide, size [, offset]), slide before size",
+    "CUMULATE": "CUMULATE(relation, time_column, step, size [, offset]), step before size",
+    "SESSION": "SESSION(relation, time_column, [key, …,] gap)",
 }
-_LENGTHS = {"TUMBLE": ("size",), "HOP": ("slide", "size")}
-_MICROS_PER_DAY = 86_400_000_000
-
-
-@dataclass(frozen=True)
-class Windowed:
-    """A relation with its windows: `sql` is a FROM item with the flow's columns, `window_start`, `window_end`
-    and the hidden ones."""
-
-    flow: Flow
-    window: Tumble | Hop
-    kind: TimeKind
-    shift: int
-    scope: Scope
-    sql: str
-    node: Node
+_LENGTHS = {"TUMBLE": ("size",), "HOP": ("slide", "size"), "CUMULATE": ("step", "size")}
 
 
 def window_function(table: exp.Expr | None) -> exp.Anonymous | None:
@@ -48,72 +46,194 @@ def window_function(table: exp.Expr | None) -> exp.Anonymous | None:
     return None
 
 
-def read_window(text: Text, table: exp.Table, catalog: Catalog, ctes: Mapping[str, Flow]) -> Windowed:
-    """Raises TG306–TG308 for the time column, TG310–TG312 for the other arguments."""
-    call = window_function(table)
-    assert call is not None
+def through_window(text: Text, call: exp.Anonymous, flow: Flow) -> Flow:
+    """`flow` (the first argument of the call, read) with a row for each of its windows. Raises TG306–TG308 for the
+    time column, TG310–TG312 for the other arguments."""
     function = call.name.upper()
-    if function not in _USAGE:
-        raise unsupported(function, name_location(text, call), "there are TUMBLE and HOP")
-    arguments = call.expressions
-    lengths = _LENGTHS[function]
-    if not len(lengths) + 2 <= len(arguments) <= len(lengths) + 3:
-        message = f"{function} takes {len(lengths) + 2} or {len(lengths) + 3} arguments, not {len(arguments)}"
-        raise error("TG310", message, name_location(text, call), _USAGE[function])
-    flow = read_flow(text, arguments[0], catalog, ctes, function)
-    time = _time_column(text, arguments[1], flow, function)
-    watermark = flow.relation.watermark
-    assert watermark is not None
-    names = (*lengths, "offset")
-    ticks = {
-        name: _length(text, node, watermark.kind, function, name)
-        for name, node in zip(names, arguments[2:], strict=False)
-    }
-    size, offset = ticks["size"], ticks.get("offset", 0)
-    if function == "HOP":
-        slide = ticks["slide"]
-        if size % slide:
-            hint = "HOP(relation, time_column, slide, size)"
-            if slide % size == 0:
-                hint = f"{hint}: are slide and size the wrong way round?"
-            shown = watermark.kind.format_duration
-            message = f"size {shown(size)} is not a multiple of slide {shown(slide)}"
-            raise error("TG312", message, text.at(node_span(arguments[3])), hint)
-        window: Tumble | Hop = Hop(slide, size, offset % slide)
+    _check_count(text, call, function)
+    time = _time_column(text, call, flow, function)
+    if function == "SESSION":
+        return _sessions(text, call, flow, time)
+    window = _window(text, call, function, time_kind(time))
+    flow, keep = _without_bounds(flow)
+    sql = window_sql(flow.sql, keep, quoted(time.name), window, time_kind(time), str(time.type))
+    assert time.derived is not None
+    spans = dict(time.spans)
+    reach = window.reach
+    start = ScopeColumn(
+        "window_start", time.type, WindowStart(time.derived, window), window_reach(spans, 0, reach - 1)
+    )
+    end = ScopeColumn(
+        "window_end", time.type, WindowEnd(time.derived, window), window_reach(spans, -reach, -1)
+    )
+    return _windowed(flow, sql, (start, end), WindowTable(time, window), window.describe(time_kind(time)))
+
+
+def _without_bounds(flow: Flow) -> tuple[Flow, str]:
+    """The flow without columns that are called like the bounds, which stand in their place (a view over windows has
+    some), and what is kept, as SQL."""
+    columns = tuple(c for c in flow.columns if c.called.casefold() not in ("window_start", "window_end"))
+    keep = ", ".join(quoted(c) for c in [*(c.name for c in columns), *flow.hidden])
+    return replace(flow, columns=columns), keep
+
+
+def _check_count(text: Text, call: exp.Anonymous, function: str) -> None:
+    count = len(call.expressions)
+    if function == "SESSION":
+        expected = None if count >= 3 else "at least 3"
     else:
-        window = Tumble(size, offset % size)
-    return _windowed(text, table, flow, time, window, watermark.kind)
+        least = len(_LENGTHS[function]) + 2
+        expected = None if least <= count <= least + 1 else f"{least} or {least + 1}"
+    if expected is not None:
+        message = f"{function} takes {expected} arguments, not {count}"
+        raise error("TG310", message, name_location(text, call), _USAGE[function])
 
 
-def _time_column(text: Text, node: exp.Expr, flow: Flow, function: str) -> ScopeColumn:
+def _windowed(flow: Flow, sql: str, bounds: tuple[ScopeColumn, ...], table: WindowTable, title: str) -> Flow:
+    columns = (*flow.columns, *bounds)
+    found = replace(flow, columns=columns, sql=sql, window=table)
+    return replace(found, nodes=(*flow.nodes, found.node(title)))
+
+
+def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) -> Flow:
+    arguments = call.expressions
+    if flow.open_sql is not None:
+        hint = "make the inner one a view of its own, and read that"
+        raise error("TG343", "SESSION over SESSION in one query", name_location(text, call), hint)
+    kind = time_kind(time)
+    gap = _length(text, arguments[-1], kind, "SESSION", "gap")
+    assert isinstance(gap, int)
+    scope = flow.scope(text)
+    keys = []
+    for argument in arguments[2:-1]:
+        node = scope.resolve(argument)
+        require_scalar(text, node, "a key of SESSION")
+        keys.append(safe_sql(node, scope.lookup))
+    flow, keep = _without_bounds(flow)
+    sql = session_sql(flow.sql, keep, quoted(time.name), keys, gap, kind, str(time.type))
+    assert time.derived is not None
+    # window_end: a session is final iff the watermark is there (C3); how far back it began, nobody knows beforehand.
+    unbounded = {k: (None, high) for k, (_, high) in window_reach(dict(time.spans), 0, -gap).items()}
+    end = ScopeColumn("window_end", time.type, time.derived, unbounded)
+    start = ScopeColumn("window_start", time.type)
+    table = WindowTable(time, None)
+    shown = f"SESSION {kind.format_duration(gap)}"
+    by = ", ".join(text.slice(node_span(a)) for a in arguments[2:-1])
+    found = _windowed(flow, sql, (start, end), table, f"{shown} by {by}" if by else shown)
+    open_sql = f"SELECT `window_start` AS `_window_start`, `window_end` AS `_window_end` FROM {sql}"
+    return replace(found, open_sql=open_sql, open_time=time)
+
+
+def _window(text: Text, call: exp.Anonymous, function: str, kind: TimeKind) -> Window:
+    arguments = call.expressions
+    names = _LENGTHS[function]
+    first = read_interval(arguments[2]) if isinstance(arguments[2], exp.Interval) else None
+    if first is not None and first.months and kind is not TimeKind.EPOCH and function != "CUMULATE":
+        return _calendar(text, call, function, kind)
+    pairs = zip((*names, "offset"), arguments[2:], strict=False)
+    ticks = {name: _length(text, node, kind, function, name) for name, node in pairs}
+    size, offset = ticks["size"], ticks.get("offset", 0)
+    step = ticks.get("slide", ticks.get("step", size))
+    if size % step:
+        shown = kind.format_duration
+        message = f"size {shown(size)} is not a multiple of {names[0]} {shown(step)}"
+        raise _not_a_multiple(text, call, function, message, step % size == 0)
+    if function == "TUMBLE":
+        return Tumble(size, offset % size)
+    return Hop(step, size, offset % step) if function == "HOP" else Cumulate(step, size, offset % size)
+
+
+def _not_a_multiple(text: Text, call: exp.Anonymous, function: str, message: str, swapped: bool) -> Exception:
+    hint = _USAGE[function].split(",  ")[0]
+    if swapped:
+        hint = f"{function}(relation, time_column, {', '.join(_LENGTHS[function])})"
+        hint = f"{hint}: are {_LENGTHS[function][0]} and size the wrong way round?"
+    return error("TG312", message, text.at(node_span(call.expressions[3])), hint)
+
+
+def _calendar(text: Text, call: exp.Anonymous, function: str, kind: TimeKind) -> Window:
+    """Months and years: their lengths differ, so they are counted in months."""
+    arguments = call.expressions
+    months = []
+    for name, argument in zip(_LENGTHS[function], arguments[2:], strict=False):
+        length = read_interval(argument) if isinstance(argument, exp.Interval) else None
+        if length is None or length.days or length.micros or length.months <= 0:
+            hint = "write whole months or years: INTERVAL '1 month'"
+            message = f"{name} of {function} must be whole months, like its other lengths"
+            raise error("TG311", message, text.at(node_span(argument)), hint)
+        months.append(length.months)
+    offset = Length()
+    if len(arguments) == len(_LENGTHS[function]) + 3:
+        offset = _offset(text, arguments[-1], kind, function)
+    ticks = Length(days=offset.days, micros=offset.micros).ticks(kind)
+    if function == "TUMBLE":
+        return CalendarTumble(kind, months[0], offset.months % months[0], ticks)
+    slide, size = months
+    if size % slide:
+        message = f"size {size} months is not a multiple of slide {slide} months"
+        raise _not_a_multiple(text, call, function, message, slide % size == 0)
+    return CalendarHop(kind, slide, size, offset.months % slide, ticks)
+
+
+def _offset(text: Text, node: exp.Expr, kind: TimeKind, function: str) -> Length:
+    length = read_interval(node) if isinstance(node, exp.Interval) else None
+    try:
+        if length is not None:
+            Length(days=length.days, micros=length.micros).ticks(kind)
+            return length
+    except ValueError as problem:
+        raise error("TG311", f"offset of {function}: {problem}", text.at(node_span(node))) from None
+    form = "an INTERVAL such as INTERVAL '1 month' or INTERVAL '5 days'"
+    raise error("TG311", f"offset of {function} must be {form}", text.at(node_span(node)), _USAGE[function])
+
+
+def _time_column(text: Text, call: exp.Anonymous, flow: Flow, function: str) -> ScopeColumn:
+    node = call.expressions[1]
     where = text.at(node_span(node))
-    relation = flow.relation
-    watermark = relation.watermark
-    example = f"declare WATERMARK FOR ts AS ts - INTERVAL '5 seconds' in {relation.kind} {relation.name}"
     if isinstance(node, exp.Interval | exp.Literal):
         raise error("TG307", f"{function} needs a column as its time", where, _USAGE[function])
     if not isinstance(node, exp.Column):
         hint = f"{function}((SELECT …, {text.slice(node_span(node))} AS t FROM {flow.name}), t, …)"
         raise error("TG307", f"{function} needs a column as its time", where, hint)
-    name = node.parts[-1].name
-    if len(node.parts) > 1 and node.parts[0].name.casefold() != flow.name.casefold():
+    scope = flow.scope(text)
+    if len(node.parts) > 1 and node.parts[0].name.casefold() not in scope.qualifiers:
         raise error("TG202", f'there is no relation "{node.parts[0].name}" here', where)
-    found = next((c for c in flow.columns if c.name.casefold() == name.casefold()), None)
-    if found is None:
-        hint = did_you_mean(name, [c.name for c in flow.columns])
-        raise error("TG202", f'there is no column "{name}" in "{flow.name}"', where, hint)
-    if watermark is None:
-        raise error("TG306", f'{relation.kind} "{relation.name}" has no watermark', where, example)
-    if found.lost is not None:
-        lost = found.lost
+    qualifier = node.parts[0].name if len(node.parts) > 1 else None
+    found = scope.written(node.parts[-1].name, qualifier)
+    if not found:
+        hint = did_you_mean(node.name, [c.called for c in flow.columns])
+        raise error("TG202", f'there is no column "{node.parts[-1].name}" in "{flow.name}"', where, hint)
+    column = found[0]
+    if column.derived is None:
+        raise _no_watermark(text, node, column, flow)
+    return column
+
+
+def _no_watermark(text: Text, node: exp.Expr, column: ScopeColumn, flow: Flow) -> Exception:
+    where = text.at(node_span(node))
+    carriers = [c.called for c in flow.carriers()]
+    if column.lost is not None:
+        lost = column.lost
         at = f"line {lost.location.line}, column {lost.location.column}"
-        hint = f"use {watermark.column} itself, or {watermark.column} ± INTERVAL"
-        raise error("TG308", f'"{found.name}" lost its watermark at {at}: {lost.reason}', where, hint)
-    if found.derived is None:
-        carriers = [c.name for c in flow.columns if c.derived is not None]
-        hint = f"use {carriers[0]}" if carriers else f"select {watermark.column} in the subquery"
-        raise error("TG307", f'"{found.name}" is not the watermark column', where, hint)
-    return found
+        message = f'"{column.called}" lost its watermark at {at}: {lost.reason}'
+        hint = f"use {carriers[0]} itself, or {carriers[0]} ± INTERVAL" if carriers else _carrier_hint(flow)
+        return error("TG308", message, where, hint)
+    relation = flow.relation
+    if relation is not None and relation.watermark is None:
+        example = f"declare WATERMARK FOR ts AS ts - INTERVAL '5 seconds' in {relation.kind} {relation.name}"
+        return error("TG306", f'{relation.kind} "{relation.name}" has no watermark', where, example)
+    if not carriers and relation is None:
+        message = f'no column of "{flow.name}" carries a watermark'
+        return error("TG306", message, where, "tidegate explain shows where it was lost")
+    hint = f"use {carriers[0]}" if carriers else _carrier_hint(flow)
+    return error("TG307", f'"{column.called}" is not the watermark column', where, hint)
+
+
+def _carrier_hint(flow: Flow) -> str | None:
+    if flow.relation is None or flow.relation.watermark is None:
+        return None
+    column = flow.relation.watermark.column
+    return f"use {column} itself, or {column} ± INTERVAL: select it in the subquery"
 
 
 def _length(text: Text, node: exp.Expr, kind: TimeKind, function: str, name: str) -> int:
@@ -130,63 +250,3 @@ def _length(text: Text, node: exp.Expr, kind: TimeKind, function: str, name: str
     if ticks <= 0 and name != "offset":
         raise error("TG311", f"{name} of {function} must be longer than zero", where)
     return ticks
-
-
-def _windowed(
-    text: Text, table: exp.Table, flow: Flow, time: ScopeColumn, window: Tumble | Hop, kind: TimeKind
-) -> Windowed:
-    assert time.derived is not None
-    start = ScopeColumn("window_start", time.type, WindowStart(time.derived, window))
-    end = ScopeColumn("window_end", time.type, WindowEnd(time.derived, window))
-    for column in flow.columns:
-        if column.name.casefold() in (start.name, end.name):
-            hint = f"rename {column.name} in a subquery"
-            where = text.at(node_span(table.this))
-            raise error("TG206", f'"{flow.name}" has a column {column.name} of its own', where, hint)
-    columns = (*flow.columns, start, end)
-    alias = table.alias or flow.name
-    if table.alias_column_names:
-        raise unsupported("a list of column names", text.at(node_span(table.args["alias"])))
-    scope = Scope(text, columns, frozenset([alias.casefold()]), f'in "{alias}"')
-    node = Node(window.describe(kind), tuple((c.name, c.derived) for c in columns if c.derived is not None))
-    return Windowed(flow, window, kind, time.shift, scope, _sql(flow, time, window, kind), node)
-
-
-def _sql(flow: Flow, time: ScopeColumn, window: Tumble | Hop, kind: TimeKind) -> str:
-    keep = ", ".join([*(_quoted(c.name) for c in flow.columns), *(_quoted(h) for h in HIDDEN)])
-    column = _quoted(time.name)
-    if kind is TimeKind.EPOCH:
-        return _integer_sql(flow, keep, column, window, str(time.type))
-    value, back = column, "{}"
-    if kind is TimeKind.DATE:
-        value, back = f"CAST({column} AS TIMESTAMP_NTZ)", "CAST({} AS DATE)"
-    lengths = ", ".join(_seconds(kind, t) for t in (window.size, window.slide, window.offset))
-    start, end = back.format("`_w`.`start`"), back.format("`_w`.`end`")
-    # Spark's window() has to be alone in its SELECT.
-    inner = f"(SELECT *, window({value}, {lengths}) AS `_w` FROM {flow.sql})"
-    return f"(SELECT {keep}, {start} AS `window_start`, {end} AS `window_end` FROM {inner})"
-
-
-def _integer_sql(flow: Flow, keep: str, column: str, window: Tumble | Hop, type_: str) -> str:
-    """Integers have no window() in Spark: the last window that starts at or before the value, and those
-    before it that still hold it. Two remainders instead of one of `value - offset`, which could overflow."""
-    slide = window.slide
-    value = f"CAST({column} AS BIGINT)"
-    last = f"{value} - pmod(pmod({value}, {slide}L) - {window.offset}L, {slide}L)"
-    count = window.size // slide
-    starts = (
-        last if count == 1 else f"explode(transform(sequence(0L, {count - 1}L), i -> {last} - i * {slide}L))"
-    )
-    inner = f"(SELECT *, {starts} AS `_w` FROM {flow.sql})"
-    start, end = f"TRY_CAST(`_w` AS {type_})", f"TRY_CAST(`_w` + {window.size}L AS {type_})"
-    return f"(SELECT {keep}, {start} AS `window_start`, {end} AS `window_end` FROM {inner})"
-
-
-def _seconds(kind: TimeKind, ticks: int) -> str:
-    """Exact text for window(): whole seconds where it is."""
-    micros = ticks * _MICROS_PER_DAY if kind is TimeKind.DATE else ticks
-    return f"'{micros // 1_000_000} seconds'" if micros % 1_000_000 == 0 else f"'{micros} microseconds'"
-
-
-def _quoted(name: str) -> str:
-    return to_spark(exp.to_identifier(name, quoted=True))

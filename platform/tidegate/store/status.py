@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tidegate.plan.closing import closes_anything, commits
 from tidegate.project.storage import Storage
+from tidegate.sql.catalog import Catalog, Object, Relation, SystemTable, View
+from tidegate.sql.lineage import sources_of
 from tidegate.store.metadata import Progress, TableState, load_table, read_progress
-from tidegate.watermark import TimeKind
+from tidegate.watermark import Mark, SessionMark, TimeKind
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.sql.catalog import Relation, View
 
 #: Where the engine counts rejected rows whose partition could not be read.
 UNKNOWN_PARTITION = "(unknown)"
@@ -69,20 +71,24 @@ class RelationStatus:
 
 @dataclass(frozen=True)
 class ViewStatus:
-    """One view. `frontier`: up to where its windows are final; `groups`: result rows of final windows;
-    `open`: of open ones. `behind`: upstream watermark − frontier, seconds (None: undefined, or an integer
-    epoch). `current`: nothing that its upstream has committed is still to be taken in.
+    """One view. `reads`: the names of its inputs. `frontier`: up to where its rows are final; `clock`: up to where its
+    inputs allow it (D2, D3); None where no row ever is. `groups`: final result rows; `open`: open ones. `behind`:
+    clock − frontier, seconds (None: undefined, or an integer epoch). `holds_back`: the inputs whose watermark keeps
+    the clock where it is, if there are several. `current`: nothing that its inputs have committed is still to be
+    taken in.
     """
 
     name: str
     ran: bool
-    upstream: str
+    reads: tuple[str, ...]
     emit_on_window_close: bool
     frontier: int | None
     frontier_text: str
+    clock: int | None
+    clock_text: str
+    holds_back: tuple[str, ...]
     groups: int
     open: int
-    upstream_epoch: int | None
     current: bool
     behind: float | None
     snapshot_id: int | None
@@ -111,8 +117,6 @@ def read_status(
 
     Raises the errors of the project's SQL, and TG620 if tables can't be read.
     """
-    from tidegate.sql.catalog import SystemTable, View
-
     catalog = project.catalog()
     wanted = [catalog.get(name) for name in names] if names else [*catalog.relations, *catalog.views]
     clock = now or datetime.now(UTC)
@@ -121,15 +125,24 @@ def read_status(
     for found in wanted:
         item = found.relation if isinstance(found, SystemTable) else found
         if isinstance(item, View):
-            upstream = relations.get(item.upstream)
-            if upstream is None:
-                upstream = _relation(project.storage, catalog.get(item.upstream), clock)
-            views.append(_view(project.storage, item, upstream))
+            views.append(_view(project.storage, item, catalog))
         else:
             relations[item.name] = _relation(project.storage, item, clock)
     return ProjectStatus(
         project.name, project.env_name, project.storage.warehouse, tuple(relations.values()), tuple(views)
     )
+
+
+def read_marks(storage: Storage, catalog: Catalog, found: Object) -> dict[str, Mark] | None:
+    """How far everything is that `found` comes from, and itself: watermarks and frontiers by name, in their units.
+    None before the first commit of any of it."""
+    marks: dict[str, Mark] = {}
+    ran = False
+    for source in (*sources_of(catalog, found), found):
+        state = load_table(storage, source.name)
+        ran = ran or (state is not None and state.snapshot_id is not None)
+        marks[source.name] = _mark(source, state)
+    return marks if ran else None
 
 
 def _relation(storage: Storage, relation: Relation, clock: datetime) -> RelationStatus:
@@ -178,37 +191,88 @@ def _partition(kind: TimeKind | None, row: Progress) -> PartitionStatus:
     )
 
 
-def _view(storage: Storage, view: View, upstream: RelationStatus) -> ViewStatus:
+def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
     table = load_table(storage, view.name)
+    states = {name: load_table(storage, name) for name in view.reads}
+    sources = {name: catalog.get(name) for name in view.reads}
+    marks = [_mark(sources[i.name], states[i.name]) for i in view.inputs]
+    clock = view.clock.at(*marks) if view.clock is not None else None
     frontier = table.integer("tidegate.frontier") if table else None
-    epoch = table.integer("tidegate.upstream-epoch") if table else None
-    behind = None
-    if frontier is not None and upstream.watermark is not None:
-        behind = _seconds(view.kind, upstream.watermark + view.shift - frontier)
+    ran = bool(table and table.snapshot_id is not None)
+    if view.emit_on_window_close:
+        current = ran and not closes_anything(view, frontier, clock)
+    else:
+        taken = commits(table.summary.get("tidegate.inputs")) if table else {}
+        current = ran and taken == {name: _commit(sources[name], states[name]) for name in view.reads}
+    behind = None if frontier is None or clock is None else _seconds(view.kind, max(clock - frontier, 0))
     return ViewStatus(
         name=view.name,
-        ran=bool(table and table.snapshot_id is not None),
-        upstream=view.upstream,
+        ran=ran,
+        reads=view.reads,
         emit_on_window_close=view.emit_on_window_close,
         frontier=frontier,
-        frontier_text=_text(view.kind, frontier),
+        frontier_text=_text(view.kind if view.clock is not None else None, frontier),
+        clock=clock,
+        clock_text=_text(view.kind if view.clock is not None else None, clock),
+        holds_back=_inputs_behind(view, sources, marks, clock),
         groups=(table and table.integer("tidegate.groups")) or 0,
         open=(table and table.integer("tidegate.open")) or 0,
-        upstream_epoch=epoch,
-        current=epoch is not None
-        and (epoch == upstream.epoch or _nothing_to_close(view, frontier, upstream)),
+        current=current,
         behind=behind,
         snapshot_id=table.snapshot_id if table else None,
         committed_at=_committed(table),
     )
 
 
-def _nothing_to_close(view: View, frontier: int | None, upstream: RelationStatus) -> bool:
-    """With EMIT ON WINDOW CLOSE, commits that close no window are not the view's business."""
-    if not view.emit_on_window_close or frontier is None or upstream.watermark is None:
-        return False
-    open_now = view.window.watermark_end(upstream.watermark + view.shift)
-    return open_now == view.window.watermark_end(frontier)
+def _mark(source: Object | SystemTable, state: TableState | None) -> Mark:
+    """How far an input of a view is, as the engine reads it (D2, D3)."""
+    if state is None:
+        return None
+    if not isinstance(source, View):
+        return state.integer("tidegate.watermark")
+    frontier = state.integer("tidegate.frontier")
+    if source.open_sql is None:
+        return frontier
+    return SessionMark(frontier, state.integer("tidegate.earliest-open"))
+
+
+def _commit(source: Object | SystemTable, state: TableState | None) -> int | None:
+    """What the engine records as taken in: the epoch of a table with a key, which is stored elsewhere, else a
+    snapshot."""
+    if state is None:
+        return None
+    keyed = isinstance(source, Relation) and source.primary_key
+    return state.integer("tidegate.epoch") if keyed else state.snapshot_id
+
+
+def _inputs_behind(
+    view: View, sources: Mapping[str, Object | SystemTable], marks: Sequence[Mark], clock: int | None
+) -> tuple[str, ...]:
+    """The inputs that keep the clock where it is, where others are further (D2: the minimum of several); before there
+    is a clock, those without a watermark."""
+    timed = [k for k, entry in enumerate(view.inputs) if not entry.lookup]
+    names = {view.inputs[k].name for k in timed}
+    if view.clock is None or len(names) < 2:
+        return ()
+    plain = {k: m.watermark if isinstance(m := marks[k], SessionMark) else m for k in timed}
+    if clock is None:
+        return tuple(dict.fromkeys(view.inputs[k].name for k in timed if plain[k] is None))
+    if len({_kind(sources[name]) for name in names}) > 1:
+        return ()  # their watermarks count in different units
+    top = max(value for value in plain.values() if value is not None)
+    held = []
+    for k in timed:
+        # Were all others as far as the furthest: would the clock still stand here?
+        others = [mark if n == k else top for n, mark in enumerate(marks)]
+        if view.clock.at(*others) == clock:
+            held.append(view.inputs[k].name)
+    return () if set(held) == names else tuple(dict.fromkeys(held))
+
+
+def _kind(source: Object | SystemTable) -> TimeKind | None:
+    if isinstance(source, View):
+        return source.kind
+    return source.watermark.kind if isinstance(source, Relation) and source.watermark else None
 
 
 def holding_back(published: int | None, partitions: Sequence[Progress]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.watermark.calendar_windows import CalendarHop, CalendarTumble
 from tidegate.watermark.closing import is_closed, window_is_closed
 from tidegate.watermark.derive import (
     Derived,
@@ -15,15 +16,23 @@ from tidegate.watermark.derive import (
     Truncated,
     WindowEnd,
     WindowStart,
+    substitute,
 )
-from tidegate.watermark.gate import GateConfig, GateState, Judgement, is_late, judge
+from tidegate.watermark.gate import UNDEFINED, GateConfig, GateState, Judgement, is_late, judge
+from tidegate.watermark.outoforder import SourceWatermark
+from tidegate.watermark.preceding import PrecedingRows
 from tidegate.watermark.publish import publish, start_watermark
-from tidegate.watermark.strategy import Column, Delay, Expression, Strategy
+from tidegate.watermark.strategy import PROC_TIME, Column, Delay, Expression, Strategy, preceding_column
 from tidegate.watermark.timekind import TimeKind
-from tidegate.watermark.windows import Hop, Tumble, Window
+from tidegate.watermark.windows import Cumulate, Hop, Tumble, Window
 
 __all__ = [
+    "PROC_TIME",
+    "UNDEFINED",
+    "CalendarHop",
+    "CalendarTumble",
     "Column",
+    "Cumulate",
     "Delay",
     "Derived",
     "EarliestOpen",
@@ -36,8 +45,10 @@ __all__ = [
     "Judgement",
     "Least",
     "Mark",
+    "PrecedingRows",
     "SessionMark",
     "Shift",
+    "SourceWatermark",
     "Strategy",
     "TimeKind",
     "Truncated",
@@ -48,7 +59,9 @@ __all__ = [
     "is_closed",
     "is_late",
     "judge",
+    "preceding_column",
     "publish",
     "start_watermark",
+    "substitute",
     "window_is_closed",
 ]

@@ -6,13 +6,13 @@ the query reads them: the watermark of a relation, or the frontier of a view.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from tidegate.watermark.timekind import DAY_MICROS, TimeKind
-from tidegate.watermark.windows import Tumble, Window
+from tidegate.watermark.windows import Window
 
 
 class SessionMark(NamedTuple):
@@ -176,9 +176,21 @@ class Extracted:
 Derived = Identity | EarliestOpen | Shift | Least | WindowStart | WindowEnd | Truncated | Extracted
 
 
+def substitute(derived: Derived, marks: Mapping[int, Derived]) -> Derived:
+    """The same derivation with other marks in the place of inputs: `marks` by the number of the input."""
+    match derived:
+        case Identity():
+            return marks.get(derived.input, derived)
+        case EarliestOpen():
+            found = marks.get(derived.input, Identity(derived.input))
+            if isinstance(found, Identity):
+                return replace(derived, input=found.input)
+            return Least((derived, found))
+        case Least():
+            return Least(tuple(substitute(d, marks) for d in derived.of))
+    return replace(derived, of=substitute(derived.of, marks))
+
+
 def _window_call(side: str, of: Derived, window: Window, kind: TimeKind | None, inputs: Sequence[str]) -> str:
-    name = type(window).__name__.lower()
-    lengths = [window.size] if isinstance(window, Tumble) else [window.slide, window.size]
-    lengths += [window.offset] if window.offset else []
-    texts = [str(ticks) if kind is None else kind.format_duration(ticks) for ticks in lengths]
-    return f"{name}_{side}({', '.join([of.describe(kind, inputs), *texts])})"
+    arguments = [of.describe(kind, inputs), *window.lengths(kind)]
+    return f"{window.function.lower()}_{side}({', '.join(arguments)})"

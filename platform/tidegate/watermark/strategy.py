@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate.watermark.outoforder import SourceWatermark
+from tidegate.watermark.preceding import PrecedingRows
 from tidegate.watermark.timekind import TimeKind
 
 _INT64 = np.iinfo(np.int64)
@@ -58,13 +60,29 @@ class Delay:
 class Expression:
     """`WATERMARK FOR c AS <any expression over the row>`, as Spark SQL text. The engine evaluates it per
     row and hands the values to the gate; NULL raises nothing (W2).
+
+    `sql` may name the column `PROC_TIME`, the batch's recorded clock; `preceding`: what it names as `preceding_column`.
     """
 
     sql: str
+    preceding: tuple[PrecedingRows, ...] = ()
+
+    def __repr__(self) -> str:
+        # Part of what a stored log is compared with (R4): logs from before there were windows stay what they are.
+        windows = f", preceding={self.preceding!r}" if self.preceding else ""
+        return f"Expression(sql={self.sql!r}{windows})"
 
     def describe(self, column: str, kind: TimeKind) -> str:
         """As SQL."""
         return self.sql
 
 
-Strategy = Column | Delay | Expression
+Strategy = Column | Delay | Expression | SourceWatermark
+
+#: Column of an `Expression` for PROC_TIME(): TIMESTAMPTZ, one value per micro-batch (W4, W11).
+PROC_TIME = "_proc_time"
+
+
+def preceding_column(index: int) -> str:
+    """Column of an `Expression` for its window of this index."""
+    return f"_preceding_{index}"

@@ -111,6 +111,15 @@ class TimeKind(enum.Enum):
             raise ValueError("an interval on a DATE must be whole days")
         return total // DAY_MICROS
 
+    def clock(self, at: datetime) -> int | None:
+        """An instant (with a time zone) in this kind's unit: a TIMESTAMP is compared as if it were UTC, a DATE is the
+        day in UTC; None for an EPOCH, whose unit is the user's.
+        """
+        if self is TimeKind.EPOCH:
+            return None
+        micros = (at - _EPOCH_INSTANT) // timedelta(microseconds=1)
+        return micros // DAY_MICROS if self is TimeKind.DATE else micros
+
     def format_duration(self, ticks: int) -> str:
         """A length of time in the largest unit that divides it: `90 minutes`, `1 hour`, DATE `2 days`,
         EPOCH the integer.

@@ -1,4 +1,5 @@
-"""Tumbling and hopping windows (C1): window_start inclusive, window_end exclusive, aligned to epoch + offset.
+"""Tumbling, hopping and cumulating windows of a fixed length (C1): window_start inclusive, window_end exclusive,
+aligned to epoch + offset. Those of calendar months are in calendar_windows.py and answer the same questions.
 
 Times and lengths are integers in the unit of the time column's kind. Everything is one integer division;
 scalars are Python integers and can't overflow, arrays are int64 and hold as long as the window starts do.
@@ -11,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tidegate.watermark.calendar_windows import CalendarHop, CalendarTumble
 from tidegate.watermark.timekind import TimeKind
 
 Times = TypeVar("Times", int, np.ndarray)
@@ -19,6 +21,7 @@ Times = TypeVar("Times", int, np.ndarray)
 class _Windows:
     """What tumbling and hopping windows share; both say `slide`, `size` and `offset`."""
 
+    function: str
     slide: int
     size: int
     offset: int
@@ -37,6 +40,10 @@ class _Windows:
         """The (exclusive) end of the window that starts there."""
         return start + self.size
 
+    def bounds(self, t: int) -> list[tuple[int, int]]:
+        """(start, end) of all windows that contain `t`, ascending."""
+        return [(start, self.end(start)) for start in self.starts(t)]
+
     def watermark_start(self, watermark: int) -> int:
         """The watermark of window_start (D1): the start of the earliest window still open at `watermark`."""
         # The earliest window that contains W is the earliest one that ends after it.
@@ -52,13 +59,19 @@ class _Windows:
         """
         return self.watermark_start(frontier)
 
+    @property
+    def reach(self) -> int:
+        """The longest that a window can be, in ticks."""
+        return self.size
+
+    def lengths(self, kind: TimeKind | None) -> list[str]:
+        """The lengths as the call says them, the offset last if there is one; with `kind`, as intervals."""
+        lengths = [self.size] if isinstance(self, Tumble) else [self.slide, self.size]
+        return _texts([*lengths, *([self.offset] if self.offset else [])], kind)
+
     def describe(self, kind: TimeKind) -> str:
         """`TUMBLE 1 hour`, `HOP 15 minutes / 1 hour`, with the offset if there is one."""
-        lengths = kind.format_duration(self.size)
-        if isinstance(self, Hop):
-            lengths = f"{kind.format_duration(self.slide)} / {lengths}"
-        shifted = f", offset {kind.format_duration(self.offset)}" if self.offset else ""
-        return f"{type(self).__name__.upper()} {lengths}{shifted}"
+        return _described(self.function, self.lengths(kind), bool(self.offset))
 
     def _last_start(self, t: Times) -> Times:
         # The remainder comes first: t - offset could leave int64 for the very first times.
@@ -77,6 +90,7 @@ class Tumble(_Windows):
 
     size: int
     offset: int = 0
+    function = "TUMBLE"
 
     def __post_init__(self) -> None:
         self._validate()
@@ -96,9 +110,78 @@ class Hop(_Windows):
     slide: int
     size: int
     offset: int = 0
+    function = "HOP"
 
     def __post_init__(self) -> None:
         self._validate()
 
 
-Window = Tumble | Hop
+@dataclass(frozen=True)
+class Cumulate:
+    """`CUMULATE(rel, t, step, size)`: from every multiple of `size` (plus `offset`) on, windows that start there
+    together and end one `step` after the other, the last after `size`. A row is in those that end after it.
+    Raises ValueError unless both are positive and size is a multiple of step.
+    """
+
+    step: int
+    size: int
+    offset: int = 0
+    function = "CUMULATE"
+
+    def __post_init__(self) -> None:
+        if self.step <= 0 or self.size <= 0:
+            raise ValueError("the lengths of a window must be positive")
+        if self.size % self.step:
+            raise ValueError(
+                f"the size of a CUMULATE must be a multiple of its step: {self.size}, {self.step}"
+            )
+
+    def starts(self, t: int | np.ndarray) -> list[int] | np.ndarray:
+        """The starts of all windows that contain `t`, each once: always one. A list, or for int64[n] an int64[n, 1]."""
+        start = self.watermark_start(t)
+        return start[:, None] if isinstance(start, np.ndarray) else [start]
+
+    def bounds(self, t: int) -> list[tuple[int, int]]:
+        """(start, end) of all windows that contain `t`, the shortest first."""
+        start = self.watermark_start(t)
+        first = (t - start) // self.step + 1
+        return [(start, start + n * self.step) for n in range(first, self.size // self.step + 1)]
+
+    def watermark_start(self, watermark: Times) -> Times:
+        """The watermark of window_start (D1): the start of the earliest window still open at `watermark`."""
+        return watermark - (watermark % self.size - self.offset) % self.size
+
+    def watermark_end(self, watermark: int) -> int:
+        """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
+        return watermark - (watermark % self.step - self.offset) % self.step + self.step
+
+    def read_from(self, frontier: int) -> int:
+        """The lowest event time (inclusive) that can be in a window closing after `frontier`: the longest one of
+        those that are open began with it.
+        """
+        return self.watermark_start(frontier)
+
+    @property
+    def reach(self) -> int:
+        """The longest that a window can be, in ticks."""
+        return self.size
+
+    def lengths(self, kind: TimeKind | None) -> list[str]:
+        """The lengths as the call says them, the offset last if there is one; with `kind`, as intervals."""
+        return _texts([self.step, self.size, *([self.offset] if self.offset else [])], kind)
+
+    def describe(self, kind: TimeKind) -> str:
+        """`CUMULATE 1 hour / 1 day`, with the offset if there is one."""
+        return _described(self.function, self.lengths(kind), bool(self.offset))
+
+
+Window = Tumble | Hop | Cumulate | CalendarTumble | CalendarHop
+
+
+def _texts(ticks: list[int], kind: TimeKind | None) -> list[str]:
+    return [str(t) if kind is None else kind.format_duration(t) for t in ticks]
+
+
+def _described(function: str, lengths: list[str], shifted: bool) -> str:
+    shift = f", offset {lengths.pop()}" if shifted else ""
+    return f"{function} {' / '.join(lengths)}{shift}"

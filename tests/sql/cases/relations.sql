@@ -40,6 +40,17 @@ CREATE SOURCE s2 (
 ) WITH (connector = 'filesystem', path = 'data/s2', max_bytes_per_batch = '64 MB', partitions = 'a, b')
 FORMAT PLAIN ENCODE PARQUET;
 
+-- the documentation's deposits_src, as a folder of files
+CREATE TABLE deposits_src (
+    trx_id VARCHAR PRIMARY KEY,
+    created_at TIMESTAMP,
+    deposit_status VARCHAR,
+    WATERMARK FOR created_at AS created_at - INTERVAL '5' DAY WITH TTL
+) WITH (connector = 'filesystem', path = 'data/deposits') FORMAT PLAIN ENCODE JSON;
+
+CREATE TABLE keyed (a INT, "primary" INT, b TEXT, n INT AS a + 1 PRIMARY KEY);
+CREATE TABLE keyed_by_two (a INT, b TEXT NOT NULL COMMENT 'second', v INT, PRIMARY KEY (b, a));
+
 CREATE TABLE w1 (ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
 CREATE TABLE w2 (ts TIMESTAMP, WATERMARK FOR ts AS ts + INTERVAL 5 SECONDS) APPEND ONLY;
 CREATE TABLE w3 (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 month') APPEND ONLY;
@@ -47,3 +58,17 @@ CREATE TABLE w4 (d DATE, WATERMARK FOR d AS d - INTERVAL '1 week') APPEND ONLY;
 CREATE TABLE w5 (e BIGINT, WATERMARK FOR e AS e - 3600) APPEND ONLY;
 CREATE TABLE w6 (e INT, ts TIMESTAMPTZ, WATERMARK FOR ts AS CASE WHEN e > 3 THEN ts - INTERVAL '1 minute' END) APPEND ONLY;
 CREATE TABLE w7 (raw TEXT, ts TIMESTAMP, WATERMARK FOR ts AS coalesce(ts, to_timestamp(raw)) - INTERVAL '1 day') APPEND ONLY;
+
+CREATE TABLE auto (ts TIMESTAMPTZ, WATERMARK FOR ts AS SOURCE_WATERMARK()) APPEND ONLY;
+
+CREATE TABLE tuned (d DATE, WATERMARK FOR d AS source_watermark()) APPEND ONLY
+WITH (watermark.window = 100, watermark.quantile = '0.5', watermark.interval = 10, watermark.min_delay = '1 hour',
+    watermark.max_delay = '30 days', watermark.warm_up = '5: 12 hours, 10: 2 days', max_future_skew = 'off');
+
+CREATE TABLE clocked (ts TIMESTAMP, WATERMARK FOR ts AS
+    CASE WHEN ts > PROC_TIME() THEN NULL ELSE ts - INTERVAL '1' MINUTE END) APPEND ONLY
+WITH (max_future_skew = '1 day', watermark_granularity = 'batch');
+
+CREATE TABLE outliers (ts TIMESTAMP, v INT, WATERMARK FOR ts AS
+    CASE WHEN ts = max(ts) OVER (ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) OR v > 2 * avg(v) OVER (ROWS BETWEEN 5 PRECEDING
+    AND 1 PRECEDING) OR lag(ts) OVER () > proctime() THEN NULL ELSE ts - INTERVAL '1' MINUTE END) APPEND ONLY;

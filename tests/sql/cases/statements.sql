@@ -23,4 +23,27 @@ SELECT ts::date, '2026-01-01 00:00:00'::timestamp, tz::TIMESTAMP WITH TIME ZONE,
 SELECT row_number() OVER (PARTITION BY customer ORDER BY ts) AS nth FROM orders;
 SELECT outcome FROM (SELECT outcome, count(*) AS n FROM "orders$raw" GROUP BY 1) AS r WHERE n > 1;
 SELECT partition, watermark FROM "orders$watermarks";
+SELECT *, o.$rowtime, o.`$rowtime` AS again FROM orders o JOIN plain p USING (id) WHERE o.$rowtime > o.tz;
+SELECT id, CURRENT_WATERMARK(o.ts) FROM "orders$raw" o;
+ALTER SOURCE orders MODIFY WATERMARK FOR ts AS ts - INTERVAL '2' MINUTE;
+ALTER TABLE ticks ALTER WATERMARK FOR E AS e - 20;
+ALTER TABLE ticks RESET WATERMARK TO -5;
+ALTER SOURCE orders RESET WATERMARK TO TIMESTAMP '2026-01-01 10:00:00';
 VALUES (1, 'a'), (2, 'it''s');
+SET implicit_flush = true;
+SET RW_IMPLICIT_FLUSH TO 'on';
+SET SESSION time zone 'UTC';
+SET streaming.parallelism = 1, 2;
+SET max_rows_per_batch TO DEFAULT;
+RESET timezone;
+RESET ALL;
+SHOW ALL;
+SHOW RW_IMPLICIT_FLUSH;
+
+INSERT INTO deposits VALUES ('a', '2026-01-01', 'new');
+UPDATE deposits SET status = upper(deposits.status), created_at = created_at + INTERVAL '1 day' WHERE trx_id = 'a';
+UPDATE deposits SET status = (SELECT max(customer) FROM orders) WHERE trx_id IN (SELECT CAST(id AS STRING) FROM plain);
+update DEPOSITS set STATUS = null;
+DELETE FROM deposits;
+DELETE FROM deposits WHERE status_length > 3 AND created_at < now();
+SELECT trx_id, op, late_by FROM "deposits$late";

@@ -1,8 +1,8 @@
 -- TG311
 -- at 7:25
--- message: months and years have no fixed length
--- hint: INTERVAL '1 hour'
+-- message: size of TUMBLE must be whole months
+-- hint: INTERVAL '1 month'
 CREATE MATERIALIZED VIEW v AS
 SELECT window_start, count(*) AS n
-FROM TUMBLE(orders, ts, INTERVAL '1 month')
+FROM TUMBLE(orders, ts, INTERVAL '1 month 3 days')
 GROUP BY window_start;

@@ -19,10 +19,10 @@ def audit(
     call: Invocation,
     name: Annotated[str, typer.Argument(help="A view; or a source or table.", show_default=False)],
 ) -> int:
-    """Recount: for a view, raw = counted + filtered + late + rejected in every final window; for a source,
-    its log.
+    """Recount: for a view, raw = counted + filtered + late + rejected in every final window, and its results against
+    its query over all rows; for a source, its log.
 
-    Exits with 1 if something does not add up, and lists the windows with their offsets.
+    Exits with 1 if something does not add up, and lists the windows with their offsets, and the rows that differ.
 
     Example: tidegate audit departures_hourly
     """
@@ -53,6 +53,13 @@ def audit(
 
 def show_view(console: Console, view: ViewAudit) -> None:
     """Totals, then what does not add up."""
+    if view.has_accounts:
+        _show_accounts(console, view)
+    _show_comparison(console, view)
+    console.document(None, "it adds up" if view.ok else "it does NOT add up")
+
+
+def _show_accounts(console: Console, view: ViewAudit) -> None:
     from tidegate.console.port import Table
 
     rows = [
@@ -65,7 +72,7 @@ def show_view(console: Console, view: ViewAudit) -> None:
         ("still open", view.still_open, "rows in windows that are not final yet"),
         ("no time", view.rejected_without_time, "rejected rows that belong to no window"),
     ]
-    title = f"{view.view}: {view.closed_windows:,} final windows, up to {view.frontier}"
+    title = f"{view.view}: {view.closed_windows or 0:,} final windows, up to {view.frontier}"
     console.table(Table(["", "rows", ""], rows, title=title, unit=None))
     if view.problems:
         columns = [
@@ -82,7 +89,34 @@ def show_view(console: Console, view: ViewAudit) -> None:
         console.table(
             Table([*columns, "offsets"], problems, title="windows that do not add up", unit="window")
         )
-    console.document(None, "it adds up" if view.ok else "it does NOT add up")
+
+
+def _show_comparison(console: Console, view: ViewAudit) -> None:
+    """Stream equals batch: counts, the first rows that differ, and what was left out."""
+    from tidegate.console.port import Table
+
+    batch = view.batch
+    rows = [
+        (
+            "compared",
+            batch.compared,
+            f"result rows up to {view.frontier}, with the query over all rows there are",
+        ),
+        ("missing", batch.missing, "rows that the view should have"),
+        ("unexpected", batch.unexpected, "rows that it should not have"),
+        ("different", batch.different, "rows with numbers that differ by more than 1e-9"),
+    ]
+    console.table(Table(["", "rows", ""], rows, title=f"{view.view}: stream equals batch", unit=None))
+    if batch.examples:
+        names = list(batch.examples[0].values)
+        found = [[e.kind, e.window_end, *(e.values[n] for n in names)] for e in batch.examples]
+        console.table(Table(["", "window_end", *names], found, title="rows that differ", unit="row"))
+    if batch.not_compared:
+        console.note(
+            f"not compared, because they depend on the order of rows: {', '.join(batch.not_compared)}"
+        )
+    for note in batch.notes:
+        console.note(note)
 
 
 def show_source(console: Console, source: SourceAudit) -> None:

@@ -20,20 +20,16 @@ def explain(
     """
     from tidegate.plan.explain import explain as explain_plan
     from tidegate.plan.stages import look_up
-    from tidegate.sql.catalog import View
-    from tidegate.store.metadata import load_table
+    from tidegate.store.status import read_marks
 
     project = call.project()
     catalog = project.catalog()
     found = look_up(catalog, name)
-    source = found.upstream if isinstance(found, View) else found.name
-    table = load_table(project.storage, source)
     explanation = explain_plan(
         catalog,
         found,
         namespace=project.env.warehouse.namespace,
-        watermark=table.integer("tidegate.watermark") if table else None,
-        known=table is not None and table.snapshot_id is not None,
+        marks=read_marks(project.storage, catalog, found),
     )
     call.console.document(explanation.to_dict(), str(explanation))
     return 0

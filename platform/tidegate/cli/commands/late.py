@@ -27,15 +27,18 @@ def late(
     from tidegate.console.port import Table
     from tidegate.plan.stages import look_up
     from tidegate.sql.catalog import View
+    from tidegate.sql.lineage import sources_of
     from tidegate.store.status import read_status
 
     project = call.project()
-    relation = look_up(project.catalog(), source)
+    catalog = project.catalog()
+    relation = look_up(catalog, source)
     if isinstance(relation, View):
+        roots = [o.name for o in sources_of(catalog, relation) if not isinstance(o, View)]
         raise TidegateError(
             "TG701",
             f'"{relation.name}" is a view: rows are late at its source',
-            hint=f"tidegate late {relation.upstream}",
+            hint=f"tidegate late {roots[0]}",
         )
     if relation.watermark is None:
         raise TidegateError(

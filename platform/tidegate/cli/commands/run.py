@@ -15,7 +15,7 @@ def run(
     call: Invocation,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Sources, tables or views; a view brings its source along. Without: everything."),
+        typer.Argument(help="Sources, tables, views or sinks; each brings along what it reads. Without: everything."),
     ] = None,
     max_rows_per_batch: Annotated[
         int | None,
@@ -33,7 +33,8 @@ def run(
     project = call.project()
     catalog = project.catalog()
     for name in names or ():
-        catalog.get(name)
+        if name not in catalog.sinks:
+            catalog.get(name)
     if not catalog.names():
         call.console.note("nothing to run: assets/ has no definitions yet")
         return 0

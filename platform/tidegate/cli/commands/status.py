@@ -57,7 +57,7 @@ def render(found: ProjectStatus, partitions: bool) -> str:
         for relation in found.relations:
             parts += _partitions(relation, width)
     if found.views:
-        columns = ["view", "final up to", "final rows", "open rows", "up to date", "committed"]
+        columns = ["view", "final up to", "final rows", "open rows", "up to date", "held by", "committed"]
         parts.append(draw(Table(columns, [_view_row(v) for v in found.views], unit=None), width))
     notes = []
     if not parts:
@@ -79,7 +79,8 @@ def _relation_row(r: RelationStatus) -> list[object]:
 
 def _view_row(v: ViewStatus) -> list[object]:
     current = "yes" if v.current else "no" if v.ran else "never run"
-    return [v.name, v.frontier_text, v.groups, v.open, current, v.committed_at or "never run"]
+    held = ", ".join(v.holds_back) or "–"
+    return [v.name, v.frontier_text, v.groups, v.open, current, held, v.committed_at or "never run"]
 
 
 def _partitions(relation: RelationStatus, width: int | None) -> list[str]:

@@ -17,7 +17,7 @@ from tidegate.errors import TidegateError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.progress import ConsumedFile
+    from tidegate.engine.progress import ConsumedFile, LogPosition
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,14 @@ class Rows:
 
     `order`: columns that give the order inside a partition. `numbering`: offsets are given by the gate, in that
     order. `aligned`: each partition's rows are already in one task and in order, no shuffle is needed; the driver
-    verifies it from the tasks' reports.
+    verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note.
     """
 
     frame: DataFrame
     order: tuple[str, ...]
     numbering: bool
     aligned: bool = False
+    position: LogPosition | None = None
 
 
 class Connector(Protocol):

@@ -1,0 +1,76 @@
+"""`tidegate test`: sqllogictest files, each on a fresh temporary project."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.progress import Progress, is_terminal
+from tidegate.testing.files import find, load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@guarded
+def run_tests(
+    call: Invocation,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH…", help="Test files, or folders with *.slt files in them.")
+    ],
+    pattern: Annotated[
+        str | None,
+        typer.Option("-k", help="Only files with this in their path.", show_default=False),
+    ] = None,
+    fail_fast: Annotated[bool, typer.Option("-x", "--fail-fast", help="Stop at the first failure.")] = False,
+    bail: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many failures.", show_default=False)
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Write the rows that queries gave into the files. Review the diff."),
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write a JUnit report to this file.", show_default=False)
+    ] = None,
+) -> int:
+    """Run sqllogictest files: statements and the rows they must give. Exit code 1 if any differ.
+
+    Example: tidegate test tests -k orders --junit report.xml
+    """
+    names = [p for p in find(paths) if pattern is None or pattern.casefold() in str(p).casefold()]
+    files = [(path, load(path)) for path in names]
+    progress = Progress(call.console, color=not call.json and is_terminal())
+    if not files:
+        call.console.note(f'no file has "{pattern}" in its path')
+        return 1
+    from tidegate.testing.runner import Options, run_files
+
+    call.console.note("starting Spark …")
+    spark = _spark(call)
+    stop_after = 1 if fail_fast else bail
+    options = Options(update=update, stop_after=stop_after, on_record=progress.record)
+    reports = run_files(spark, files, options, progress.file)
+    progress.summary(reports, not_run=len(files) - len(reports))
+    if junit is not None:
+        from tidegate.testing.junit import write
+
+        write(reports, junit)
+    return 1 if any(report.failures for report in reports) else 0
+
+
+def _spark(call: Invocation) -> SparkSession:
+    """This process's Spark, tuned for tiny jobs; what the JVM itself says goes to a file of its own."""
+    from tidegate.engine.spark import start
+    from tidegate.project import Environment
+    from tidegate.testing.runner import QUICK
+
+    call.require_java()
+    log = Path(tempfile.mkdtemp(prefix="tidegate-test-")) / "spark.log"
+    spark = start(Environment.model_validate({"spark": {"conf": QUICK}}), [], "tidegate test", log)
+    call.take_interrupts()
+    return spark

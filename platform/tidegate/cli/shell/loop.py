@@ -1,0 +1,151 @@
+"""The prompt's loop: read, run, show, and go on whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tidegate.cli.invocation import in_one_line
+from tidegate.cli.shell.meta import COMMANDS, help_text
+from tidegate.cli.statements import is_blank, is_quit, read_script, show_result
+from tidegate.errors import TidegateError, did_you_mean
+
+if TYPE_CHECKING:
+    from tidegate.console.port import Console
+    from tidegate.engine.session import Session
+    from tidegate.project import Project
+
+#: Rows of a result that are drawn.
+SHOWN = 1000
+
+
+@dataclass
+class Shell:
+    """What the prompt's commands have set: `layout` of tables, and whether to say how long things take."""
+
+    session: Session
+    console: Console
+    layout: Literal["auto", "grid", "blocks"] = "grid"
+    timing: bool = False
+
+    def run(self, read: Callable[[], str]) -> None:
+        """Until `\\q` or the end of input. Errors are shown, and the next statement may be typed."""
+        self.console.note("tidegate SQL: statements end with ;  \\? helps, \\q quits")
+        while True:
+            try:
+                text = read()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            if is_quit(text):
+                return
+            if not is_blank(text):
+                self._survive(text)
+
+    def _survive(self, text: str) -> None:
+        started = time.monotonic()
+        try:
+            self._do(text)
+        except TidegateError as error:
+            self.console.error(error)
+        except KeyboardInterrupt:
+            _stop_jobs(self.session)
+            self.console.error("interrupted; what was committed stays")
+        except Exception as error:
+            # One broken statement must not cost the session.
+            self.console.error(f"unexpected {in_one_line(error)}")
+        if self.timing:
+            self.console.note(f"time: {(time.monotonic() - started) * 1000:,.0f} ms")
+
+    def _do(self, text: str) -> None:
+        if text.lstrip().startswith("\\"):
+            self._command(text.strip())
+        else:
+            self._statements(text, "<sql>")
+
+    def _statements(self, text: str, name: str) -> None:
+        for result in self.session.execute_all(text, name):
+            show_result(self.console, result, limit=SHOWN, layout=self.layout)
+
+    def _command(self, text: str) -> None:
+        word, _, argument = text.rstrip(";").partition(" ")
+        argument = argument.strip()
+        if word == "\\d" and argument:
+            self._statements(f"DESCRIBE {_identifier(argument)}", "<sql>")
+        elif word == "\\d":
+            self._list()
+        elif word == "\\e" and argument:
+            from tidegate.plan.explain import explain
+
+            explanation = explain(self.session.catalog, argument.strip('"'))
+            self.console.document(explanation.to_dict(), str(explanation))
+        elif word == "\\x":
+            layouts = {"on": "blocks", "off": "grid", "auto": "auto"}
+            turned = "off" if self.layout == "blocks" else "on"
+            self.layout = layouts[_one_of(argument or turned, layouts)]  # type: ignore[assignment]
+            self.console.note(
+                {"blocks": "rows as blocks", "grid": "rows as a table"}.get(self.layout, "as it fits")
+            )
+        elif word == "\\timing":
+            turned = "off" if self.timing else "on"
+            self.timing = _one_of(argument or turned, ("on", "off")) == "on"
+            self.console.note(f"timing is {'on' if self.timing else 'off'}")
+        elif word == "\\i" and argument:
+            self._statements(read_script(Path(argument)), argument)
+        elif word in ("\\?", "\\h", "\\help"):
+            self.console.document({}, help_text())
+        else:
+            known = [c.word for c in COMMANDS]
+            what = f"{word} needs a name" if word in known else f"no command {word}"
+            raise TidegateError("TG702", what, hint=did_you_mean(word, known) or "\\? lists them")
+
+    def _list(self) -> None:
+        from tidegate.console.port import Table
+
+        catalog = self.session.catalog
+        rows = [(r.name, r.kind, r.watermark.column if r.watermark else None) for r in catalog.relations]
+        rows += [(v.name, "materialized view", ", ".join(v.reads)) for v in catalog.views]
+        names = ["name", "kind", "watermark column, or what it reads"]
+        self.console.table(Table(names, rows, unit=None, layout=self.layout))
+
+
+def interact(session: Session, console: Console) -> None:
+    """The prompt on this terminal."""
+    from tidegate.cli.shell.prompt import reader
+
+    Shell(session, console).run(reader(lambda: session.catalog, history_file(session.project)))
+
+
+def history_file(project: Project) -> Path:
+    """What was typed is kept with the project; with the user where the project is a temporary one."""
+    if not project.is_temporary:
+        return project.state_dir / "shell_history"
+    state = os.environ.get("XDG_STATE_HOME")
+    folder = Path(state) if state else Path.home() / ".local" / "state"
+    return folder / "tidegate" / "shell_history"
+
+
+def _identifier(name: str) -> str:
+    plain = name.strip('"')
+    return '"' + plain.replace('"', '""') + '"'
+
+
+def _one_of(word: str, known: object) -> str:
+    names = list(known)  # type: ignore[call-overload]
+    if word not in names:
+        raise TidegateError("TG702", f'"{word}" is not one of {", ".join(names)}')
+    return word
+
+
+def _stop_jobs(session: Session) -> None:
+    """After Ctrl-C the JVM is still at work on what nobody waits for."""
+    with contextlib.suppress(Exception):
+        session.spark.sparkContext.cancelAllJobs()
+    logging.disable(logging.NOTSET)

@@ -1,0 +1,71 @@
+"""DESCRIBE and DESCRIBE EXTENDED: columns, and with EXTENDED the watermark and what every log has beside them (W12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.engine.result import Result
+from tidegate.sql.catalog import Column, Relation, SystemTable, View, system_table
+from tidegate.sql.system_names import ROWTIME
+from tidegate.sql.types import display
+
+if TYPE_CHECKING:
+    from tidegate.sql.catalog import Catalog
+
+Line = tuple[str, str, bool, str | None, str | None]
+_NAMES = ("column", "type", "nullable", "notes", "comment")
+#: What Flink and Confluent call the column whose watermark closes windows.
+_ROWTIME_MARK = "*ROWTIME*"
+
+
+def describe(catalog: Catalog, name: str, extended: bool) -> Result:
+    """Columns with their types as written, and what is special about them.
+
+    `extended`: also comments, the strategy with its mark, `$rowtime`, and the columns that only `name$raw` has.
+    """
+    found = catalog.get(name)
+    lines = [_line(found, column, extended) for column in found.columns]
+    if extended and isinstance(found, Relation):
+        lines += [_rowtime(found), *_system_columns(found)]
+    elif extended and isinstance(found, SystemTable) and found.suffix != "watermarks":
+        lines.append(_rowtime(found.relation))
+    names = _NAMES if extended else _NAMES[:-1]
+    kinds = [(n, "boolean" if n == "nullable" else "string") for n in names]
+    return Result(kinds, fixed=[line[: len(names)] for line in lines])
+
+
+def _line(found: Relation | View | SystemTable, column: Column, extended: bool) -> Line:
+    notes = []
+    if isinstance(found, Relation):
+        if found.watermark is not None and found.watermark.column == column.name:
+            mark = [_ROWTIME_MARK] if extended else []
+            notes += [*mark, f"watermark {found.watermark.expression}"]
+            if extended and found.ttl:
+                notes.append("with TTL: rows expire by it")
+        if column.name in found.primary_key:
+            notes.append("primary key")
+        if column.generated is not None:
+            notes.append(f"generated as {column.generated}" if extended else "generated")
+    elif isinstance(found, View) and column.name in found.group_columns:
+        notes.append("group key")
+    type_, comment = display(column.type), column.comment
+    return (column.name, type_, column.nullable, ", ".join(notes) or None, comment)
+
+
+def _rowtime(relation: Relation) -> Line:
+    """W12: hidden, of every source and table."""
+    notes = "system column: not in SELECT *, select it by name"
+    if relation.watermark is None and not relation.primary_key:
+        notes = f"{_ROWTIME_MARK}, watermark SOURCE_WATERMARK(), advisory: for windows over it; {notes}"
+    return (ROWTIME, "TIMESTAMPTZ", False, notes, f"when the row arrived in {relation.name}")
+
+
+def _system_columns(relation: Relation) -> list[Line]:
+    """Where a row stood and what became of it."""
+    raw = system_table(relation, "raw")
+    own = {c.name for c in relation.columns}
+    return [
+        (c.name, display(c.type), True, f'system column of "{raw.name}"', None)
+        for c in raw.columns
+        if c.name not in own
+    ]

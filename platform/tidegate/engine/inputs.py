@@ -1,0 +1,151 @@
+"""What a view's query reads: every input at one pinned snapshot, between bounds of time, as DataFrames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidegate.engine.layout import ON_TIME, quote, time_type
+from tidegate.errors import TidegateError
+from tidegate.sql.catalog import Input, Relation, View
+from tidegate.watermark import Mark, SessionMark, TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.engine.commit import Snapshot
+    from tidegate.engine.session import Session
+    from tidegate.sql.catalog import Column
+
+#: What a query finds of a relation's rows beside the relation's own columns.
+HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "timestamp"))
+#: Kinds whose ticks are the same length.
+_MICROS = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One input of a view at one snapshot. `table`: its identifier, None if nothing is stored of it yet; `columns`:
+    those of a view with the types that Spark gives them."""
+
+    input: Input
+    source: Relation | View
+    columns: tuple[Column, ...]
+    table: str | None
+    snapshot: Snapshot
+
+    @property
+    def mark(self) -> Mark:
+        """How far the input is, for `View.clock`: a relation's watermark, a view's frontier (D3)."""
+        if isinstance(self.source, Relation):
+            return self.snapshot.integer("tidegate.watermark")
+        frontier = self.snapshot.integer("tidegate.frontier")
+        if self.source.open_sql is None:
+            return frontier
+        return SessionMark(frontier, self.snapshot.integer("tidegate.earliest-open"))
+
+    @property
+    def kind(self) -> TimeKind | None:
+        """What the input's time column counts in; None where there is none."""
+        if isinstance(self.source, View):
+            return self.source.kind
+        return self.source.watermark.kind if self.source.watermark is not None else None
+
+    def at(self, snapshot: int | None) -> Pinned:
+        """The same input at another snapshot."""
+        return replace(self, snapshot=replace(self.snapshot, id=snapshot))
+
+    def fields(self) -> list[tuple[str, str]]:
+        """(name, Spark type) of what a query finds here."""
+        own = [(c.name, c.type) for c in self.columns]
+        if isinstance(self.source, Relation):
+            marks = [] if self.source.primary_key else [("_wm", time_type(self.source))]
+            return [*own, *HIDDEN, *marks]
+        return [*own, ("_window_end", bound_type(self.source.kind))]
+
+    def rows(
+        self, spark: SparkSession, view: View, base: int | None = None, clock: int | None = None
+    ) -> DataFrame:
+        """What `view`'s query may see of it: rows from `base` + low on and before `clock` + high, both on the scale of
+        the view's clock (None: no bound). Of a view only final rows, if `view` itself emits only those."""
+        from pyspark.sql import functions as F
+
+        names = [quote(name) for name, _ in self.fields()]
+        if self.table is None or self.snapshot.id is None:
+            return empty(spark, self.fields())
+        low, high = self._bounds(view, base, clock)
+        if isinstance(self.source, Relation) and self.source.primary_key:
+            return self._table_rows(spark, low, high).select(*names)
+        stored = spark.read.option("versionAsOf", self.snapshot.id).table(self.table)
+        if isinstance(self.source, Relation):
+            rows = stored.where(F.col("_outcome") == ON_TIME)
+        elif view.emit_on_window_close and not self.input.lookup:
+            rows = stored.where(~F.col("_open"))
+        else:
+            # NULL: rows that an over view carries from one tick to the next; they are nobody's result.
+            rows = stored.where(F.col("_open").isNotNull())
+        time = F.col(quote(self.input.time_column or ""))
+        if low is not None:
+            rows = rows.where(time >= F.expr(self._literal(low)))
+        if high is not None:
+            rows = rows.where(time < F.expr(self._literal(high)))
+        return rows.select(*names)
+
+    def _table_rows(self, spark: SparkSession, low: int | None, high: int | None) -> DataFrame:
+        """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now."""
+        from tidegate.engine.table import changes_frame, current_rows
+
+        assert isinstance(self.source, Relation)
+        assert self.table is not None
+        if self.source.watermark is not None and not self.input.lookup:
+            return changes_frame(spark, self.source, self.table, self.snapshot.id, low, high)
+        system = [name for name, _ in HIDDEN]
+        return current_rows(spark, self.source, self.table, *system, snapshot=self.snapshot.id)
+
+    def _bounds(self, view: View, base: int | None, clock: int | None) -> tuple[int | None, int | None]:
+        """[low, high) of the time column in its own ticks, None where there is no bound. Both come as ticks of the
+        view's clock, which say nothing about a time that counts in something else."""
+        if self.input.time_column is None or self.input.lookup or self.kind is None:
+            return None, None
+        if self.kind is not view.kind and not (self.kind in _MICROS and view.kind in _MICROS):
+            return None, None
+        low = None if base is None or self.input.low is None else base + self.input.low
+        high = None if clock is None or self.input.high is None else clock + self.input.high
+        return low, high
+
+    def _literal(self, value: int) -> str:
+        assert self.kind is not None
+        return self.kind.spark_literal(value)
+
+
+def positions(pinned: Sequence[Pinned]) -> str:
+    """What the summary of a view's commit says about its inputs, as JSON: for each name the `snapshot` that was read,
+    and the `commit`, the newest snapshot of tidegate's own (others' maintenance changes no rows)."""
+    found = {p.input.name: {"snapshot": p.snapshot.id, "commit": p.snapshot.commit} for p in pinned}
+    return json.dumps(found, sort_keys=True)
+
+
+def source_of(session: Session, name: str) -> Relation | View:
+    """A source, table or view of the catalog (TG509 for anything else)."""
+    found = session.catalog.get(name)
+    if not isinstance(found, Relation | View):
+        raise TidegateError("TG509", f'"{name}" is no source, table or view', hint="a view reads those")
+    return found
+
+
+def bound_type(kind: TimeKind) -> str:
+    """Spark type of `_window_start` and `_window_end`."""
+    types = {
+        TimeKind.TIMESTAMP: "timestamp_ntz",
+        TimeKind.TIMESTAMPTZ: "timestamp",
+        TimeKind.DATE: "date",
+    }
+    return types.get(kind, "bigint")
+
+
+def empty(spark: SparkSession, fields: Sequence[tuple[str, str]]) -> DataFrame:
+    """No rows, of these columns; Spark sees through it and plans nothing."""
+    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in fields)
+    return spark.sql(f"SELECT {columns} WHERE FALSE")

@@ -1,0 +1,100 @@
+"""What a view reads, found in the catalog and pinned, and the types that Spark gives its columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.engine.commit import IcebergTable, Snapshot
+from tidegate.engine.failures import refused
+from tidegate.engine.inputs import Pinned, empty, source_of
+from tidegate.engine.layout import quote
+from tidegate.engine.slices import evaluate
+from tidegate.errors import TidegateError
+from tidegate.sql.catalog import Relation, View
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+    from tidegate.engine.session import Session
+    from tidegate.sql.catalog import Column
+
+
+def pin(session: Session, view: View) -> tuple[Pinned, ...]:
+    """The inputs of a view as they stand now; one that is read twice stands at one snapshot."""
+    found: dict[str, Pinned] = {}
+    pinned = []
+    for entry in view.inputs:
+        if entry.name not in found:
+            source = source_of(session, entry.name)
+            table = session.stored(source.name)
+            snapshot = Snapshot(None, {}) if table is None else _current(session, source, table)
+            columns = _columns_of(session, source)
+            found[entry.name] = Pinned(entry, source, columns, table, snapshot)
+        pinned.append(replace(found[entry.name], input=entry))
+    return tuple(pinned)
+
+
+def _columns_of(session: Session, source: Relation | View) -> tuple[Column, ...]:
+    return resolve_columns(session, source) if isinstance(source, View) else source.columns
+
+
+def _current(session: Session, source: Relation | View, table: str) -> Snapshot:
+    if not isinstance(source, Relation) or not source.primary_key:
+        return IcebergTable(session.spark, table).current()
+    from tidegate.engine.table import applied_state, state_identifier
+
+    if not session.spark.catalog.tableExists(state_identifier(table)):
+        return Snapshot(None, {})
+    # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
+    state = applied_state(session.spark, table)
+    facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned}
+    return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
+
+
+def resolve_columns(session: Session, view: View) -> tuple[Column, ...]:
+    """The view's columns with the types that Spark gives them, those of its inputs first; nothing runs.
+
+    TG507 if Spark refuses the query.
+    """
+    known = session.resolved.get(view.name)
+    if known is not None and known[0] is view:
+        return known[1]
+    try:
+        schema = evaluate(session.spark, view, no_rows(session, view)).schema
+    except TidegateError:
+        raise
+    except Exception as error:
+        raise refused(f'the query of "{view.name}"', error, view.location) from error
+    types = {field.name: ddl(field.dataType) for field in schema.fields}
+    for name, kind in types.items():
+        if re.search(r"\b(void|interval|variant)\b", re.sub("`[^`]*`", "", kind)):
+            what = f'column "{name}" of "{view.name}" has the type {kind}, which a table can\'t store'
+            raise TidegateError("TG507", what, hint="CAST it", location=view.location)
+    columns = tuple(replace(c, type=types[c.name]) for c in view.columns)
+    session.resolved[view.name] = (view, columns)
+    return columns
+
+
+def no_rows(session: Session, view: View) -> list[DataFrame]:
+    """The inputs of a view as empty frames, whatever is stored of them."""
+    frames = []
+    for entry in view.inputs:
+        source = source_of(session, entry.name)
+        nothing = Pinned(entry, source, _columns_of(session, source), None, Snapshot(None, {}))
+        frames.append(empty(session.spark, nothing.fields()))
+    return frames
+
+
+def ddl(kind: DataType) -> str:
+    """A type as Spark SQL reads it; PySpark's own text leaves the names of fields unquoted."""
+    name = kind.typeName()
+    if name == "struct":
+        return f"struct<{', '.join(f'{quote(f.name)}: {ddl(f.dataType)}' for f in kind.fields)}>"
+    if name == "array":
+        return f"array<{ddl(kind.elementType)}>"
+    if name == "map":
+        return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
+    return kind.simpleString()

@@ -1,0 +1,39 @@
+"""Sinks: final rows delivered to somewhere else, append-only, in the order of closing, each exactly once.
+
+What a view's commits have closed is numbered (`_tick`), as are the batches of a log (`_epoch`): a delivery is a range
+of these numbers, and a sink's position is the last one that it has delivered. Each connector keeps the position with
+the data, so that one can't be there without the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tidegate.engine.sinks.upstream import Upstream
+
+
+@dataclass(frozen=True)
+class Position:
+    """Delivered up to and including commit `tick` of the table that is called `table` (`IcebergTable.uuid`)."""
+
+    table: str
+    tick: int
+
+
+class SinkWriter(Protocol):
+    """One connector, open for one sink; the caller holds the sink's lease."""
+
+    def position(self) -> Position | None:
+        """What is delivered, after finishing a delivery that broke off; None before `begin`."""
+
+    def begin(self, position: Position) -> None:
+        """Say where the sink starts; nothing is delivered."""
+
+    def deliver(self, upstream: Upstream, after: Position) -> int:
+        """Deliver what `upstream` has closed after a position, and move it; the number of rows. The same again after a
+        crash delivers nothing twice."""
+
+    def forget(self) -> None:
+        """Remove the position. What is delivered belongs to whoever reads it, and stays."""

@@ -1,0 +1,55 @@
+"""`connector = 'console'`: the first rows of each delivery on the screen, and how many more there are.
+
+The position moves after the rows are shown: a run that is killed between the two shows them again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.engine.layout import quote
+from tidegate.engine.sinks import Position
+from tidegate.engine.sinks.statefile import StateFile
+from tidegate.engine.sinks.upstream import Upstream
+from tidegate.plan.events import RowsDelivered
+from tidegate.sql.sink_connectors import ConsoleSinkOptions, Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.engine.session import Session
+    from tidegate.plan.events import Event
+
+
+class ConsoleSink:
+    """See `SinkWriter`. `tell`: who shows the rows."""
+
+    def __init__(self, session: Session, sink: Sink, tell: Callable[[Event], None]) -> None:
+        assert isinstance(sink.connector, ConsoleSinkOptions)
+        self._spark, self._sink, self._tell = session.spark, sink, tell
+        self._shown = sink.connector.rows
+        filesystem, path = session.project.storage.filesystem(session.work_folder(sink.name))
+        self._state = StateFile(filesystem, f"{path}/position.json")
+
+    def position(self) -> Position | None:
+        state = self._state.read()
+        return None if state is None else Position(state["table"], state["tick"])
+
+    def begin(self, position: Position) -> None:
+        self._state.write({"table": position.table, "tick": position.tick})
+
+    def deliver(self, upstream: Upstream, after: Position) -> int:
+        from pyspark.sql import functions as F
+
+        rows = upstream.rows(self._spark, after.tick)
+        shown = rows.select(*[F.col(quote(name)).cast("string") for name in rows.columns]).take(self._shown)
+        # The rest is counted, not fetched.
+        count = len(shown) if len(shown) < self._shown else rows.count()
+        if shown:
+            found = tuple(tuple(row) for row in shown)
+            self._tell(RowsDelivered(self._sink.name, tuple(rows.columns), found, count - len(shown)))
+        self.begin(upstream.newest)
+        return count
+
+    def forget(self) -> None:
+        self._state.remove()

@@ -1,0 +1,94 @@
+"""Bring sinks up to date: begin, catch up, and refuse what would deliver something twice."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tidegate.engine.result import SinkReport
+from tidegate.engine.sinks import Position, SinkWriter
+from tidegate.engine.sinks.console import ConsoleSink
+from tidegate.engine.sinks.filesystem import FilesystemSink
+from tidegate.engine.sinks.iceberg import IcebergSink
+from tidegate.engine.sinks.upstream import Upstream
+from tidegate.errors import TidegateError
+from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.sql.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions, Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.engine.session import Session
+
+
+def deliver(session: Session, sink: Sink, tell: Callable[[Event], None] | None = None) -> SinkReport:
+    """Deliver everything that is final and not delivered yet, from the beginning (`snapshot`) the first time.
+
+    `tell`: who hears of it, and shows the rows of a console sink; None prints those on standard output. Raises TG508 if
+    another process delivers for this sink, TG541 if its place is not its own, TG542 if what it delivered from is gone.
+    """
+    started = time.monotonic()
+    with session.lease(sink.name):
+        upstream = Upstream.of(session, sink)
+        if upstream is None:
+            return SinkReport(sink.name)
+        writer = open_sink(session, sink, tell)
+        delivered = _position(writer, sink, upstream, session)
+        if delivered.tick >= upstream.newest.tick:
+            return SinkReport(sink.name)
+        rows = writer.deliver(upstream, delivered)
+    if rows and tell is not None:
+        connector = sink.connector.connector
+        tell(SinkDelivered(sink.name, connector, rows, round(time.monotonic() - started, 3)))
+    return SinkReport(sink.name, rows)
+
+
+def begin(session: Session, sink: Sink) -> None:
+    """Say where a new sink starts that wants nothing of what is there already (`snapshot = 'false'`): right here."""
+    if sink.connector.snapshot:
+        return
+    with session.lease(sink.name):
+        upstream = Upstream.of(session, sink)
+        writer = open_sink(session, sink, None)
+        if upstream is not None and writer.position() is None:
+            writer.begin(upstream.newest)
+
+
+def forget(session: Session, sink: Sink) -> None:
+    """Forget the position; what is delivered stays."""
+    with session.lease(sink.name):
+        open_sink(session, sink, None).forget()
+
+
+def open_sink(session: Session, sink: Sink, tell: Callable[[Event], None] | None) -> SinkWriter:
+    """The sink's connector; hold the sink's lease while it is used."""
+    options = sink.connector
+    if isinstance(options, FilesystemSinkOptions):
+        return FilesystemSink(session, sink)
+    if isinstance(options, IcebergSinkOptions):
+        return IcebergSink(session, sink)
+    assert isinstance(options, ConsoleSinkOptions)
+    return ConsoleSink(session, sink, tell or _print)
+
+
+def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, session: Session) -> Position:
+    """Where the sink stands. One that never began starts before the first commit: what is there already was asked for,
+    or `begin` came before there was anything."""
+    found = writer.position()
+    if found is None:
+        found = Position(upstream.newest.table, 0)
+        writer.begin(found)
+    if found.table != upstream.newest.table:
+        raise TidegateError(
+            "TG542",
+            f'"{sink.upstream}" was made anew since "{sink.name}" delivered from it: its rows would come twice',
+            hint=f"DROP SINK {sink.name} and CREATE it again, into a new place or with snapshot = 'false'",
+            location=sink.location,
+        )
+    return found
+
+
+def _print(event: Event) -> None:
+    """Without anybody who listens, a console sink's rows go to standard output."""
+    if isinstance(event, RowsDelivered):
+        print(event.text())

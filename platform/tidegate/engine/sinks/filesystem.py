@@ -1,0 +1,110 @@
+"""`connector = 'filesystem'`: files in a folder of the sink's own.
+
+A delivery is written beside the data, in `_tidegate/staging`, by all tasks at once. One write of the position file,
+`_tidegate/position.json`, then decides it: from there on the files only have to be renamed into place, which the next
+run finishes if this one can't. Names say which commits are in a file, and sort in the order of delivery.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegate.engine.failures import refused
+from tidegate.engine.sinks import Position
+from tidegate.engine.sinks.filewriter import EncodeTask, encoded
+from tidegate.engine.sinks.statefile import StateFile
+from tidegate.engine.sinks.upstream import Upstream, few_files
+from tidegate.engine.writer import run_task
+from tidegate.errors import TidegateError
+from tidegate.sql.sink_connectors import FilesystemSinkOptions, Sink
+
+if TYPE_CHECKING:
+    from tidegate.engine.session import Session
+
+_OWN = "_tidegate"
+
+
+class FilesystemSink:
+    """See `SinkWriter`."""
+
+    def __init__(self, session: Session, sink: Sink) -> None:
+        assert isinstance(sink.connector, FilesystemSinkOptions)
+        self._spark, self._sink = session.spark, sink
+        self._filesystem, self._path = session.project.storage.filesystem(sink.connector.path)
+        self._state = StateFile(self._filesystem, f"{self._path}/{_OWN}/position.json")
+
+    def position(self) -> Position | None:
+        state = self._state.read()
+        if state is None:
+            return None
+        if state["sink"] != self._sink.name:
+            raise self._not_ours(f'sink "{state["sink"]}" delivers into it')
+        if state["pending"] is not None:
+            state = self._finish(state)
+        return Position(state["table"], state["tick"])
+
+    def begin(self, position: Position) -> None:
+        from pyarrow.fs import FileSelector
+
+        found = self._filesystem.get_file_info(FileSelector(self._path, allow_not_found=True))
+        if others := [info.base_name for info in found if info.base_name != _OWN]:
+            raise self._not_ours(f"it has {others[0]} in it")
+        self._state.write(self._document(position))
+
+    def deliver(self, upstream: Upstream, after: Position) -> int:
+        staging = f"{self._path}/{_OWN}/staging"
+        # What a delivery left that broke off before it was decided.
+        self._remove(staging)
+        self._filesystem.create_dir(staging, recursive=True)
+        assert self._sink.format is not None
+        try:
+            rows = encoded(upstream.rows(self._spark, after.tick), self._sink.format)
+        except Exception as error:
+            raise refused(f'sink "{self._sink.name}"', error, self._sink.location) from error
+        names = tuple(column.name for column in upstream.source.columns)
+        with few_files(self._spark):
+            written = run_task(rows, EncodeTask(self._filesystem, staging, self._sink.format, names))
+        files = sorted((file for file in written if file["rows"]), key=lambda file: file["task"])
+        ending = {"json": "jsonl"}.get(self._sink.format.encode, self._sink.format.encode)
+        commits = f"{after.tick + 1:012}-{upstream.newest.tick:012}"
+        pending = {
+            "tick": upstream.newest.tick,
+            "files": [
+                {"from": file["name"], "to": f"{commits}-{number:05}.{ending}"}
+                for number, file in enumerate(files)
+            ],
+        }
+        document = self._document(after) | {"pending": pending}
+        self._state.write(document)
+        self._finish(document)
+        return sum(file["rows"] for file in files)
+
+    def forget(self) -> None:
+        self._remove(f"{self._path}/{_OWN}")
+
+    def _document(self, position: Position) -> dict[str, Any]:
+        return {"sink": self._sink.name, "table": position.table, "tick": position.tick, "pending": None}
+
+    def _finish(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Rename what is decided into place; a file that is not in staging any more is there already."""
+        staging = f"{self._path}/{_OWN}/staging"
+        for file in state["pending"]["files"]:
+            staged = f"{staging}/{file['from']}"
+            if self._filesystem.get_file_info(staged).is_file:
+                self._filesystem.move(staged, f"{self._path}/{file['to']}")
+        done = state | {"tick": state["pending"]["tick"], "pending": None}
+        self._state.write(done)
+        self._remove(staging)
+        return done
+
+    def _remove(self, folder: str) -> None:
+        if self._filesystem.get_file_info(folder).type.name == "Directory":
+            self._filesystem.delete_dir(folder)
+
+    def _not_ours(self, why: str) -> TidegateError:
+        return TidegateError(
+            "TG541",
+            f'"{self._sink.name}" can\'t deliver into {self._path}: {why}',
+            hint="give the sink a folder of its own, new or empty",
+            location=self._sink.location,
+        )

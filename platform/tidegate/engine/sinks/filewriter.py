@@ -1,0 +1,103 @@
+"""Rows as JSON lines, CSV or Parquet files, written inside Spark tasks. Executor side: pyarrow only.
+
+Spark turns rows into text (types, NULLs and quoting are its own); a task puts lines into a file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from tidegate.sql.connectors import Format
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: ISO 8601 with all digits that a time has; Spark's own default leaves out microseconds.
+_TIMESTAMPS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+def encoded(rows: DataFrame, form: Format) -> DataFrame:
+    """One column of text lines for JSON and CSV; the rows themselves for Parquet."""
+    from pyspark.sql import functions as F
+
+    if form.encode == "parquet":
+        return rows
+    options = dict(_TIMESTAMPS)
+    if given := form.options.get("timestamp_format"):
+        options = dict.fromkeys(options, given)
+    whole = F.struct(*[rows[f"`{name.replace('`', '``')}`"] for name in rows.columns])
+    if form.encode == "json":
+        return rows.select(F.to_json(whole, options | {"ignoreNullFields": "false"}).alias("line"))
+    options |= {"sep": _delimiter(form), "nullValue": form.options.get("null_value", "")}
+    return rows.select(F.to_csv(whole, options).alias("line"))
+
+
+@dataclass(frozen=True)
+class EncodeTask:
+    """Writes what reaches a task into one file below `folder` and returns what it wrote (for `run_task`): `name`,
+    number of `rows`, and of the `task`, which are in the order of the rows. A task without rows writes none.
+
+    `names`: the columns, for the first line of CSV.
+    """
+
+    filesystem: FileSystem
+    folder: str
+    form: Format
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        name, rows = uuid.uuid4().hex, 0
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is not None:
+            path = f"{self.folder}/{name}"
+            with self.filesystem.open_output_stream(path) as stream:
+                write = self._parquet if self.form.encode == "parquet" else self._lines
+                rows = write(stream, first, filled)
+        report = {"name": name, "rows": rows, "task": context.partitionId()}
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
+
+    def _parquet(self, stream: pa.NativeFile, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+        with pq.ParquetWriter(stream, first.schema, compression="zstd") as writer:
+            writer.write_batch(first)
+            rows = first.num_rows
+            for batch in rest:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        return rows
+
+    def _lines(self, stream: pa.NativeFile, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+        if self.form.encode == "csv" and self.form.options.get("without_header") != "true":
+            stream.write(_header(self.names, _delimiter(self.form)))
+        rows = 0
+        for batch in (first, *rest):
+            stream.write(("\n".join(batch.column(0).to_pylist()) + "\n").encode())
+            rows += batch.num_rows
+        return rows
+
+
+def _header(names: tuple[str, ...], delimiter: str) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(names)
+    return text.getvalue().encode()
+
+
+def _delimiter(form: Format) -> str:
+    return form.options.get("delimiter", ",")

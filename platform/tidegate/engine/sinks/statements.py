@@ -1,0 +1,108 @@
+"""What CREATE SINK, DROP SINK, SHOW SINKS and FLUSH do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.engine.result import Result, SinkReport
+from tidegate.engine.sinks.deliver import begin, deliver, forget
+from tidegate.engine.sinks.upstream import Upstream
+from tidegate.errors import TidegateError
+from tidegate.plan.events import Event, RowsDelivered
+from tidegate.sql import statements as st
+from tidegate.sql.catalog import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.engine.session import Session
+    from tidegate.sql.sink_connectors import Sink
+
+
+def create_sink(session: Session, statement: st.CreateSink) -> Result:
+    """Define it, and deliver what is final already, unless it does not want that."""
+    from tidegate.engine.run import refresh, resolve
+
+    sink = statement.sink
+    if statement.exists:
+        return Result(message=f"sink {sink.name} exists already")
+    if sink.view is not None:
+        resolve(session, sink.view)
+    session.catalog.add_sink(sink)
+    try:
+        if sink.view is not None and _has_input(session, sink.view):
+            refresh(session, sink.view)
+        begin(session, sink)
+        report = deliver(session, sink, _shown(session))
+    except TidegateError:
+        # A place that it can't deliver into: the statement failed as a whole.
+        session.catalog.drop_sink(sink.name)
+        if sink.view is not None:
+            session.forget(sink.view.name)
+        raise
+    session.project.save_definition(sink.name, sink.definition)
+    delivered = f": {_rows(report.rows)} delivered" if report.rows else ""
+    return Result(message=f"created sink {sink.name}{delivered}")
+
+
+def drop_sink(session: Session, name: str) -> Result:
+    """Forget definition and position; what was delivered stays where it is."""
+    sink = session.catalog.sinks.find(name)
+    assert sink is not None
+    forget(session, sink)
+    if sink.view is not None:
+        session.forget(sink.view.name)
+    if session.project.drop_definition(sink.name):
+        session.catalog.drop_sink(sink.name)
+        return Result(message=f"dropped sink {sink.name}; what it delivered stays")
+    where = sink.location.file if sink.location else "assets/"
+    return Result(message=f"dropped the position of {sink.name}; {where} still defines it")
+
+
+def refuse_delivered(session: Session, name: str) -> None:
+    """TG511 where a sink stands in the way of a DROP: rows that come again would be delivered again."""
+    catalog = session.catalog
+    of_queries = [s for s in catalog.sinks if s.view is not None and s.view in catalog.readers(name)]
+    sinks = [*catalog.sinks.of(name), *of_queries]
+    if not session.project.is_interactive(name):
+        # A file in assets/ goes on defining what is dropped: then only a position stands in the way.
+        sinks = [sink for sink in sinks if Upstream.of(session, sink) is not None]
+    if sinks:
+        raise TidegateError(
+            "TG511",
+            f'"{name}" is delivered by {", ".join(sink.name for sink in sinks)}',
+            hint=f"DROP SINK {sinks[0].name} first",
+        )
+
+
+def deliver_all(session: Session) -> list[SinkReport]:
+    """What FLUSH delivers, after the views."""
+    return [deliver(session, sink, _shown(session)) for sink in session.catalog.sinks]
+
+
+def show_sinks(session: Session) -> Result:
+    """What SHOW SINKS answers."""
+    names = [("name", "string"), ("delivers", "string"), ("connector", "string")]
+    return Result(names, fixed=[(s.name, _delivers(s), s.connector.connector) for s in session.catalog.sinks])
+
+
+def _delivers(sink: Sink) -> str:
+    return ", ".join(sink.view.reads) if sink.view is not None else sink.upstream
+
+
+def _shown(session: Session) -> Callable[[Event], None] | None:
+    """The session's listener for the rows of console sinks; a statement says the rest in its message."""
+    listener = session.listener
+    if listener is None:
+        return None
+    return lambda event: listener(event) if isinstance(event, RowsDelivered) else None
+
+
+def _has_input(session: Session, view: View) -> bool:
+    from tidegate.sql.lineage import sources_of
+
+    return any(session.stored(o.name) is not None for o in sources_of(session.catalog, view))
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} {'row' if count == 1 else 'rows'}"

@@ -1,0 +1,154 @@
+"""`WATERMARK(rel, col, expr)` in FROM (W14): a gate whose rows are the on-time rows of another relation's log.
+
+The log that is read has offsets and epochs of its own, so nothing needs to be listed or remembered: a batch is a range
+of the upstream's epochs, and the commit of its rows says up to which epoch they go (R1). A row keeps its
+partition, offset and arrival time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.layout import ON_TIME, PROGRESS, quote
+from tidegate.engine.progress import ConsumedFile, LogPosition, Progress
+from tidegate.engine.sources import BatchPlan, Pending, Rows
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.engine.ingest import Log
+    from tidegate.plan.events import BatchCommitted
+    from tidegate.project import Storage
+    from tidegate.sql.catalog import Relation
+    from tidegate.sql.connectors import LogOptions
+
+#: What `LogOptions.sql` reads, and what it must yield beside the gate's columns.
+_SLICE = "_tidegate_gate_slice"
+_PLACE = ("_source_partition", "_offset", "_arrival")
+
+
+class LogConnector:
+    """Plans by the upstream's epochs: each batch takes whole ones, up to `max_rows_per_batch` rows or at least one."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        gate: Relation,
+        options: LogOptions,
+        upstream: Relation,
+        identifier: str | None,
+        position: LogPosition | None,
+        max_rows: int | None = None,
+    ) -> None:
+        """`identifier`: the upstream's log, None if there is none yet. `position`: up to where the gate has read it."""
+        self._spark, self._storage, self._gate, self._options = spark, storage, gate, options
+        self._upstream, self._identifier = upstream, identifier
+        self._size = max_rows or options.max_rows_per_batch
+        self._read = position.epoch if position is not None else 0
+        self._of = position.table if position is not None else None
+        self._table = ""
+        self._epochs: list[tuple[int, int]] = []
+
+    def pending(self) -> Pending:
+        """The upstream's partitions, and how many of its rows are new. Raises TG505 if it was made anew meanwhile."""
+        if self._identifier is None:
+            return Pending(rows=0)
+        table = IcebergTable(self._spark, self._identifier)
+        self._table = table.uuid
+        if self._of not in (None, self._table):
+            raise TidegateError(
+                "TG505",
+                f'"{self._upstream.name}" was dropped and made anew since "{self._gate.name}" has read it',
+                hint=f"DROP the views with WATERMARK({self._upstream.name}, …), and create them again",
+                location=self._gate.location,
+            )
+        snapshot = table.current()
+        newest = snapshot.integer("tidegate.epoch") or 0
+        if newest > self._read:
+            self._epochs = self._new_epochs(newest)
+        states = Progress.load(snapshot, table.target(self._storage, "_outcome", None, ())).states
+        return Pending(sorted(states), rows=sum(rows for _, rows in self._epochs))
+
+    def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
+        if not self.waits():
+            return None
+        after, rows = self._read, 0
+        while self._epochs and (rows == 0 or rows + self._epochs[0][1] <= self._size):
+            self._read, added = self._epochs.pop(0)
+            rows += added
+        unit = {"table": self._table, "after": after, "until": self._read, "rows": rows}
+        return BatchPlan(epoch, arrival.isoformat(), [unit])
+
+    def waits(self) -> bool:
+        # Epochs without a row on time (say, of late rows only) are read along with the next that has one.
+        return any(rows for _, rows in self._epochs)
+
+    def adopt(self, plan: BatchPlan) -> None:
+        self._read = plan.units[0]["until"]
+        self._epochs = [(epoch, rows) for epoch, rows in self._epochs if epoch > self._read]
+
+    def read(self, plan: BatchPlan) -> Rows:
+        from pyspark.sql import functions as F
+
+        (unit,) = plan.units
+        frame = self._rows(unit["after"], unit["until"]).withColumn("_raw", F.lit(None).cast("string"))
+        return Rows(frame, ("_offset",), numbering=False, position=LogPosition(unit["table"], unit["until"]))
+
+    def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
+        (unit,) = plan.units
+        return [ConsumedFile(f"log:{self._upstream.name}", unit["until"], 0, unit["rows"])]
+
+    def recount(self) -> int | None:
+        if self._identifier is None:
+            return None
+        return self._rows(0, self._read).count()
+
+    def _rows(self, after: int, until: int) -> DataFrame:
+        """The gate's columns and place of the upstream's on-time rows of the epochs in (after, until]. Iceberg skips
+        the files of all others."""
+        from pyspark.sql import functions as F
+
+        epoch = F.col("_epoch")
+        rows = self._spark.table(str(self._identifier))
+        rows = rows.where((F.col("_outcome") == ON_TIME) & (epoch > after) & (epoch <= until))
+        rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE)
+        rows.createOrReplaceTempView(_SLICE)
+        return self._spark.sql(self._options.sql.replace("{slice}", _SLICE))
+
+    def _new_epochs(self, newest: int) -> list[tuple[int, int]]:
+        """(epoch, rows on time) of what was committed after the position, in order. Bounded: one small row for each."""
+        from pyspark.sql import functions as F
+
+        history = self._spark.table(str(self._identifier)).where(
+            (F.col("_outcome") == PROGRESS)
+            & F.col("_source_partition").isNull()
+            & (F.col("_epoch") >= self._read)
+            & (F.col("_epoch") <= newest)
+        )
+        totals = sorted(tuple(r) for r in history.select("_epoch", "_progress.on_time").collect())
+        before = dict(totals).get(self._read, 0)
+        counts = []
+        for epoch, total in totals:
+            if epoch > self._read:
+                counts.append((epoch, total - before))
+            before = total
+        return counts
+
+
+def follow(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None]) -> None:
+    """Bring a gate's log up to what `pending` found. Its lease is held by the caller.
+
+    No plan is kept outside the log: a batch depends on no clock and no listing, so one that broke off is planned
+    anew from the position of the last commit, and reads the same rows (W4, R2).
+    """
+    while True:
+        plan = connector.plan(log.progress.epoch + 1, datetime.now(UTC))
+        if plan is None:
+            return
+        rows, read = connector.read(plan), connector.consumed(plan)
+        on_batch(log.add(plan.epoch, rows, plan.arrived, read, last=not connector.waits()))

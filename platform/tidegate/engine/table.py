@@ -1,0 +1,344 @@
+"""Tables with a PRIMARY KEY: their rows as of the last change of each key (T rules), kept beside the log.
+
+The log holds every change, judged once by the gate. What it means is a pure function of it: per key and source
+partition the changes form lives, and the state table holds the last change of each life. A life ends where its row
+had expired when the next change was judged: at or below the bar of that change, max(Wp, G) as the log recorded it
+(`_wm`). T2 says `G`; the bar is the same for a single partition, it is never below `G`, T1 expires changes by it, and
+unlike `G` it does not depend on how the log was cut into batches (W4). So any number of epochs can be applied at once.
+
+The state says in its snapshot summary up to which epoch it is applied. After a crash between the two commits the
+missing epochs are applied when the log is opened next (R2).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidegate.engine.commit import IcebergTable, Snapshot
+from tidegate.engine.layout import ON_TIME, create_state, quote, relation_identity, state_columns
+from tidegate.errors import TidegateError
+from tidegate.watermark import TimeKind
+from tidegate.watermark.timekind import DAY_MICROS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.sql.catalog import Relation
+
+_PROPERTY = "spark.sql.iceberg.snapshot-property."
+#: Snapshots that vacuuming keeps in any case, and for how long (seconds) all of them, for those who still read one.
+KEEP_SNAPSHOTS = 5
+KEEP_SECONDS = 3600
+#: From this many snapshots on a run vacuums.
+_MANY_SNAPSHOTS = 20
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A state to read: `snapshot` of the state table (None: still empty), the log's `epoch` up to which it holds every
+    change, and `G` after that epoch. `cleaned`: rows with an event time at or below it may be gone."""
+
+    snapshot: int | None
+    epoch: int
+    watermark: int | None
+    cleaned: int | None
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What a cleanup did: up to which event time rows went (None: none), and the data files before and after."""
+
+    table: str
+    upto: int | None
+    files_before: int
+    files_after: int
+
+
+class TableState:
+    """The state of one table, open for applying changes; its caller holds the table's lease."""
+
+    def __init__(self, spark: SparkSession, relation: Relation, log: str) -> None:
+        self.relation = relation
+        self._spark, self._log = spark, log
+        self.identifier = state_identifier(log)
+        spark.sql(create_state(relation, self.identifier))
+        self.table = IcebergTable(spark, self.identifier)
+        stored = self.table.property("tidegate.identity")
+        if stored != relation_identity(relation):
+            raise TidegateError(
+                "TG506",
+                f'the definition of "{relation.name}" has changed since its table was made',
+                hint=f'DROP "{relation.name}" and run again to build it anew',
+            )
+
+    def applied(self) -> Applied:
+        """Where the state stands."""
+        return _applied(self.table.current())
+
+    def catch_up(self) -> int:
+        """Apply the changes of every epoch that the state does not hold yet, in one MERGE. How many epochs."""
+        log = IcebergTable(self._spark, self._log).current()
+        before = self.applied()
+        epoch = log.integer("tidegate.epoch") or 0
+        if epoch <= before.epoch:
+            return 0
+        changes = on_time_changes(self._spark, self._log, log.id, before.epoch)
+        facts = {"applied-epoch": epoch, "applied-watermark": log.integer("tidegate.watermark")}
+        facts["cleaned"] = before.cleaned
+        with self._summary(facts):
+            self._merge(lives(self.relation, changes), before.watermark)
+        if self.applied().epoch != epoch:
+            # Nothing to merge, so Spark committed nothing; that the epochs are applied is a fact all the same.
+            self._note(facts)
+        return epoch - before.epoch
+
+    def cleanup(self, keep_from: int | None = None, rewrite: bool = True) -> Cleaned:
+        """Delete what nobody needs any more: rows with an event time at or below `G` (T2) that lie before `keep_from`,
+        the lowest event time that a reader still needs (None: nobody needs expired rows; T3).
+
+        `rewrite`: also rows in files that hold others too; otherwise only whole days go, without reading a row.
+        """
+        now = self.applied()
+        files = self._files()
+        kind = self.relation.watermark.kind if self.relation.watermark is not None else None
+        if kind is None or not self.relation.ttl or now.watermark is None:
+            return Cleaned(self.relation.name, None, files, files)
+        upto = now.watermark if keep_from is None else min(now.watermark, keep_from - 1)
+        if not rewrite and kind in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
+            upto = (upto + 1) // DAY_MICROS * DAY_MICROS - 1
+        if now.cleaned is not None and upto <= now.cleaned:
+            return Cleaned(self.relation.name, None, files, files)
+        assert self.relation.watermark is not None
+        column = quote(self.relation.watermark.column)
+        facts = {"applied-epoch": now.epoch, "applied-watermark": now.watermark, "cleaned": upto}
+        # "< the next tick" instead of "<=": at a day's start it takes whole partitions, which are dropped unread.
+        with self._summary(facts):
+            self._spark.sql(f"DELETE FROM {self.identifier} WHERE {column} < {kind.spark_literal(upto + 1)}")
+        if self.applied().cleaned != upto:
+            self._note(facts)
+        return Cleaned(self.relation.name, upto, files, self._files())
+
+    def compact(self) -> None:
+        """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
+        jvm = self._spark._jvm
+        actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._spark._jsparkSession)
+        rewrite = actions.rewriteDataFiles(self.table.java).option("delete-file-threshold", "1")
+        rewrite = rewrite.option("min-input-files", "2")
+        now = self.applied()
+        facts = {"applied-epoch": now.epoch, "applied-watermark": now.watermark, "cleaned": now.cleaned}
+        for key, value in _text(facts).items():
+            rewrite = rewrite.snapshotProperty(key, value)
+        rewrite.execute()
+
+    def vacuum(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
+        """Forget snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
+        held; nothing happens below `many` snapshots."""
+        self.table.current()
+        java = self.table.java
+        if java.currentSnapshot() is None or sum(1 for _ in java.snapshots()) <= max(many, KEEP_SNAPSHOTS):
+            return
+        bound = int((time.time() - keep_seconds) * 1000)
+        java.expireSnapshots().expireOlderThan(bound).retainLast(KEEP_SNAPSHOTS).commit()
+
+    def tidy(self, keep_from: int | None) -> Cleaned:
+        """What a run does after its views: whole days go, old snapshots go where many have gathered."""
+        cleaned = self.cleanup(keep_from, rewrite=False)
+        self.vacuum(many=_MANY_SNAPSHOTS)
+        return cleaned
+
+    def _merge(self, changes: DataFrame, watermark: int | None) -> None:
+        """`watermark`: `G` before these changes; no row at or below it is touched, so its files are not read."""
+        relation = self.relation
+        changes.createOrReplaceTempView(_CHANGES)
+        keys = [f"t.{quote(k)} = s.{quote(k)}" for k in relation.primary_key]
+        stored = [quote(c) for c in state_names(relation)]
+        replaced = [c for c in stored if c != "`_since`"]
+        matched = f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in replaced)}"
+        if relation.ttl:
+            assert relation.watermark is not None
+            column = f"t.{quote(relation.watermark.column)}"
+            keys += ["t._source_partition = s._source_partition", "s._continues"]
+            keys.append(f"(s._since IS NULL OR {column} > s._since)")
+            if watermark is not None:
+                keys.append(f"{column} > {relation.watermark.kind.spark_literal(watermark)}")
+            missing = "WHEN NOT MATCHED THEN"
+        else:
+            # Without event time nothing would ever clean a tombstone, and the newest change always wins.
+            matched = f"WHEN MATCHED AND s._tombstone THEN DELETE {matched}"
+            missing = "WHEN NOT MATCHED AND NOT s._tombstone THEN"
+        self._spark.sql(
+            f"MERGE INTO {self.identifier} t USING {_CHANGES} s ON {' AND '.join(keys)} {matched} "
+            f"{missing} INSERT ({', '.join(stored)}) VALUES ({', '.join(f's.{c}' for c in stored)})"
+        )
+
+    def _files(self) -> int:
+        current = self.table.java.currentSnapshot()
+        return int(current.summary().get("total-data-files") or 0) if current is not None else 0
+
+    def _note(self, facts: dict[str, Any]) -> None:
+        """A commit without files, for its summary."""
+        update = self.table.java.newAppend()
+        for key, value in _text(facts).items():
+            update = update.set(key, value)
+        update.commit()
+
+    @contextmanager
+    def _summary(self, facts: dict[str, Any]) -> Iterator[None]:
+        """Statements inside commit with these facts in their snapshot's summary."""
+        properties = _text(facts)
+        for key, value in properties.items():
+            self._spark.conf.set(_PROPERTY + key, value)
+        try:
+            yield
+        finally:
+            for key in properties:
+                self._spark.conf.unset(_PROPERTY + key)
+
+
+#: What MERGE reads its changes from.
+_CHANGES = "_tidegate_changes"
+
+
+def state_identifier(log: str) -> str:
+    """Identifier of the state table that belongs to a log: `a.b.\`t\`` has `a.b.\`t$state\``. No user's name has a $."""
+    assert log.endswith("`")
+    return f"{log[:-1]}$state`"
+
+
+def state_names(relation: Relation) -> list[str]:
+    """The columns of a state table."""
+    return [name for name, _ in state_columns(relation)]
+
+
+def on_time_changes(spark: SparkSession, log: str, snapshot: int | None, after: int = 0) -> DataFrame:
+    """The changes that count, at a snapshot of the log, of the epochs later than `after`."""
+    from pyspark.sql import functions as F
+
+    rows = spark.read.option("versionAsOf", snapshot).table(log)
+    return rows.where((F.col("_outcome") == ON_TIME) & (F.col("_epoch") > after))
+
+
+def lives(relation: Relation, changes: DataFrame) -> DataFrame:
+    """The last change of every life in `changes`: the state's columns, and `_continues`: whether the life may have
+    begun before (it goes on if the stored row was above `_since`, the bar of its first change in here).
+
+    Over a whole log this is the state as if it had never been cleaned. Without a watermark a key has one life, and its
+    last change is that of the larger (epoch, partition, offset).
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    keys = [F.col(quote(k)) for k in relation.primary_key]
+    changes = changes.withColumn("_tombstone", F.col("_op") == "delete")
+    if not relation.ttl:
+        latest = Window.partitionBy(*keys).orderBy(
+            F.desc("_epoch"), F.desc("_source_partition"), F.desc("_offset")
+        )
+        last = changes.withColumn("_rank", F.row_number().over(latest)).where("_rank = 1")
+        return last.select(*[quote(c) for c in state_names(relation)])
+    assert relation.watermark is not None
+    column = F.col(quote(relation.watermark.column))
+    order = Window.partitionBy(*keys, "_source_partition").orderBy("_offset")
+    place = F.row_number().over(order)
+    expired = F.coalesce(F.lag(column).over(order) <= F.col("_wm"), F.lit(False))
+    marked = changes.withColumn("_place", place).withColumn("_begins", (F.col("_place") == 1) | expired)
+    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # In a struct, because the bar itself may be NULL (no watermark yet).
+    first = F.last(F.when(F.col("_begins"), F.struct("_wm", "_place")), ignorenulls=True).over(so_far)
+    marked = marked.withColumn("_first", first)
+    marked = marked.withColumn("_ends", F.coalesce(F.lead("_begins").over(order), F.lit(True))).where("_ends")
+    marked = marked.withColumn("_since", F.col("_first._wm"))
+    return marked.select(
+        *[quote(c) for c in state_names(relation)], (F.col("_first._place") == 1).alias("_continues")
+    )
+
+
+def current_rows(
+    spark: SparkSession, relation: Relation, log: str, *system: str, snapshot: int | None = None
+) -> DataFrame:
+    """The table as SELECT shows it: the last change of each key that has not expired (T2, T4), without deleted keys.
+    `system`: columns of the state to add. `snapshot`: of the state (`Applied.snapshot`), None is the newest."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    state = state_identifier(log)
+    if not spark.catalog.tableExists(state):
+        return spark.table(log).where("false").select(*[quote(c.name) for c in relation.columns], *system)
+    reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
+    rows = reader.table(state)
+    if relation.ttl:
+        assert relation.watermark is not None
+        stored = IcebergTable(spark, state)
+        now = _applied(stored.current() if snapshot is None else stored.at(snapshot))
+        column = F.col(quote(relation.watermark.column))
+        if now.watermark is not None:
+            rows = rows.where(column > F.expr(relation.watermark.kind.spark_literal(now.watermark)))
+        if relation.connector is not None:
+            # Only a connector has several partitions; in one partition what is not expired is one row per key.
+            keys = [quote(k) for k in relation.primary_key]
+            order = Window.partitionBy(*keys).orderBy(
+                column.desc(), F.desc("_source_partition"), F.desc("_offset")
+            )
+            rows = rows.withColumn("_rank", F.row_number().over(order)).where("_rank = 1")
+    return rows.where(~F.col("_tombstone")).select(*[quote(c.name) for c in relation.columns], *system)
+
+
+def changes_frame(
+    spark: SparkSession,
+    relation: Relation,
+    log: str,
+    snapshot: int | None = None,
+    low: int | None = None,
+    high: int | None = None,
+) -> DataFrame:
+    """What a view over the table reads: the rows with event time in [`low`, `high`) (None: no bound) as they were when
+    their life ended or as they are now, expired ones that cleanup has left included; the relation's columns,
+    `_source_partition`, `_offset` and `_arrival`. `snapshot`: of the state (`Applied.snapshot`), None is the newest.
+
+    Once the watermark has passed a window, no change can touch its rows any more (T1, T2), so closed results never
+    change. Of one key in several partitions, a row counts unless another partition holds a larger one (T4) in a life
+    that began before the row had expired by that partition's own watermark: a rule that no cut into batches changes.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    assert relation.watermark is not None
+    reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
+    rows = reader.table(state_identifier(log))
+    kind, column = relation.watermark.kind, F.col(quote(relation.watermark.column))
+    if low is not None:
+        rows = rows.where(column >= F.expr(kind.spark_literal(low)))
+    if relation.connector is not None:
+        keys = [quote(k) for k in relation.primary_key]
+        order = Window.partitionBy(*keys).orderBy(column, "_source_partition", "_offset")
+        larger = order.rowsBetween(1, Window.unboundedFollowing)
+        # An undefined bar is below every time; a later life of the same partition began above this row's time.
+        unbounded = F.coalesce(F.max(F.col("_since").isNull()).over(larger), F.lit(False))
+        replaced = unbounded | F.coalesce(F.min("_since").over(larger) < column, F.lit(False))
+        rows = rows.withColumn("_replaced", replaced).where("NOT _replaced")
+    if high is not None:
+        rows = rows.where(column < F.expr(kind.spark_literal(high)))
+    rows = rows.where(~F.col("_tombstone"))
+    return rows.select(*[quote(c.name) for c in relation.columns], "_source_partition", "_offset", "_arrival")
+
+
+def applied_state(spark: SparkSession, log: str) -> Applied:
+    """Where the state of a log stands, for readers."""
+    return _applied(IcebergTable(spark, state_identifier(log)).current())
+
+
+def _applied(snapshot: Snapshot) -> Applied:
+    return Applied(
+        snapshot.id,
+        snapshot.integer("tidegate.applied-epoch") or 0,
+        snapshot.integer("tidegate.applied-watermark"),
+        snapshot.integer("tidegate.cleaned"),
+    )
+
+
+def _text(facts: dict[str, Any]) -> dict[str, str]:
+    return {f"tidegate.{key}": str(value) for key, value in facts.items() if value is not None}

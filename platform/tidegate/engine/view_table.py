@@ -1,0 +1,208 @@
+"""Views: closed slices of their inputs, computed once by ordinary Spark SQL and appended (C2, W3).
+
+A slice is the result rows with frontier < window_end <= W, where W is the view's clock at pinned snapshots of all
+inputs. A view without EMIT ON WINDOW CLOSE also holds its open rows, replaced as a whole by every tick.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidegate.engine.commit import IcebergTable, Snapshot
+from tidegate.engine.ingest import same_definition
+from tidegate.engine.inputs import Pinned, bound_type, positions
+from tidegate.engine.layout import create_view_table, quote, view_columns, view_identity
+from tidegate.engine.over import CARRIED, carried_type
+from tidegate.engine.over import evaluate as evaluate_over
+from tidegate.engine.resolve import no_rows, pin, resolve_columns
+from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
+from tidegate.engine.writer import WriteTask, run_task
+from tidegate.plan.closing import closes_anything, commits
+from tidegate.plan.events import SliceCommitted
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.engine.session import Session
+    from tidegate.sql.catalog import View
+
+
+class ViewTable:
+    """A view's stored results, open for writing."""
+
+    def __init__(self, session: Session, view: View) -> None:
+        self.view = view
+        self._session, self._spark = session, session.spark
+        columns = resolve_columns(session, view)
+        identifier = session.identifier(view.name)
+        carried = None
+        if view.over is not None:
+            carried = carried_type(
+                self._spark, view, run_sql(self._spark, view, view.over.rows_sql, no_rows(session, view))
+            )
+        self._spark.sql(create_view_table(view, columns, identifier, carried))
+        self.table = IcebergTable(self._spark, identifier)
+        same_definition(view.name, self.table.property("tidegate.identity"), view_identity(view))
+        self._columns = [name for name, _ in view_columns(view, columns)]
+        day = None if view.kind is TimeKind.EPOCH else "_window_end"
+        self._target = self.table.target(session.project.storage, "_open", day, ("_window_end",))
+
+    def tick(self) -> SliceCommitted | None:
+        """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
+        started = time.monotonic()
+        base = self.table.current()
+        pinned = pin(self._session, self.view)
+        clock = clock_of(self.view, pinned)
+        frontier = base.integer("tidegate.frontier")
+        if not self._is_due(base, pinned, frontier, clock):
+            return None
+        # A reset watermark (W9) may stand below what is closed: the frontier never goes back.
+        reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)
+        earliest = base.integer("tidegate.earliest-open")
+        start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
+        emit = self.view.emit_on_window_close
+        rows = read(self._session, self.view, pinned, start, reached if emit else None)
+        number = (base.integer("tidegate.tick") or 0) + 1
+        if self.view.over is None:
+            files = self._write(self._result(rows, frontier, reached), number)
+        else:
+            files = self._write_over(rows, base, frontier, reached, number)
+        groups = sum(f["rows"] for f in files if f["split"] is False)
+        opened = sum(f["rows"] for f in files if f["split"] is True)
+        total = (base.integer("tidegate.groups") or 0) + groups
+        summary = {
+            "tidegate.tick": str(number),
+            "tidegate.inputs": positions(pinned),
+            "tidegate.groups": str(total),
+            "tidegate.open": str(opened),
+        }
+        if reached is not None:
+            summary["tidegate.frontier"] = str(reached)
+        if (open_since := self._earliest_open(rows, reached)) is not None:
+            summary["tidegate.earliest-open"] = str(open_since)
+        # A view that emits on close is append-only by construction: nothing of it is ever replaced (C2).
+        replaced = [*([] if emit else [True]), *([] if self.view.over is None else [None])]
+        self.table.append(files, self._target, summary, base, replaced)
+        return SliceCommitted(
+            view=self.view.name,
+            frontier=self.view.kind.format(reached),
+            groups=total,
+            open=opened,
+            seconds=round(time.monotonic() - started, 3),
+        )
+
+    def totals(self) -> tuple[str, int, int]:
+        """Frontier as text, closed result rows so far, open result rows."""
+        current = self.table.current()
+        return (
+            self.view.kind.format(current.integer("tidegate.frontier")),
+            current.integer("tidegate.groups") or 0,
+            current.integer("tidegate.open") or 0,
+        )
+
+    def _is_due(
+        self, base: Snapshot, pinned: Sequence[Pinned], frontier: int | None, clock: int | None
+    ) -> bool:
+        """Whether a tick can change anything: with EMIT ON WINDOW CLOSE only if something can become final."""
+        if self.view.emit_on_window_close:
+            return closes_anything(self.view, frontier, clock)
+        now = commits(positions(pinned))
+        before = commits(base.summary.get("tidegate.inputs"))
+        return now != (before or dict.fromkeys(now))
+
+    def _result(self, rows: Sequence[DataFrame], frontier: int | None, reached: int | None) -> DataFrame:
+        """The rows to be stored: what becomes final, and what is open if the view shows that."""
+        from pyspark.sql import functions as F
+
+        view, end = self.view, F.col("_window_end")
+        result = evaluate(self._spark, view, rows)
+        if frontier is not None:
+            beyond = end > self._literal(frontier)
+            result = result.where(beyond if view.emit_on_window_close else beyond | end.isNull())
+        if reached is None or view.clock is None:
+            return result.withColumn("_open", F.lit(True))
+        if view.emit_on_window_close:
+            return result.where(end <= self._literal(reached)).withColumn("_open", F.lit(False))
+        # Nobody knows when a row without a time would be final.
+        return result.withColumn("_open", F.coalesce(end > self._literal(reached), F.lit(True)))
+
+    def _write_over(
+        self,
+        rows: Sequence[DataFrame],
+        base: Snapshot,
+        frontier: int | None,
+        reached: int | None,
+        number: int,
+    ) -> list[dict]:
+        """Results and carried rows of one tick (C5). What the last one carried is in the table, where `_open` is NULL."""
+        over, view = self.view.over, self.view
+        assert over is not None
+        before = None
+        if base.id is not None:
+            stored = self._spark.read.option("versionAsOf", base.id).table(self.table.identifier)
+            before = stored.where("_open IS NULL").select(CARRIED)
+            before = None if reached is None or frontier is None else before
+        arrived = run_sql(self._spark, view, over.rows_sql, rows)
+        tick = evaluate_over(self._spark, view, arrived, before, frontier, reached)
+        try:
+            files = self._write(with_bounds(tick.result, view), number)
+            if tick.carried is not None:
+                carried = tick.carried.selectExpr("CAST(NULL AS BOOLEAN) AS _open", CARRIED)
+                files += [f for task in run_task(carried, WriteTask(self._target)) for f in task]
+        finally:
+            tick.close()
+        return files
+
+    def _write(self, result: DataFrame, number: int) -> list[dict]:
+        from pyspark.sql import functions as F
+
+        result = result.withColumn("_tick", F.lit(number).cast("bigint"))
+        if self.view.order:
+            # Sorted across files, too: ascending ids, together with _window_end, are the order of release (C4).
+            result = result.orderBy("_window_end", *[quote(name) for name in self.view.order])
+            result = result.withColumn("_ordinal", F.monotonically_increasing_id())
+        else:
+            # A day's windows in one file, not one for each shuffle task.
+            day = [] if self.view.kind is TimeKind.EPOCH else [F.to_date("_window_end")]
+            result = result.repartition("_open", *day).sortWithinPartitions("_window_end")
+        result = result.select(*[quote(name) for name in self._columns])
+        return [file for files in run_task(result, WriteTask(self._target)) for file in files]
+
+    def _earliest_open(self, rows: Sequence[DataFrame], reached: int | None) -> int | None:
+        """Where the earliest session starts that is still open, in ticks: rows before it are needed no more (D3)."""
+        from pyspark.sql import functions as F
+
+        view = self.view
+        if view.open_sql is None or reached is None:
+            return None
+        sessions = run_sql(self._spark, view, view.open_sql, rows)
+        start = sessions.where(F.col("_window_end") > self._literal(reached)).agg(
+            F.min("_window_start").alias("start")
+        )
+        return ticks(start, view.kind)
+
+    def _literal(self, value: int) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.expr(self.view.kind.spark_literal(value))
+
+
+def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:
+    """W: up to where the inputs allow the view's rows to be final; None while that is not known, or never is."""
+    return None if view.clock is None else view.clock.at(*[p.mark for p in pinned])
+
+
+def ticks(one: DataFrame, kind: TimeKind) -> int | None:
+    """The only value of a frame with one row and one column, a time of `kind`, as an integer."""
+    from pyspark.sql import functions as F
+
+    value = F.col(one.columns[0]).cast(bound_type(kind))
+    if kind is TimeKind.DATE:
+        value = F.unix_date(value)
+    elif kind is not TimeKind.EPOCH:
+        value = F.unix_micros(value.cast("timestamp"))
+    found = one.select(value.cast("bigint")).first()
+    return None if found is None else found[0]

@@ -1,0 +1,23 @@
+"""When a tick of a view has something to do: what the engine asks before it starts a job, and status without one."""
+
+from __future__ import annotations
+
+import json
+
+from tidegate.sql.catalog import View
+
+
+def closes_anything(view: View, frontier: int | None, clock: int | None) -> bool:
+    """Whether a row can end in (frontier, clock]: for windows over one relation, whether a boundary lies there."""
+    if clock is None:
+        return False
+    if frontier is None or view.accounts is None:
+        return frontier is None or clock > frontier
+    window = view.accounts.window
+    return window.watermark_end(clock) > window.watermark_end(frontier)
+
+
+def commits(text: str | None) -> dict[str, int | None]:
+    """What the last tick has taken in: by name of the input, tidegate's newest commit to it (`tidegate.inputs` of the
+    view's summary); nothing before the first tick."""
+    return {name: entry["commit"] for name, entry in json.loads(text or "{}").items()}

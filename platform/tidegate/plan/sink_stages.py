@@ -1,0 +1,68 @@
+"""The last stage of a sink's plan: what it delivers, where to, and what a crash can do to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.plan.differences import Difference
+from tidegate.plan.marks import ColumnWatermark
+from tidegate.sql.catalog import Relation, View
+from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions, Sink, SinkOptions
+
+
+@dataclass(frozen=True)
+class SinkStage:
+    """Delivers what is final, in the order in which it became so (R2)."""
+
+    name: str
+    delivers: tuple[tuple[str, str], ...]
+    to: tuple[tuple[str, str], ...]
+    position: str
+    watermarks: tuple[ColumnWatermark, ...]
+    differences: tuple[Difference, ...] = ()
+    node: str = "deliver"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) lines."""
+        return [*self.delivers, *self.to, ("position", self.position)]
+
+
+def sink_stage(sink: Sink, upstream: Relation | View, watermarks: tuple[ColumnWatermark, ...]) -> SinkStage:
+    """`watermarks`: of the columns that it delivers."""
+    return SinkStage(sink.name, _delivers(sink, upstream), _to(sink), _position(sink.connector), watermarks)
+
+
+def _delivers(sink: Sink, upstream: Relation | View) -> tuple[tuple[str, str], ...]:
+    if isinstance(upstream, Relation):
+        rows = f"on-time rows of {upstream.name}, in the order of its log, each once; append-only"
+        lines = [("delivers", rows)]
+    else:
+        of = "its query" if sink.view is not None else upstream.name
+        lines = [("delivers", f"final rows of {of}, in the order of closing, each once; append-only (C2)")]
+        if not upstream.emit_on_window_close:
+            lines.append(("not", f"rows of windows still open, though {of} has them: they can change"))
+    start = "the beginning" if sink.connector.snapshot else "where its upstream is when it starts"
+    return (*lines, ("from", start))
+
+
+def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
+    form = ""
+    if sink.format is not None:
+        options = ", ".join(f"{k} = '{v}'" for k, v in sink.format.options.items())
+        form = f", FORMAT PLAIN ENCODE {sink.format.encode.upper()}" + (f" ({options})" if options else "")
+    lines = [("to", f"connector {sink.connector.connector}{form}")]
+    for name, option in type(sink.connector).model_fields.items():
+        value = getattr(sink.connector, name)
+        if name not in ("connector", "snapshot") and value is not None:
+            lines.append((option.alias or name, str(value)))
+    return tuple(lines)
+
+
+def _position(options: SinkOptions) -> str:
+    if isinstance(options, FilesystemSinkOptions):
+        return (
+            "beside the files; a delivery that breaks off is finished by the next run, without repeats (R2)"
+        )
+    if isinstance(options, IcebergSinkOptions):
+        return "in the summary of the snapshot that has the rows: one commit (R2)"
+    return "moves after the rows are shown: a run killed in between shows them again"

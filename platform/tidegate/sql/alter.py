@@ -1,0 +1,93 @@
+"""ALTER … WATERMARK (W13) and RESET WATERMARK (W9), resolved against the relation that they change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.sql.catalog import Relation, Watermark
+from tidegate.sql.codes import error
+from tidegate.sql.grammar import read_statement, split
+from tidegate.sql.relations import analyse_relation, analyse_watermark
+from tidegate.sql.statements import AlterWatermark, ResetWatermark
+from tidegate.sql.syntax import (
+    AlterWatermarkSyntax,
+    CreateRelationSyntax,
+    ResetWatermarkSyntax,
+    WatermarkSyntax,
+)
+from tidegate.sql.system_names import ROWTIME
+from tidegate.sql.text import Text
+from tidegate.sql.types import display
+
+
+def analyse_alter(text: Text, syntax: AlterWatermarkSyntax, relation: Relation) -> AlterWatermark:
+    """The relation with the new strategy; everything else of it, its text included, stays as it is.
+
+    Raises TG321 for another column than the watermark's, or where there is no watermark; TG304 for WITH TTL where
+    there was none; otherwise what CREATE would raise, at its place in the ALTER statement.
+    """
+    watermark = _watermark(text, syntax, relation)
+    name = syntax.watermark.column
+    if name.text.casefold() != watermark.column.casefold():
+        message = f'the watermark of "{relation.name}" is on {watermark.column}, not on {name.text}'
+        hint = f"write WATERMARK FOR {watermark.column}; another column is a new definition: DROP and CREATE"
+        raise error("TG321", message, text.at(name.span), hint)
+    written = Text(relation.definition)
+    created = _created(written)
+    (old,) = created.watermarks
+    if syntax.watermark.ttl is not None and old.ttl is None:
+        hint = "leave it out; a table that keeps rows for a time is a new definition: DROP and CREATE"
+        message = f'"{relation.name}" was not created WITH TTL'
+        raise error("TG304", message, text.at(syntax.watermark.ttl), hint)
+    # First as it stands in this statement, so that carets point into it.
+    altered = replace(syntax.watermark, ttl=old.ttl and syntax.watermark.span)
+    analyse_watermark(text, replace(created, watermarks=(altered,)), relation.columns)
+    definition = _definition(written, old, syntax.watermark)
+    again = Text(definition)
+    new = analyse_relation(again, _created(again))
+    kept = replace(new, description=relation.description, location=relation.location)
+    return AlterWatermark(kept, watermark.expression, text.at(syntax.name.span))
+
+
+def analyse_reset(text: Text, syntax: ResetWatermarkSyntax, relation: Relation) -> ResetWatermark:
+    """Raises TG321 where there is no watermark, TG214 for what is no value of the watermark's column."""
+    watermark = _watermark(text, syntax, relation)
+    try:
+        value = watermark.kind.parse(syntax.value.text)
+    except ValueError:
+        column = relation.time_column
+        type_ = display(column.type) if column is not None else watermark.kind.value
+        example = watermark.kind.format(0)
+        hint = f"{watermark.column} is {type_}: write a value such as '{example}'"
+        message = f"'{syntax.value.text}' is not a {type_}"
+        raise error("TG214", message, text.at(syntax.value.span), hint) from None
+    return ResetWatermark(relation.name, value, text.at(syntax.name.span))
+
+
+def _watermark(
+    text: Text, syntax: AlterWatermarkSyntax | ResetWatermarkSyntax, relation: Relation
+) -> Watermark:
+    if relation.watermark is None:
+        message = f'{relation.kind} "{relation.name}" declares no watermark'
+        hint = "a watermark is part of the definition: DROP and CREATE it with WATERMARK FOR column AS expression"
+        if isinstance(syntax, AlterWatermarkSyntax) and syntax.watermark.column.text.casefold() == ROWTIME:
+            strategy = syntax.watermark.text
+            hint = f"the one on {ROWTIME} is advisory; in a view: WATERMARK({relation.name}, {ROWTIME}, {strategy})"
+        raise error("TG321", message, text.at(syntax.name.span), hint)
+    return relation.watermark
+
+
+def _created(text: Text) -> CreateRelationSyntax:
+    """The CREATE statement that a definition is."""
+    ((tokens, description),) = split(text)
+    syntax = read_statement(text, tokens, description)
+    assert isinstance(syntax, CreateRelationSyntax)
+    return syntax
+
+
+def _definition(written: Text, old: WatermarkSyntax, new: WatermarkSyntax) -> str:
+    """The CREATE statement as the user wrote it, with the new strategy in the place of the old one."""
+    ttl = "" if old.ttl is None else " WITH TTL"
+    clause = f"WATERMARK FOR {written.slice(old.column.span)} AS {new.text}{ttl}"
+    start, end = old.span
+    return written.sql[:start] + clause + written.sql[end + 1 :]

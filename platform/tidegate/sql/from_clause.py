@@ -1,0 +1,174 @@
+"""FROM: relations, views, CTEs, subqueries, window functions, gates inline, and their joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from tidegate.errors import did_you_mean
+from tidegate.sql.catalog import Relation
+from tidegate.sql.codes import error, unsupported
+from tidegate.sql.flow import Flow, Reader, named, relation_name
+from tidegate.sql.functions import kind_of
+from tidegate.sql.inline_gate import advisory_gate, inline_gate, watermark_call
+from tidegate.sql.joins import join
+from tidegate.sql.parts import keyword_location, refuse_arguments
+from tidegate.sql.scope import name_location
+from tidegate.sql.text import node_span
+from tidegate.sql.windows import through_window, window_function
+
+_TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "WATERMARK")
+
+
+@dataclass(frozen=True)
+class Cte:
+    """WITH name AS (query): read anew wherever it is named, so that each place has inputs of its own."""
+
+    name: str
+    query: exp.Expr
+    sees: Mapping[str, Cte]
+
+
+Ctes = Mapping[str, Cte]
+
+
+def with_ctes(reader: Reader, query: exp.Expr, outer: Ctes) -> Ctes:
+    """The CTEs in sight of a query: those outside, and its own, each seeing those before it."""
+    text = reader.text
+    with_ = query.args.get("with_")
+    if with_ is None:
+        return outer
+    if with_.args.get("recursive"):
+        raise unsupported("WITH RECURSIVE", text.at(node_span(with_)))
+    seen = dict(outer)
+    for cte in with_.expressions:
+        if cte.args["alias"].args.get("columns"):
+            where = text.at(node_span(cte.args["alias"]))
+            raise unsupported("a list of column names", where, "name them inside")
+        seen[cte.alias.casefold()] = Cte(cte.alias, cte.this, dict(seen))
+    return seen
+
+
+def check_ctes(reader: Reader, query: exp.Expr, ctes: Ctes) -> None:
+    """CTEs that nobody names are checked all the same, and leave nothing behind."""
+    with_ = query.args.get("with_")
+    for cte in with_.expressions if with_ is not None else ():
+        own = ctes[cte.alias.casefold()]
+        _nested(Reader(reader.text, reader.catalog), own.query, own.sees)
+
+
+def read_from(reader: Reader, select: exp.Select, ctes: Ctes) -> Flow:
+    """What stands in FROM, joined."""
+    text = reader.text
+    from_ = select.args.get("from_")
+    if from_ is None:
+        raise error("TG102", "this SELECT reads nothing", text.at(node_span(select)))
+    flow = _item(reader, from_.this, ctes, "FROM")
+    where = select.args.get("where")
+    for node in [*(from_.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
+        right = _item(reader, node.this, ctes, "JOIN")
+        for part in (flow, right):
+            refuse_over(reader, part, node.this, "OVER in event time below a JOIN")
+        flow = join(reader, flow, right, node, where.this if where is not None else None)
+    return flow
+
+
+def refuse_over(reader: Reader, flow: Flow, node: exp.Expr, what: str) -> None:
+    """TG343 where the result of OVER in event time, or of SESSION, goes into another operator of the same query."""
+    if flow.over is not None:
+        hint = "make the part with OVER a view of its own, and read that"
+        raise error("TG343", f"{what} in one query", reader.text.at(node_span(node)), hint)
+    if flow.open_sql is not None:
+        hint = "make the part with SESSION a view of its own, and read that"
+        raise error(
+            "TG343",
+            f"{what.replace('OVER in event time', 'SESSION')} in one query",
+            reader.text.at(node_span(node)),
+            hint,
+        )
+
+
+def _item(reader: Reader, node: exp.Expr, ctes: Ctes, clause: str) -> Flow:
+    text = reader.text
+    alias = node.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
+        raise unsupported("a list of column names", text.at(node_span(alias)), "name them in the SELECT")
+    if isinstance(node, exp.Subquery):
+        refuse_arguments(text, node, ("this", "alias", "joins"))
+        return named(_nested(reader, node.this, ctes), node.alias)
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+        refuse_arguments(text, node, ("this", "alias", "joins"))
+        return named(_call(reader, node, ctes), node.alias)
+    if not isinstance(node, exp.Table):
+        name = {"values": "VALUES", "unnest": "UNNEST", "lateral": "LATERAL"}.get(node.key, node.key.upper())
+        raise unsupported(f"{name} in {clause} of a view", text.at(node_span(node)))
+    refuse_arguments(
+        text, node, ("this", "db", "catalog", "alias", "joins", "version" if clause == "JOIN" else "alias")
+    )
+    return named(_named(reader, node, ctes, clause), node.alias)
+
+
+def _call(reader: Reader, table: exp.Table, ctes: Ctes) -> Flow:
+    if watermark_call(table) is not None:
+        return _gate(reader, table.this, ctes)
+    call = window_function(table)
+    if call is None:
+        name = table.this.name
+        hint = did_you_mean(name, _TABLE_FUNCTIONS)
+        where = name_location(reader.text, table.this)
+        if hint is not None or kind_of(name) is None:
+            raise error("TG209", f'there is no function "{name}"', where, hint)
+        raise unsupported(f"{name} in FROM of a view", where)
+    if not call.expressions:
+        raise error("TG310", f"{call.name.upper()} needs a relation", name_location(reader.text, call))
+    advisory = advisory_gate(reader.text, call, reader.catalog, ctes)
+    if advisory is not None:
+        flow = _judged(reader, advisory)
+    else:
+        flow = _argument(reader, call.expressions[0], ctes, call.name.upper())
+    refuse_over(reader, flow, call, f"OVER in event time below {call.name.upper()}")
+    return through_window(reader.text, call, flow)
+
+
+def _argument(reader: Reader, node: exp.Expr, ctes: Ctes, function: str) -> Flow:
+    """The relation that a window function goes over."""
+    text = reader.text
+    if isinstance(node, exp.Subquery):
+        refuse_arguments(text, node, ("this", "alias"))
+        return named(_nested(reader, node.this, ctes), node.alias)
+    if watermark_call(node) is not None:
+        return _gate(reader, node, ctes)
+    if isinstance(node, exp.Anonymous) and node.name.upper() in _TABLE_FUNCTIONS:
+        hint = f"{function}((SELECT … FROM {node.name.upper()}(…)), …)"
+        where = name_location(text, node)
+        raise error("TG310", f"{node.name.upper()} can't stand in {function} by itself", where, hint)
+    return _named(reader, node, ctes, function)
+
+
+def _named(reader: Reader, node: exp.Expr, ctes: Ctes, clause: str) -> Flow:
+    name = relation_name(reader.text, node, clause)
+    cte = ctes.get(name.text.casefold())
+    return named(_nested(reader, cte.query, cte.sees), cte.name) if cte is not None else reader.read(name)
+
+
+def _gate(reader: Reader, call: exp.Anonymous, ctes: Ctes) -> Flow:
+    return _judged(reader, inline_gate(reader.text, call, reader.catalog, ctes))
+
+
+def _judged(reader: Reader, gate: Relation) -> Flow:
+    reader.gates[gate.name] = gate
+    upstream = getattr(gate.connector, "relation", gate.name)
+    return replace(reader.relation(gate), name=upstream)
+
+
+def _nested(reader: Reader, query: exp.Expr, ctes: Ctes) -> Flow:
+    from tidegate.sql.selects import read_query
+
+    return read_query(reader, query, ctes)
+
+
+def union_keyword(reader: Reader, query: exp.SetOperation) -> object:
+    """Where UNION, EXCEPT or INTERSECT stands."""
+    return keyword_location(reader.text, query.expression, query.key.upper())

@@ -1,0 +1,433 @@
+"""JOIN in a view: which columns still carry a watermark behind it, and how far its sides are apart in time (D2, D4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from tidegate.sql.codes import error, unsupported
+from tidegate.sql.flow import Flow, Reader, quoted
+from tidegate.sql.intervals import constant_ticks
+from tidegate.sql.parts import keyword_location
+from tidegate.sql.rewrite import safe_sql
+from tidegate.sql.scope import Lost, Reach, Scope, ScopeColumn, require_scalar, require_type
+from tidegate.sql.text import Text, node_span
+from tidegate.watermark import Derived, Identity, Least, Shift, TimeKind, substitute
+
+_COMPARED = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True)
+class Distance:
+    """`left` - `right`, two columns that carry watermarks, lies in [low, high] in every pair of rows that match."""
+
+    left: ScopeColumn
+    right: ScopeColumn
+    low: int
+    high: int
+
+
+def join(reader: Reader, left: Flow, right: Flow, node: exp.Join, where: exp.Expr | None) -> Flow:
+    """Both sides joined. `where`: the WHERE behind it, whose conditions bound an inner join in time as ON does.
+    Raises TG106 for kinds of joins that are not there, TG344 for outer joins that keep a looked-up table's rows."""
+    text = reader.text
+    side = _side(text, node)
+    left, right = _qualified(left), _apart(_qualified(right), left)
+    on, scope = _condition(text, node, left, right)
+    lookup = _lookup(text, node, left, right)
+    conditions = [on] if on is not None else []
+    if side == "INNER" and where is not None:
+        conditions.append(_bounds_in(scope, where))
+    if lookup:
+        left, right = _looked_up(reader, node, left, right, lookup, side)
+        distance = None
+    else:
+        distance = _distance(text, conditions, left, right)
+        left, right = _timed(text, node, left, right, distance, side)
+    return _joined(reader, node, left, right, side, on, scope, distance)
+
+
+def _side(text: Text, node: exp.Join) -> str:
+    if node.args.get("method"):
+        raise unsupported(f"{node.method} JOIN", text.at(node_span(node.this)), "name the columns: USING (…)")
+    kind, side = (node.kind or "").upper(), (node.side or "").upper()
+    if kind in ("SEMI", "ANTI"):
+        hint = "LEFT JOIN … WHERE … IS [NOT] NULL"
+        raise unsupported(f"{kind} JOIN in a view", keyword_location(text, node.this, kind), hint)
+    if isinstance(node.this, exp.Lateral | exp.Unnest):
+        raise unsupported("LATERAL in a view", text.at(node_span(node.this)), "explode(…) in a subquery")
+    return side or "INNER"
+
+
+def _qualified(flow: Flow) -> Flow:
+    if all(c.qualifier is not None for c in flow.columns):
+        return flow
+    return replace(flow, columns=tuple(replace(c, qualifier=flow.name.casefold()) for c in flow.columns))
+
+
+def _apart(right: Flow, left: Flow) -> Flow:
+    """The right side with inside names that the left one does not have."""
+    taken = {c.name.casefold() for c in left.columns}
+    number = max(right.reads)
+    columns = tuple(
+        replace(c, name=f"_{number}_{c.name}", written=c.called) if c.name.casefold() in taken else c
+        for c in right.columns
+    )
+    items = ", ".join(
+        quoted(old.name) if old.name == new.name else f"{quoted(old.name)} AS {quoted(new.name)}"
+        for old, new in zip(right.columns, columns, strict=True)
+    )
+    return replace(right, columns=columns, sql=f"(SELECT {items} FROM {right.sql})")
+
+
+def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp.Expr | None, Scope]:
+    """ON or USING, resolved over both sides, and their common scope."""
+    qualifiers = {c.qualifier for c in (*left.columns, *right.columns) if c.qualifier}
+    scope = Scope(text, (*left.columns, *right.columns), frozenset(qualifiers))
+    using = node.args.get("using")
+    if using:
+        equal: list[exp.Expr] = []
+        for name in using:
+            sides = []
+            for flow in (left, right):
+                found = [c for c in flow.columns if c.called.casefold() == name.name.casefold() and c.plain]
+                if len(found) != 1:
+                    message = f'there is no one column "{name.name}" in "{flow.name}"'
+                    raise error("TG202", message, text.at(node_span(name)))
+                sides.append(exp.Column(this=exp.to_identifier(found[0].name, quoted=True)))
+            equal.append(exp.EQ(this=sides[0], expression=sides[1]))
+        return exp.and_(*equal, copy=False), scope
+    on = node.args.get("on")
+    if on is None:
+        return None, scope
+    resolved = scope.resolve(on)
+    require_scalar(text, resolved, "in ON")
+    require_type(text, on, scope.type(resolved), ("boolean",), "ON")
+    return resolved, scope
+
+
+def _bounds_in(scope: Scope, where: exp.Expr) -> exp.Expr:
+    """WHERE as far as it can be resolved here: conditions on relations that are joined later say nothing yet."""
+    from tidegate.errors import TidegateError
+
+    found: list[exp.Expr] = []
+    for part in where.flatten() if isinstance(where, exp.And) else [where]:
+        try:
+            found.append(scope.resolve(part))
+        except TidegateError:
+            continue
+    return exp.and_(*found) if found else exp.true()
+
+
+def _lookup(text: Text, node: exp.Join, left: Flow, right: Flow) -> str | None:
+    """ "right" or "left" for the side that is looked up: it has no time of its own, or the join says so."""
+    if isinstance(node.this, exp.Table) and node.this.args.get("version") is not None:
+        _check_clock(text, node.this)
+        return "right"
+    if left.carriers() and not right.carriers():
+        return "right"
+    if right.carriers() and not left.carriers():
+        return "left"
+    return None
+
+
+def _looked_up(
+    reader: Reader, node: exp.Join, left: Flow, right: Flow, lookup: str, side: str
+) -> tuple[Flow, Flow]:
+    text = reader.text
+    table, kept = (right, {"INNER", "LEFT"}) if lookup == "right" else (left, {"INNER", "RIGHT"})
+    if side not in kept:
+        message = f'{side} JOIN would keep rows of "{table.name}", which has no time, for ever'
+        hint = f"{'LEFT' if lookup == 'right' else 'RIGHT'} JOIN, or the other way round"
+        raise error("TG344", message, keyword_location(text, node.this, side), hint)
+    for number in table.reads:
+        reader.inputs[number] = replace(reader.inputs[number], time_column=None, lookup=True)
+    reason = f'"{table.name}" is looked up as it is when the row is processed'
+    quiet = _losing(table, Lost(reason, text.at(node_span(node.this))))
+    return (left, quiet) if lookup == "right" else (quiet, right)
+
+
+def _losing(flow: Flow, lost: Lost) -> Flow:
+    return replace(
+        flow,
+        columns=tuple(
+            replace(c, derived=None, spans={}, lost=lost) if c.derived is not None else c
+            for c in flow.columns
+        ),
+    )
+
+
+def _timed(
+    text: Text, node: exp.Join, left: Flow, right: Flow, distance: Distance | None, side: str
+) -> tuple[Flow, Flow]:
+    """Both sides with the watermarks that their columns have behind the join."""
+    if not left.carriers() and not right.carriers():
+        return left, right
+    if distance is None:
+        a, b = left.carriers()[0], right.carriers()[0]
+        reason = "a join without a bound in time carries no watermark (D4)"
+        hint = f"{a.qualifier}.{a.called} = {b.qualifier}.{b.called}, or BETWEEN … - INTERVAL … AND … + INTERVAL …"
+        lost = Lost(f"{reason}: add {hint}", text.at(node_span(node.this)))
+        return _losing(left, lost), _losing(right, lost)
+    a, b = distance.left, distance.right
+    new_left = _behind(left, a, b, distance.low, -distance.high, -distance.low)
+    new_right = _behind(right, b, a, -distance.high, distance.low, distance.high)
+    unmatched = 'it is NULL where a row of "{}" has no match'
+    if side in ("LEFT", "FULL"):
+        new_right = _losing(new_right, Lost(unmatched.format(left.name), text.at(node_span(node.this))))
+    if side in ("RIGHT", "FULL"):
+        new_left = _losing(new_left, Lost(unmatched.format(right.name), text.at(node_span(node.this))))
+    return new_left, new_right
+
+
+def _behind(flow: Flow, own: ScopeColumn, other: ScopeColumn, low: int, near: int, far: int) -> Flow:
+    """One side behind the join: own >= other + `low`, and other lies in [own + `near`, own + `far`]."""
+    assert other.derived is not None
+    marks: dict[int, Derived] = {}
+    for number in flow.reads:
+        reach = own.spans.get(number)
+        if reach is not None and reach[0] is not None:
+            marks[number] = _least(Identity(number), _shift(other.derived, low + reach[0]))
+    columns = []
+    for column in flow.columns:
+        if column.derived is None:
+            columns.append(column)
+            continue
+        to_own = (0, 0) if column.name == own.name else _between(column, own)
+        spans = dict(column.spans)
+        for number, (a, b) in other.spans.items():
+            if to_own is not None:
+                spans[number] = _sum(_sum(to_own, (near, far)), (a, b))
+        columns.append(replace(column, derived=substitute(column.derived, marks), spans=spans))
+    return replace(flow, columns=tuple(columns))
+
+
+def _between(column: ScopeColumn, own: ScopeColumn) -> Reach | None:
+    """(low, high): `own` lies in [column + low, column + high], as an input of both says."""
+    for number, (low, high) in column.spans.items():
+        if number in own.spans:
+            own_low, own_high = own.spans[number]
+            return (
+                None if low is None or own_high is None else low - own_high,
+                None if high is None or own_low is None else high - own_low,
+            )
+    return None
+
+
+def _sum(a: Reach, b: Reach) -> Reach:
+    return (
+        None if a[0] is None or b[0] is None else a[0] + b[0],
+        None if a[1] is None or b[1] is None else a[1] + b[1],
+    )
+
+
+def _shift(derived: Derived, ticks: int) -> Derived:
+    return Shift(derived, ticks) if ticks else derived
+
+
+def _least(*found: Derived) -> Derived:
+    flat: list[Derived] = []
+    for derived in found:
+        flat += derived.of if isinstance(derived, Least) else [derived]
+    several = tuple(dict.fromkeys(flat))
+    return several[0] if len(several) == 1 else Least(several)
+
+
+def least(found: Iterable[Derived]) -> Derived:
+    """The smallest of several (D2)."""
+    return _least(*found)
+
+
+def hull(spans: Sequence[dict[int, Reach]]) -> dict[int, Reach]:
+    """Spans of a column that is one or the other: wide enough for each. Inputs that only one knows keep its own."""
+    found: dict[int, Reach] = {}
+    for one in spans:
+        for number, (low, high) in one.items():
+            if number not in found:
+                found[number] = (low, high)
+                continue
+            a, b = found[number]
+            found[number] = (
+                None if a is None or low is None else min(a, low),
+                None if b is None or high is None else max(b, high),
+            )
+    return found
+
+
+def _distance(text: Text, conditions: Sequence[exp.Expr], left: Flow, right: Flow) -> Distance | None:
+    """The tightest bound in time that the conditions put on two columns with watermarks."""
+    bounds: dict[tuple[str, str], list[int | None]] = {}
+    columns = {c.name: c for c in (*left.columns, *right.columns)}
+    lefts = {c.name for c in left.columns}
+    for condition in conditions:
+        for a, sign, b, ticks in _comparisons(text, condition, columns):
+            if (a in lefts) == (b in lefts):
+                continue
+            if a not in lefts:
+                a, b, sign, ticks = b, a, _FLIPPED[sign], -ticks
+            # columns a, b: a - b <sign> ticks
+            pair = bounds.setdefault((a, b), [None, None])
+            if sign in ("=", ">=", ">"):
+                low = ticks + (sign == ">")
+                pair[0] = low if pair[0] is None else max(pair[0], low)
+            if sign in ("=", "<=", "<"):
+                high = ticks - (sign == "<")
+                pair[1] = high if pair[1] is None else min(pair[1], high)
+    known = [
+        Distance(columns[a], columns[b], low, high)
+        for (a, b), (low, high) in bounds.items()
+        if low is not None and high is not None
+    ]
+    return min(known, key=lambda d: d.high - d.low, default=None)
+
+
+def _comparisons(
+    text: Text, condition: exp.Expr, columns: dict[str, ScopeColumn]
+) -> Iterable[tuple[str, str, str, int]]:
+    """(a, sign, b, ticks): a - b <sign> ticks, of every condition that must hold."""
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        yield from _comparisons(text, condition.this, columns)
+        yield from _comparisons(text, condition.expression, columns)
+        return
+    if isinstance(condition, exp.Between):
+        parts = ((">=", condition.args["low"]), ("<=", condition.args["high"]))
+        pairs = [(condition.this, sign, bound) for sign, bound in parts]
+    elif type(condition) in _COMPARED:
+        pairs = [(condition.this, _COMPARED[type(condition)], condition.expression)]
+    else:
+        return
+    for one, sign, other in pairs:
+        a, b = _linear(text, one, columns), _linear(text, other, columns)
+        if a is not None and b is not None and a[0].type == b[0].type:
+            yield a[0].name, sign, b[0].name, b[1] - a[1]
+
+
+def _linear(text: Text, node: exp.Expr, columns: dict[str, ScopeColumn]) -> tuple[ScopeColumn, int] | None:
+    """A column with a watermark, plus a constant."""
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        column = columns.get(node.name)
+        return (column, 0) if column is not None and column.derived is not None else None
+    if not isinstance(node, exp.Add | exp.Sub):
+        return None
+    inner = _linear(text, node.this, columns)
+    if inner is None:
+        return None
+    kind = TimeKind.from_spark_type(str(inner[0].type))
+    try:
+        ticks = constant_ticks(text, node.expression, kind) if kind is not None else None
+    except ValueError:
+        return None
+    if ticks is None:
+        return None
+    return inner[0], inner[1] + (ticks if isinstance(node, exp.Add) else -ticks)
+
+
+def _joined(
+    reader: Reader,
+    node: exp.Join,
+    left: Flow,
+    right: Flow,
+    side: str,
+    on: exp.Expr | None,
+    scope: Scope,
+    distance: Distance | None,
+) -> Flow:
+    columns = [*left.columns, *right.columns]
+    items = [quoted(c.name) for c in columns]
+    merged = dict(left.merged) | dict(right.merged)
+    if side == "FULL" and distance is not None:
+        # Of an unmatched row, only one of the two times is there.
+        a, b = distance.left, distance.right
+        whole = _timed(reader.text, node, left_of(left, a), left_of(right, b), distance, "INNER")
+        pair = [next(c for c in f.columns if c.name == n.name) for f, n in zip(whole, (a, b), strict=True)]
+        both = replace(
+            pair[0],
+            name=f"_time_{max(right.reads)}",
+            derived=least(c.derived for c in pair if c.derived is not None),
+            spans=hull([dict(c.spans) for c in pair]),
+            written=f"{a.called} of either side",
+            qualifier="",
+            starred=False,
+            plain=False,
+        )
+        merged[frozenset((a.name, b.name))] = both
+        columns.append(both)
+        items.append(f"coalesce({quoted(a.name)}, {quoted(b.name)}) AS {quoted(both.name)}")
+    using = node.args.get("using")
+    if using:
+        columns, items = _using(using, columns, items, left, right, side, merged)
+    words = {"INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}[side]
+    condition = f" ON {safe_sql(on, scope.lookup)}" if on is not None else ""
+    title = words.lower()
+    if on is None:
+        words = "CROSS JOIN"
+    left_items = ", ".join(quoted(c.name) for c in left.columns)
+    sql = f"(SELECT {', '.join(items)} FROM (SELECT {left_items} FROM {left.sql}) {words} {right.sql}{condition})"
+    reads = (*left.reads, *right.reads)
+    found = Flow(
+        f"{left.name}, {right.name}",
+        tuple(columns),
+        sql,
+        (),
+        reads,
+        (*left.nodes, *right.nodes),
+        merged=merged,
+    )
+    names = f"{title} {left.name} with {right.name}"
+    return replace(found, nodes=(*found.nodes, found.node(names)))
+
+
+def left_of(flow: Flow, column: ScopeColumn) -> Flow:
+    """The flow with this column as it was before the join took its watermark away."""
+    return replace(flow, columns=tuple(column if c.name == column.name else c for c in flow.columns))
+
+
+def _using(
+    using: Sequence[exp.Expr],
+    columns: list[ScopeColumn],
+    items: list[str],
+    left: Flow,
+    right: Flow,
+    side: str,
+    merged: dict[frozenset[str], ScopeColumn],
+) -> tuple[list[ScopeColumn], list[str]]:
+    """One column for each name of USING, before all others; those of the sides need their qualifier."""
+    first: list[ScopeColumn] = []
+    first_items: list[str] = []
+    for number, name in enumerate(using):
+        a, b = (
+            next(c for c in columns if c.called.casefold() == name.name.casefold() and c in flow.columns)
+            for flow in (left, right)
+        )
+        info = {
+            "RIGHT": b,
+            "FULL": merged.get(frozenset((a.name, b.name)), replace(a, derived=None, spans={})),
+        }
+        shown = replace(
+            info.get(side, a),
+            name=f"_using_{max(right.reads)}_{number}",
+            written=a.called,
+            qualifier="",
+            starred=True,
+            plain=True,
+        )
+        first.append(shown)
+        first_items.append(f"coalesce({quoted(a.name)}, {quoted(b.name)}) AS {quoted(shown.name)}")
+        for one in (a, b):
+            columns[columns.index(one)] = replace(one, starred=False, plain=False)
+    return [*first, *columns], [*first_items, *items]
+
+
+def _check_clock(text: Text, table: exp.Table) -> None:
+    """FOR SYSTEM_TIME AS OF PROCTIME() and nothing else."""
+    version = table.args["version"]
+    clock = version.expression
+    name = clock.name.lower() if isinstance(clock, exp.Anonymous) else ""
+    if version.text("kind").upper() != "AS OF" or name not in ("proctime", "proc_time"):
+        hint = "FOR SYSTEM_TIME AS OF PROCTIME(): the table as it is when the row is processed"
+        raise unsupported("another time than the present", text.at(node_span(table)), hint)

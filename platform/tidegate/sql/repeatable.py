@@ -1,0 +1,38 @@
+"""Columns of a view that the same rows can fill with different values: what depends on the order in which rows come."""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot
+from sqlglot import exp
+
+from tidegate.sql.catalog import View
+
+#: Aggregates that pick or line up rows, or give one of several right answers.
+_ORDERED = (
+    "any_value|first|first_value|last|last_value|collect_list|collect_set|array_agg|listagg|string_agg|max_by|min_by"
+    "|mode|approx_percentile|percentile_approx|approx_top_k"
+)
+_CALL = re.compile(rf"\b({_ORDERED})\s*\(", re.IGNORECASE)
+
+
+def order_dependent(view: View) -> frozenset[str]:
+    """The view's columns that are computed, over any number of steps, with an aggregate that depends on the order of
+    rows. By name and therefore rather one too many: a recount must not compare them (C7)."""
+    texts = [view.query_sql] if view.over is None else [view.over.rows_sql, view.over.query_sql]
+    found: set[str] = set()
+    while True:
+        before = len(found)
+        for text in texts:
+            tree = sqlglot.parse_one(re.sub(r"\{(\w+)\}", r"_\1", text), read="spark")
+            for select in tree.find_all(exp.Select):
+                found |= {item.alias_or_name for item in select.expressions if _depends(item, found)}
+        if len(found) == before:
+            return frozenset(c.name for c in view.columns if c.name in found)
+
+
+def _depends(item: exp.Expression, names: set[str]) -> bool:
+    if any(column.name in names for column in item.find_all(exp.Column)):
+        return True
+    return _CALL.search(item.sql(dialect="spark")) is not None

@@ -1,0 +1,103 @@
+"""CREATE SINK, resolved: what it delivers must be rows that never change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.errors import Location, TidegateError
+from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
+from tidegate.sql.codes import error
+from tidegate.sql.connectors import Format, read_connector, read_format
+from tidegate.sql.relations import check_object_name
+from tidegate.sql.sink_connectors import (
+    LATER_SINK_CONNECTORS,
+    SINK_CONNECTORS,
+    VIEW_SUFFIX,
+    FilesystemSinkOptions,
+    Sink,
+    SinkOptions,
+)
+from tidegate.sql.syntax import CreateSinkSyntax, CreateViewSyntax, Name
+from tidegate.sql.text import Text
+from tidegate.sql.views import analyse_view
+
+_APPEND_ONLY = "a sink is append-only: it delivers rows that never change"
+_EMIT = "SELECT … from something with a watermark, and EMIT ON WINDOW CLOSE"
+
+
+def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink:
+    """Raises TG351 for rows that can change, TG4xx for options, and whatever `analyse_view` raises for a query."""
+    check_object_name(text, syntax.name)
+    connector, format_ = _target(text, syntax)
+    view = None
+    if syntax.upstream is not None:
+        upstream = _upstream(text, syntax.upstream, catalog)
+    else:
+        view = _view(text, syntax, catalog)
+        upstream = view.name
+    return Sink(
+        syntax.name.text,
+        upstream,
+        view,
+        connector,
+        format_,
+        text.slice(syntax.span),
+        syntax.description,
+        text.at(syntax.name.span),
+    )
+
+
+def _target(text: Text, syntax: CreateSinkSyntax) -> tuple[SinkOptions, Format | None]:
+    where = text.at(syntax.name.span)
+    if syntax.options is None or syntax.options_span is None:
+        hint = f"WITH (connector = '…', …): there are {', '.join(SINK_CONNECTORS)}"
+        raise error("TG403", f'sink "{syntax.name.text}" has no connector', where, hint)
+    whole = text.at(syntax.options_span)
+    connector = read_connector(text, syntax.options, whole, SINK_CONNECTORS, LATER_SINK_CONNECTORS)
+    assert isinstance(connector, SinkOptions)
+    if not isinstance(connector, FilesystemSinkOptions):
+        if syntax.format is not None:
+            message = f"connector {connector.connector} has no FORMAT"
+            raise error("TG406", message, text.at(syntax.format.format.span), "leave it out")
+        return connector, None
+    if syntax.format is None:
+        hint = "FORMAT PLAIN ENCODE JSON, CSV or PARQUET after WITH (…)"
+        raise error("TG403", f'sink "{syntax.name.text}" has no FORMAT', where, hint)
+    return connector, read_format(text, syntax.format)
+
+
+def _upstream(text: Text, name: Name, catalog: Catalog) -> str:
+    where = text.at(name.span)
+    found = catalog.get(name.text, where)
+    if isinstance(found, SystemTable):
+        hint = f"CREATE SINK … FROM {found.relation.name} delivers its on-time rows"
+        raise error("TG215", f"{found.name} is a system table", where, hint)
+    if isinstance(found, View):
+        _refuse_open(f'the rows of "{found.name}" are never final', found, where)
+    elif isinstance(found, Relation) and found.primary_key:
+        hint = f"a view over {found.name} with EMIT ON WINDOW CLOSE has rows that never change"
+        raise error(
+            "TG351", f'"{found.name}" has a PRIMARY KEY, its rows change: {_APPEND_ONLY}', where, hint
+        )
+    return found.name
+
+
+def _view(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> View:
+    """The query as a view, under a name that no statement can give."""
+    assert syntax.query is not None
+    assert syntax.query_span is not None
+    create = CreateViewSyntax(
+        syntax.span, syntax.description, syntax.name, False, syntax.query, syntax.query_span, syntax.emit
+    )
+    view = analyse_view(text, create, catalog)
+    _refuse_open("the rows of this query are never final", view, text.at(syntax.query_span))
+    return replace(view, name=f"{syntax.name.text}{VIEW_SUFFIX}")
+
+
+def _refuse_open(what: str, view: View, where: Location) -> None:
+    if view.clock is None:
+        raise _open_rows(what, where)
+
+
+def _open_rows(what: str, where: Location) -> TidegateError:
+    return error("TG351", f"{what}: {_APPEND_ONLY}", where, _EMIT)

@@ -1,0 +1,1 @@
+"""`tidegate test`: sqllogictest files, each on a fresh temporary project."""

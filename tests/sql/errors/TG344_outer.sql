@@ -1,0 +1,8 @@
+-- TG344
+-- at 7:15
+-- message: FULL JOIN would keep rows of "p"
+-- hint: LEFT JOIN
+CREATE MATERIALIZED VIEW v AS
+SELECT o.id
+FROM orders o FULL JOIN plain p ON o.id = p.id
+EMIT ON WINDOW CLOSE;

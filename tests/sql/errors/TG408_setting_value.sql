@@ -1,0 +1,5 @@
+-- TG408
+-- at 5:16
+-- message: "Europe/Paris"
+-- hint: UTC
+SET timezone = 'Europe/Paris';

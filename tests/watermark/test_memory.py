@@ -1,0 +1,32 @@
+"""What strategies remember: the same numbers through text, pickle and back (R1)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.watermark import GateState
+from tidegate.watermark.memory import Memory
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40))
+def test_R1_numbers_survive_text_and_pickle(numbers: list[int]) -> None:
+    memory = Memory(np.array(numbers, dtype=np.int64))
+    again = Memory(text=memory.text)
+    assert again.numbers.tolist() == numbers
+    assert again == memory == pickle.loads(pickle.dumps(again))
+    assert hash(again) == hash(memory)
+    state = GateState(watermark=3, memory=memory)
+    assert GateState.from_dict(state.to_dict()) == state
+
+
+def test_another_strategys_memory_is_none() -> None:
+    memory = Memory(np.array([17, 4, 5], dtype=np.int64))
+    found = memory.of(17)
+    assert found is not None
+    assert found.tolist() == [4, 5]
+    assert memory.of(18) is None
+    assert Memory(np.empty(0, dtype=np.int64)).of(17) is None
