@@ -87,17 +87,31 @@ def over(
     order: Callable[[Row], tuple] = arrival_order,
 ) -> list[Released]:
     """C5: every released row with its values. A row is released when each of its calls is complete."""
-    by_key: dict[tuple, list[Row]] = {}
-    for row in rows:
-        by_key.setdefault(tuple(row.payload[key] for key in keys), []).append(row)
-
     out = []
-    for members in by_key.values():
-        ordered = sorted(members, key=order)
+    for ordered in partitions(rows, keys, order):
         for i, row in enumerate(ordered):
             if is_below(row, watermark) and all(is_complete(ordered, i, call, watermark) for call in calls):
                 out.append(Released(row, tuple(value(ordered, i, call) for call in calls)))
     return out
+
+
+def so_far(rows: Iterable[Row], calls: Sequence[Call], keys: Sequence[str] = ()) -> list[Released]:
+    """C2: what a view without EMIT ON WINDOW CLOSE shows: every row, with what is known by now."""
+    return [
+        Released(row, tuple(value(ordered, i, call) for call in calls))
+        for ordered in partitions(rows, keys)
+        for i, row in enumerate(ordered)
+    ]
+
+
+def partitions(
+    rows: Iterable[Row], keys: Sequence[str], order: Callable[[Row], tuple] = arrival_order
+) -> list[list[Row]]:
+    """PARTITION BY and ORDER BY; NULL keys are a key."""
+    by_key: dict[tuple, list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(tuple(row.payload[key] for key in keys), []).append(row)
+    return [sorted(members, key=order) for members in by_key.values()]
 
 
 def is_complete(ordered: list[Row], i: int, call: Call, watermark: int | None) -> bool:

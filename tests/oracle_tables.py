@@ -57,7 +57,9 @@ class Table:
         if bar is not None and change.time <= bar:  # T1: at the watermark is expired
             self.late.append((change, bar))
             return
-        self.wp[change.partition] = max(change.time - self.delay, wp) if wp is not None else change.time - self.delay
+        self.wp[change.partition] = (
+            max(change.time - self.delay, wp) if wp is not None else change.time - self.delay
+        )
         own = [life for life in self.lives.get(change.key, []) if life.last.partition == change.partition]
         # T2: what has expired is absent. By the bar of the change, so that no cut into batches matters (W4).
         if own and (bar is None or own[-1].last.time > bar):

@@ -38,6 +38,7 @@ HOME = {
     "pandas": set(),
     "matplotlib": {"plots"},
     "typer": {"cli"},
+    "prompt_toolkit": {"cli"},
     "pyiceberg": {"store", "engine", "cli"},
 }
 #: Imported for what it says (versions, a session that runs), not for what it does.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cases import Shape, case_rows, differing, feed, grows, marks, play
 from tests.oracle import Row
-from tests.oracle_over import Call, Range, Rows, SessionGap, arrival_order, over, released, value
+from tests.oracle_over import Call, Range, Rows, SessionGap, arrival_order, over, released, so_far, value
 
 SHAPE = Shape(deltas=(0, 0, 0, 1, 4, 5, 5, 6))
 
@@ -61,6 +61,11 @@ def test_C5_the_last_row_of_a_key_waits_for_lead_however_far_the_watermark_is() 
 def test_C5_a_row_waits_for_the_slowest_of_its_calls() -> None:
     calls = [Call("row_number"), Call("lead", "v")]
     assert [one.values for one in over(rows(1, 2), 9, calls)] == [(1, 20)]
+
+
+def test_C2_without_emit_every_row_is_there_with_what_is_known() -> None:
+    assert values(so_far(rows(1, 2), [Call("lead", "v")])) == [(1, 20), (2, None)]
+    assert values(so_far(rows(1, 2), [Call("sum", "v", Rows(0, 1))])) == [(1, 30), (2, 20)]
 
 
 def test_C5_the_default_frame_is_by_rows_and_not_by_peers() -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from tidegate.engine.result import Result, RunReport, SourceReport
+from tidegate.engine.table import Cleaned
 from tidegate.errors import Location, TidegateError
 from tidegate.plan import events
 from tidegate.plan.events import Event
@@ -87,6 +88,11 @@ class FakeSession:
             if on_event is not None:
                 on_event(event)
         return RunReport([SourceReport("orders", 1, 12, 1, 1, "2026-03-01 11:10:00")], [], 1.0)
+
+    def cleanup(self, names: Iterable[str] | None = None) -> list[Cleaned]:
+        """Plays a table that had rows to lose."""
+        self.calls.append((None if names is None else list(names), None))
+        return [Cleaned("prices", 7, 12, 3)]
 
     def table(self, name: str) -> Any:
         """No Spark, no DataFrames."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,8 +26,13 @@ class Session:
 
     def __init__(self, project: Project) -> None:
         self.project, self.catalog = project, project.catalog()
-        context = SimpleNamespace(cancelAllJobs=lambda: print("jobs cancelled"))
+        self._cancelled = threading.Event()
+        context = SimpleNamespace(cancelAllJobs=self._cancel)
         self.spark = SimpleNamespace(sparkContext=context)
+
+    def _cancel(self) -> None:
+        print("jobs cancelled", flush=True)
+        self._cancelled.set()
 
     def execute_all(self, sql: str, file: str = "<sql>") -> Iterator[Result]:
         """Numbers up to the LIMIT; wide rows where the statement says so."""
@@ -35,7 +40,8 @@ class Session:
             count = int((re.search(r"LIMIT (\d+)", sql) or [0, "1"])[1])
             if count == 99:
                 print("running", flush=True)
-                time.sleep(60)
+                if self._cancelled.wait(60):
+                    raise RuntimeError("the job was cancelled")
             names = [(f"column_{i}", "int") for i in range(30 if "wide" in sql else 1)]
             yield Result(columns=names, fixed=[(row,) * len(names) for row in range(count)])
 

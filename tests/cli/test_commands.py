@@ -23,7 +23,7 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 
 Call = Callable[..., Any]
-COMMANDS = ["init", "check", "explain", "run", "sql", "status", "late", "audit", "doctor", "ui"]
+COMMANDS = ["init", "check", "explain", "run", "sql", "status", "late", "audit", "cleanup", "doctor", "ui"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -46,7 +46,9 @@ def test_the_template_is_a_good_project(tidegate: Call) -> None:
             "sources": ["orders"],
             "tables": [],
             "views": ["orders_hourly", "orders_daily"],
+            "sinks": [],
             "schedules": ["every_quarter_hour"],
+            "cleanups": [],
             "thresholds": ["orders"],
         },
     )

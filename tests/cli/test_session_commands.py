@@ -238,3 +238,17 @@ def test_run_in_an_empty_project(tidegate: Call, fake: type[FakeSession], shop: 
     result = tidegate("run")
     assert (result.exit_code, fake.opened) == (0, [])
     assert "no definitions yet" in result.stderr
+
+
+def test_T2_cleanup_says_what_it_did(tidegate: Call, fake: type[FakeSession], shop: Path) -> None:
+    nothing = tidegate("cleanup")
+    assert (nothing.exit_code, fake.opened) == (0, [])
+    assert "no table has a PRIMARY KEY" in nothing.stderr
+    prices = "CREATE TABLE prices (item VARCHAR PRIMARY KEY, price DECIMAL);"
+    (shop / "assets" / "prices.sql").write_text(prices, encoding="utf-8")
+    result = tidegate("cleanup", "prices")
+    assert (result.exit_code, result.stdout) == (0, "prices: 12 files before, 3 after\n")
+    assert fake.calls == [(["prices"], None)]
+    document = json.loads(tidegate("cleanup", "--json").stdout)
+    assert document == {"cleaned": [{"table": "prices", "files_before": 12, "files_after": 3}]}
+    assert tidegate("cleanup", "price").exit_code == 2

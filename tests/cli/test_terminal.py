@@ -53,6 +53,7 @@ def test_tab_completes_the_name_of_a_table(opened: Open) -> None:
 def test_history_outlives_the_prompt(opened: Open) -> None:
     first = opened()
     first.type(f"SELECT order_id{ENTER}FROM orders LIMIT 4;{ENTER}").expect(r"\(4 rows\)")
+    first.expect("tidegate>")
     assert first.type(CTRL_D).ends() == 0
     second = opened()
     second.type(UP).expect("FROM orders LIMIT 4;")
@@ -90,13 +91,16 @@ def test_tables_fit_the_terminal(opened: Open) -> None:
     terminal.type(f"SELECT 1 AS wide LIMIT 1;{ENTER}").expect(
         r"\(1 row; \d+ of 30 columns hidden: \\x shows them\)"
     )
+    terminal.expect("tidegate>")
     lines = terminal.text[terminal.text.index("column_0") :].splitlines()
     assert max(map(len, lines)) <= 100
     terminal.type(f"\\x{ENTER}").expect("rows as blocks")
+    terminal.expect("tidegate>")
     terminal.type(f"SELECT 1 AS wide LIMIT 1;{ENTER}").expect(r"── row 1 ──(\s+column_\d+\s+0)+\s+\(1 row\)")
 
 
 def test_timing(opened: Open) -> None:
     terminal = opened()
     terminal.type(f"\\timing{ENTER}").expect("timing is on")
+    terminal.expect("tidegate>")
     terminal.type(f"SELECT 1;{ENTER}").expect(r"\(1 row\)\s+time: [\d,]+ ms")

@@ -106,6 +106,17 @@ def test_too_many_columns_become_blocks() -> None:
     assert text.splitlines()[:2] == ["── row 1 ──", "column_0  0"]
 
 
+def test_columns_that_do_not_fit_can_be_hidden_instead_and_are_counted() -> None:
+    names, rows = [f"column_{i}" for i in range(9)], [tuple(range(9))]
+    lines = draw(Table(names, rows, layout="grid"), width=40).splitlines()
+    assert lines[0] == "column_0  column_1  column_2  column_3"
+    assert lines[-1] == "(1 row; 5 of 9 columns hidden: \\x shows them)"
+    assert draw(Table(names, rows, unit=None, layout="grid"), width=5).splitlines()[-1].startswith("(8 of 9")
+    # What fits is the same in any case, and blocks are blocks.
+    assert draw(Table(["a"], [(1,)], layout="grid"), width=40) == draw(Table(["a"], [(1,)]))
+    assert draw(Table(["a"], [(1,)], layout="blocks")) == "── row 1 ──\na  1\n(1 row)"
+
+
 def test_wide_characters_keep_columns_straight() -> None:
     lines = draw(Table(["city", "n"], [("東京", 1), ("Roma", 2)], unit=None)).splitlines()
     assert lines[2:] == ["東京  1", "Roma  2"]
@@ -123,8 +134,13 @@ RUN = [
     events.SourceFinished("flights", 98, 1, 1, "2013-01-02 05:00:00", 2),
     events.SliceCommitted("hourly", "2013-01-02 05:00:00", 1300, 4, 1.25),
     events.ViewFinished("hourly", "2013-01-02 05:00:00", 1300, 0),
+    events.RowsDelivered("out", ("k", "n"), (("a", "1"), (None, "2")), 3),
+    events.SinkDelivered("out", "console", 5, 0.5),
     events.RunFinished(6.5),
 ]
+
+
+DELIVERED = "out:\nk     n\n────  ─\na     1\nNULL  2\n… and 3 more"
 
 
 def test_every_event_has_a_line() -> None:
@@ -139,6 +155,8 @@ def test_every_event_has_a_line() -> None:
         "flights: up to date, 100 rows = 98 on time, 1 late, 1 rejected; watermark 2013-01-02 05:00:00",
         "hourly: 1,300 final rows, 4 rows of open windows, final up to 2013-01-02 05:00:00 (1.2 s)",
         "hourly: up to date, 1,300 final rows, final up to 2013-01-02 05:00:00",
+        DELIVERED,
+        "out: 5 rows delivered, connector console (0.5 s)",
         "run: finished in 6.5 s",
     ]
 
@@ -159,7 +177,8 @@ def drive(console: Console) -> None:
 def test_lines_console() -> None:
     out, err = io.StringIO(), io.StringIO()
     drive(LinesConsole(out, err))
-    assert out.getvalue().splitlines() == [*map(describe_event, RUN), "a", "─", "1", "(1 row)", "two [bold]"]
+    lines = [line for event in RUN for line in describe_event(event).splitlines()]
+    assert out.getvalue().splitlines() == [*lines, "a", "─", "1", "(1 row)", "two [bold]"]
     assert err.getvalue() == f"beside\n{ERROR}\n"
 
 
@@ -191,7 +210,7 @@ def test_capture_console() -> None:
 def test_terminal_console_draws_a_bar_per_source_and_ends_with_lines() -> None:
     out, err = io.StringIO(), io.StringIO()
     drive(TerminalConsole(out, err, width=200))
-    assert out.getvalue() == "a\n─\n1\n(1 row)\ntwo [bold]\n"
+    assert out.getvalue() == f"{DELIVERED}\na\n─\n1\n(1 row)\ntwo [bold]\n"
     shown = err.getvalue()
     assert "100 rows  25 rows/s  watermark 2013-01-02 05:00:00" in shown
     assert "flights: up to date, 100 rows = 98 on time, 1 late, 1 rejected" in shown

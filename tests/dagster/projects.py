@@ -38,6 +38,16 @@ FROM TUMBLE(notes, at, INTERVAL '1 day')
 GROUP BY window_start, window_end;
 """
 
+JOINED = """\
+CREATE TABLE returns (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
+
+CREATE MATERIALIZED VIEW together AS
+SELECT ordered_at AS at FROM orders UNION ALL SELECT at FROM returns EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW together_daily AS
+SELECT window_start, count(*) AS n FROM TUMBLE(together, at, INTERVAL '1 day') GROUP BY window_start;
+"""
+
 # berlin reaches 11:30, paris only 10:40: the published watermark is 10:30, and one hour is closed.
 BERLIN = ["09:05", "09:20", "10:15", "09:50", "11:30"]
 PARIS = ["09:10", "10:40"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.dagster.projects import write_project
+from tests.dagster.projects import JOINED, write_project
 from tidegate.dagster import TidegateAsset, TidegateTranslator, load_definitions
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -174,17 +174,6 @@ def test_the_module_reads_the_environment_and_loads_no_spark(root: Path) -> None
     assert done.stdout.splitlines() == ["4", "[]"], done.stderr
 
 
-JOINED = """\
-CREATE TABLE returns (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
-
-CREATE MATERIALIZED VIEW together AS
-SELECT ordered_at AS at FROM orders UNION ALL SELECT at FROM returns EMIT ON WINDOW CLOSE;
-
-CREATE MATERIALIZED VIEW together_daily AS
-SELECT window_start, count(*) AS n FROM TUMBLE(together, at, INTERVAL '1 day') GROUP BY window_start;
-"""
-
-
 def test_D3_a_view_over_several_inputs_makes_one_family_of_them(root: Path) -> None:
     (root / "assets" / "together.sql").write_text(JOINED)
     defs = load_definitions(root)
@@ -197,3 +186,16 @@ def test_D3_a_view_over_several_inputs_makes_one_family_of_them(root: Path) -> N
     assert deps["together"] == {"orders", "returns"}
     assert deps["together_daily"] == {"together"}
     assert spec_of(defs, "together").metadata["tidegate/final up to"].startswith("least(watermark(orders), ")
+
+
+def test_T2_a_cleanup_is_a_job_with_a_schedule_of_its_own(tmp_path: Path) -> None:
+    jobs = 'cleanups: [{name: nightly_cleanup, cron: "0 3 * * *", select: [prices], enabled: true}]'
+    root = write_project(tmp_path / "shop", jobs)
+    (root / "assets" / "prices.sql").write_text("CREATE TABLE prices (item VARCHAR PRIMARY KEY, price DECIMAL);")
+    defs = load_definitions(root)
+    dg.Definitions.validate_loadable(defs)
+    found = {s.name: s for s in defs.schedules if isinstance(s, dg.ScheduleDefinition)}
+    assert set(found) == {"tidegate_hourly", "nightly_cleanup"}
+    schedule = found["nightly_cleanup"]
+    assert (schedule.cron_schedule, schedule.default_status) == ("0 3 * * *", dg.DefaultScheduleStatus.RUNNING)
+    assert defs.resolve_job_def("tidegate_nightly_cleanup").executor_def is dg.in_process_executor

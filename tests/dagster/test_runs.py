@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pytest
 
-from tests.dagster.projects import write_orders, write_project
+from tests.dagster.projects import JOINED, write_orders, write_project
 from tidegate.dagster import load_definitions
 
 if TYPE_CHECKING:
@@ -216,3 +216,26 @@ def test_a_refused_query_stops_before_the_first_row(root: Path, instance: dg.Dag
     assert not result.success
     assert "orders_hourly" in result.failure_data_for_node("tidegate_orders").user_failure_data.description
     assert not (root / ".tidegate" / "warehouse" / "main" / "orders").exists()
+
+
+def test_D2_D3_views_over_several_inputs_run_in_order_and_are_audited(
+    root: Path, instance: dg.DagsterInstance, spark: SparkSession
+) -> None:
+    (root / "assets" / "together.sql").write_text(JOINED)
+    with session_on(root, spark) as session:
+        session.execute("INSERT INTO returns VALUES ('2026-03-01 08:00:00'), ('2026-03-01 10:00:00')")
+    result = run(root, instance, "orders", "together", "together_daily")
+    joined = facts(result, "together")
+    assert joined["frontier"].value == "2026-03-01 10:00:00"
+    assert (joined["final result rows"].value, joined["held back by"].value) == (4, "returns")
+    assert (joined["orders rows late"].value, joined["returns watermark"].value) == (1, "2026-03-01 10:00:00")
+    daily = facts(result, "together_daily")
+    assert (daily["open result rows"].value, daily["together final up to"].value) == (1, "2026-03-01 10:00:00")
+    found = checks(result)
+    for name in ("together", "together_daily"):
+        assert found[name, "windowed_equals_raw"].passed, found[name, "windowed_equals_raw"].description
+    with session_on(root, spark) as session:
+        tamper(session, "together", "DELETE FROM {table} WHERE at = TIMESTAMP_NTZ '2026-03-01 08:00:00'")
+    verdict = audit(root, instance, "together", "windowed_equals_raw")
+    assert not verdict.passed
+    assert "1 missing" in (verdict.description or "")

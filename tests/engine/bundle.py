@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.cases import DRIVER, Feed, Seen, play
 from tests.conftest import Workbench
+from tests.oracle import Row
 from tidegate.engine.session import Session
 
 #: Random cases in one bundle.
@@ -46,12 +48,13 @@ def with_random_seeds(check: Callable[[Random], None]) -> None:
 @dataclass(frozen=True)
 class Checked:
     """A view, and what it must show: `expected` is given each source's rows and watermark. The first column is the
-    case."""
+    case. `ordered`: in this order (C4)."""
 
     name: str
     query: str
     expected: Callable[[Mapping[str, Seen]], list[tuple]]
     emit: bool = True
+    ordered: bool = False
 
     @property
     def sql(self) -> str:
@@ -59,17 +62,30 @@ class Checked:
         return self.create(self.name)
 
     def create(self, name: str) -> str:
+        """The same query under another name."""
         emit = " EMIT ON WINDOW CLOSE" if self.emit else ""
         return f"CREATE MATERIALIZED VIEW {name} AS {self.query}{emit};"
+
+    def of_integers(self) -> Checked:
+        """The same over times that are numbers of seconds (W10)."""
+        return replace(self, query=re.sub(r"INTERVAL '(\d+) seconds'", r"\1", self.query))
 
 
 class Bundle:
     """The sources' feeds on one project. `check` raises AssertionError with the smallest case that differs."""
 
-    def __init__(self, workbench: Workbench, feeds: Mapping[str, Feed], views: Sequence[Checked]) -> None:
-        self.workbench, self.feeds, self.views = workbench, feeds, views
-        sources = {name: SOURCE.format(name=name, columns=COLUMNS) for name in feeds}
-        workbench.assets(**sources, **{f"view_{view.name}": view.sql for view in views})
+    def __init__(
+        self,
+        workbench: Workbench,
+        feeds: Mapping[str, Feed],
+        views: Sequence[Checked],
+        integers: bool = False,
+    ) -> None:
+        self.workbench, self.feeds, self.integers = workbench, feeds, integers
+        self.views = [view.of_integers() for view in views] if integers else views
+        self.columns = COLUMNS.replace("TIMESTAMP", "BIGINT") if integers else COLUMNS
+        sources = {name: SOURCE.format(name=name, columns=self.columns) for name in feeds}
+        workbench.assets(**sources, **{f"view_{view.name}": view.sql for view in self.views})
         for name in feeds:
             (workbench.root / "input" / name).mkdir(parents=True)
         self.seen = {name: play(feed) for name, feed in feeds.items()}
@@ -82,7 +98,7 @@ class Bundle:
         for step in range(steps):
             for name, feed in self.feeds.items():
                 for i, batch in enumerate(feed.steps[step]):
-                    lines = [json_row(row) for row in batch]
+                    lines = [json_row(row, self.integers) for row in batch]
                     self.workbench.json_lines(f"input/{name}/{step:02d}-{i:02d}.json", lines)
             self.session.run()
             for view in self.views:
@@ -95,9 +111,16 @@ class Bundle:
     def compare(self, view: Checked, table: str, step: int) -> None:
         """One view as it is stored now against the oracle after this step."""
         seen = {name: states[step] for name, states in self.seen.items()}
-        expected = Counter(tuple(map(plain, row)) for row in view.expected(seen))
-        shown = Counter(tuple(map(plain, row)) for row in self.session.table(table).collect())
+        in_order = [tuple(map(plain, row)) for row in view.expected(seen)]
+        found = [tuple(map(plain, row)) for row in self.session.table(table).collect()]
+        expected, shown = Counter(in_order), Counter(found)
         if shown == expected:
+            wrong_place = next(
+                (pair for pair in zip(found, in_order, strict=True) if pair[0] != pair[1]), None
+            )
+            assert not view.ordered or wrong_place is None, (
+                f"{table} is out of order: {wrong_place}, step {step}"
+            )
             return
         missing, surplus = expected - shown, shown - expected
         wrong = {row[0] for row in [*missing, *surplus]}
@@ -117,13 +140,13 @@ class Bundle:
 
     def script(self, view: Checked, case: int, until: int) -> str:
         """The case by itself, to be pasted into a shell (partition p has become a mere column)."""
-        out = [f"CREATE TABLE {name} ({COLUMNS}) APPEND ONLY;" for name in self.feeds]
+        out = [f"CREATE TABLE {name} ({self.columns}) APPEND ONLY;" for name in self.feeds]
         out.append(view.sql)
         for step in range(until + 1):
             for name, feed in self.feeds.items():
                 rows = [r for s, r in feed.rows() if s == step and r.payload["c"] in (case, DRIVER)]
                 if rows:
-                    values = ",\n  ".join(sql_row(row) for row in rows)
+                    values = ",\n  ".join(sql_row(row, self.integers) for row in rows)
                     out.append(f"INSERT INTO {name} VALUES\n  {values};")
             out.append(f"FLUSH; SELECT * FROM {view.name}; -- step {step}")
         return "\n".join(out)
@@ -133,14 +156,20 @@ def instant(seconds: int | None) -> str | None:
     return None if seconds is None else f"{BEGIN + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S}"
 
 
-def json_row(row: Any) -> dict[str, Any]:
-    payload = row.payload
-    return payload | {"p": row.partition, "ts": instant(row.event_time), "wm": instant(payload["wm"])}
+def times(row: Row, integers: bool) -> tuple[int | str | None, int | str | None]:
+    """ts and wm as they are written."""
+    both = row.event_time, row.payload["wm"]
+    return both if integers else (instant(both[0]), instant(both[1]))
 
 
-def sql_row(row: Any) -> str:
+def json_row(row: Row, integers: bool = False) -> dict[str, Any]:
+    ts, wm = times(row, integers)
+    return row.payload | {"p": row.partition, "ts": ts, "wm": wm}
+
+
+def sql_row(row: Row, integers: bool = False) -> str:
     p = row.payload
-    values = (p["c"], row.partition, p["id"], p["k"], p["v"], instant(row.event_time), instant(p["wm"]))
+    values = (p["c"], row.partition, p["id"], p["k"], p["v"], *times(row, integers))
     texts = ("NULL" if v is None else f"'{v}'" if isinstance(v, str) else str(v) for v in values)
     return f"({', '.join(texts)})"
 

@@ -8,6 +8,9 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate import TidegateError
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.progress import Progress
+from tidegate.watermark import GateState
 
 TABLE = """
 CREATE TABLE events (
@@ -151,4 +154,42 @@ def lines(*times: str) -> list[dict[str, str]]:
     """The rows of `rows` as JSON."""
     return [
         {"name": t, "ts": f"2026-01-01 {t}" if t.count(":") == 2 else f"2026-01-01 {t}:00"} for t in times
+    ]
+
+
+def test_W9_a_reset_starts_the_strategys_memory_anew_and_keeps_what_was_counted() -> None:
+    poisoned = GateState(
+        watermark=100, next_offset=7, on_time=5, late=2, max_event_time=999, memory=bytes(16)
+    )
+    before = Progress(epoch=3, published=100, states={"a": poisoned})
+    after = before.reset(50)
+    assert (after.epoch, after.published) == (4, 50)
+    assert after.states["a"] == GateState(watermark=50, next_offset=7, on_time=5, late=2, max_event_time=999)
+    assert before.states["a"] is poisoned
+
+
+def test_R2_a_batch_that_broke_off_before_a_reset_is_read_after_it_once(workbench: Workbench) -> None:
+    workbench.assets(events=SOURCE).json_lines("data/events/1.json", lines("10:05", "10:03"))
+    session = workbench.session()
+    session.run()
+    workbench.json_lines("data/events/2.json", lines("10:10", "10:02"))
+
+    def broken(*_: object, **__: object) -> int:
+        raise RuntimeError("the disk is full")
+
+    # The plan of the second batch is written, its commit is not.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IcebergTable, "append", broken)
+        with pytest.raises(RuntimeError, match="the disk is full"):
+            session.run()
+    session.execute("ALTER SOURCE events RESET WATERMARK TO '2026-01-01 10:00'")
+    again = workbench.session()
+    again.run()
+    outcomes = again.execute('SELECT name, outcome, epoch FROM "events$raw" ORDER BY name').rows()
+    # 10:10 raised the watermark to 10:09 again, from 10:00.
+    assert outcomes == [
+        ("10:02", "late", 3),
+        ("10:03", "late", 1),
+        ("10:05", "on_time", 1),
+        ("10:10", "on_time", 3),
     ]

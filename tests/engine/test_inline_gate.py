@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import Workbench
 from tests.oracle import Oracle, Row
 from tidegate import TidegateError
+from tidegate.engine.commit import IcebergTable
 from tidegate.sql.dialect import parse_query, tokenize
 from tidegate.sql.inline_gate import inline_gate, watermark_call
 from tidegate.sql.text import Text
@@ -46,6 +47,18 @@ def judged(session: Session, gate: Relation) -> dict[tuple[str, int], str]:
     return {(r[0], r[1]): r[2] for r in rows}
 
 
+def files_after(session: Session, name: str, epoch: int) -> int:
+    """How many files of a log Iceberg reads for the rows after an epoch."""
+    table = IcebergTable(session.spark, session.identifier(name))._table
+    later = session.spark._jvm.org.apache.iceberg.expressions.Expressions.greaterThan("_epoch", epoch)
+    files = table.newScan().filter(later).planFiles().iterator()
+    count = 0
+    while files.hasNext():
+        files.next()
+        count += 1
+    return count
+
+
 def test_W14_every_row_passes_the_gate_once_however_the_logs_are_cut(
     new_workbench: Callable[[], Workbench],
 ) -> None:
@@ -57,12 +70,13 @@ def test_W14_every_row_passes_the_gate_once_however_the_logs_are_cut(
         oracle = Oracle(lambda row: row.event_time - 5)
         oracle.enumerate(["a", "b"])
         offsets = {"a": 0, "b": 0}
-        expected = {}
+        expected, bars = {}, {}
         for batch in range(4):
             lines = []
             for _ in range(chance.randrange(0, 12)):
                 p, e = chance.choice("ab"), batch * 6 + chance.randrange(0, 15)
                 lines.append({"p": p, "n": offsets[p], "e": e})
+                bars[p, offsets[p]] = oracle.wp[p]
                 expected[p, offsets[p]] = oracle.read(Row(p, offsets[p], e)).outcome
                 offsets[p] += 1
             workbench.json_lines(f"data/clicks/{batch}.json", lines)
@@ -71,6 +85,8 @@ def test_W14_every_row_passes_the_gate_once_however_the_logs_are_cut(
                 session.run([gate.name], max_rows_per_batch=chance.choice([None, 1]))
         session.run([gate.name])
         assert judged(session, gate) == expected
+        marks = session.table(f"{gate.name}$raw").select("partition", "offset", "watermark").collect()
+        assert {(r[0], r[1]): r[2] for r in marks} == bars
         assert session.run([gate.name]).sources[0].epochs == 0
         # What the gate saw adds up with what the source let through (W5).
         assert session.table("clicks").count() == len(expected)
@@ -117,6 +133,9 @@ def test_W14_the_position_is_committed_with_the_rows(workbench: Workbench) -> No
     position = session.log(gate).progress.position
     assert position is not None
     assert position.epoch == 2
+    # What is new is found by its epoch: the history before it is not read again.
+    session.execute("INSERT INTO orders VALUES (3, '2026-01-01 10:06', 1, 1)")
+    assert (files_after(session, "orders", 0), files_after(session, "orders", 2)) == (6, 2)
 
 
 def test_W14_a_source_that_was_made_anew_is_not_taken_for_the_old_one(workbench: Workbench) -> None:

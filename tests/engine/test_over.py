@@ -79,6 +79,7 @@ FAMILIES: dict[str, list[Asked]] = {
         Call("last_value", "v", Range(None, 2), exclude_current=True),
     ),
     "range_to_the_row": asked(Call("sum", "v", Range(None, 0)), Call("max", "v", Range(-4, -2))),
+    "range_alone": asked(Call("sum", "v", Range(None, 0))),
     "session": asked(
         *(Call(f, "v", SessionGap(3)) for f in ("sum", "count", "avg", "min", "first_value", "last_value")),
         Call("count", None, SessionGap(3)),
@@ -220,7 +221,7 @@ def test_C5_released_rows_equal_the_oracle_after_every_watermark(name: str, spar
     assert of_result(at_once, len(calls)) == {case: found for case, found in expected.items() if found}
 
 
-@pytest.mark.parametrize("name", ["rows", "range", "session"])
+@pytest.mark.parametrize("name", ["from_the_beginning", "rows", "range", "range_alone", "session"])
 def test_C5_without_emit_rows_are_shown_open_until_their_frames_are_complete(
     name: str, spark: SparkSession
 ) -> None:

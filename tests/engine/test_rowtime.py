@@ -128,6 +128,19 @@ def test_W12_describe_extended_shows_rowtime_and_the_strategy(workbench: Workben
     assert rowtime[3].startswith("*ROWTIME*, watermark SOURCE_WATERMARK(), advisory")
 
 
+def test_D3_describe_extended_shows_the_watermarks_of_a_view(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(
+        TABLE + "CREATE MATERIALIZED VIEW v AS SELECT window_end, count(*) AS n "
+        "FROM TUMBLE(events, ts, INTERVAL '1 minute') GROUP BY window_end EMIT ON WINDOW CLOSE"
+    )
+    rows = session.execute("DESCRIBE EXTENDED v").rows()
+    assert [r[:1] + r[3:] for r in rows] == [
+        ("window_end", "group key, *ROWTIME*, watermark tumble_end(watermark, 1 minute)", None),
+        ("n", None, None),
+    ]
+
+
 def test_W12_rowtime_of_a_table_with_a_key_is_that_of_the_last_change(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1), (2, 2)")

@@ -13,7 +13,9 @@ import pytest
 from tests.conftest import Workbench
 from tests.watermark.test_source_watermark import ByTheRule
 from tidegate.engine import layout
+from tidegate.engine.run import connect
 from tidegate.engine.sources import Rows
+from tidegate.engine.stream import PlanInbox
 from tidegate.plan.events import BatchCommitted
 from tidegate.watermark import SourceWatermark
 
@@ -215,6 +217,25 @@ def test_W11_PROC_TIME_is_the_recorded_clock_of_the_micro_batch(workbench: Workb
     insert_at(session, at("12:00"), ["2026-01-01 11:00", "2026-01-01 10:58", "2026-01-01 10:59"])
     assert {i: o for i, o in judged(session, "t").items() if i > 2} == {3: "on_time", 4: "late", 5: "on_time"}
     assert [str(w)[11:16] for w, *_ in states(session)] == ["09:49", "10:59"]
+
+
+def test_W4_a_retry_uses_the_clock_that_the_plan_recorded(workbench: Workbench) -> None:
+    strategy = "CASE WHEN ts > PROC_TIME() THEN NULL ELSE ts END"
+    workbench.assets(s=SOURCE.format(strategy=strategy, options=""))
+    rows = [{"id": 0, "p": "a", "seconds": 3600.0, "v": 1}, {"id": 1, "p": "a", "seconds": -60.0, "v": 1}]
+    session = workbench.json_lines("recording/a.json", lines(rows)).session()
+    relation = session.relation("s")
+    # A run that was killed between its plan and its commit: at 10:00 the row of 11:00 lay in the future.
+    connector = connect(session, relation, session.log(relation))
+    assert connector is not None
+    connector.pending()
+    plan = connector.plan(1, START.replace(tzinfo=UTC))
+    assert plan is not None
+    PlanInbox(session.project.storage, f"{session.work_folder('s')}/plans").write(plan)
+    workbench.session().run()
+    assert judged(session) == {0: "on_time", 1: "on_time"}
+    newest = session.table("s$watermarks").where("partition = 'a'").first()
+    assert newest["watermark"] == START - timedelta(seconds=60)
 
 
 def test_W9_a_row_far_in_the_future_is_kept_and_raises_nothing(workbench: Workbench) -> None:

@@ -1,4 +1,4 @@
-"""Tables with a PRIMARY KEY, and WITH TTL: changes, what SELECT shows, expiry, cleanup, recovery (T1–T4, W5, R1, R2)."""
+"""Tables with a PRIMARY KEY, and WITH TTL: changes, what SELECT shows, expiry, cleanup, recovery (T1–T4, W5, R2)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ WITH (connector = 'filesystem', path = 'input', max_files_per_batch = 1) FORMAT 
 
 
 def rows(session: Session, sql: str) -> list[tuple]:
-    return [tuple(str(v) if isinstance(v, datetime) else v for v in row) for row in session.execute(sql).rows()]
+    return [
+        tuple(str(v) if isinstance(v, datetime) else v for v in row) for row in session.execute(sql).rows()
+    ]
 
 
 def shown(session: Session) -> list[tuple]:
-    return rows(session, "SELECT trx_id, CAST(created_at AS DATE) || '', deposit_status FROM deposits_src ORDER BY 1")
+    return rows(
+        session, "SELECT trx_id, CAST(created_at AS DATE) || '', deposit_status FROM deposits_src ORDER BY 1"
+    )
 
 
 def state(session: Session, name: str) -> list:
@@ -82,7 +86,8 @@ def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     session.execute("DELETE FROM deposits_src WHERE deposit_status = 'anew'")
     assert shown(session) == [("b", "2026-01-03", "new"), ("c", "2026-01-02", "new")]
     assert rows(
-        session, 'SELECT trx_id, op, watermark, CAST(late_by AS STRING) FROM "deposits_src$late" ORDER BY "offset"'
+        session,
+        'SELECT trx_id, op, watermark, CAST(late_by AS STRING) FROM "deposits_src$late" ORDER BY "offset"',
     ) == [
         ("a", "upsert", "2026-01-01 00:00:00", "INTERVAL '0 00:00:00' DAY TO SECOND"),
         ("a", "upsert", "2026-01-01 00:00:00", "INTERVAL '3 23:59:59' DAY TO SECOND"),
@@ -97,41 +102,41 @@ def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
 def test_T2_T3_cleanup_leaves_results_and_what_views_need(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(DEPOSITS + DAILY)
-    session.execute("INSERT INTO deposits_src VALUES ('a', '2026-01-01 01:00:00', 'x'), ('b', '2026-01-02', 'x')")
+    session.execute(
+        "INSERT INTO deposits_src VALUES ('a', '2026-01-01 01:00:00', 'x'), ('b', '2026-01-02', 'x')"
+    )
     session.execute("UPDATE deposits_src SET deposit_status = 'y' WHERE trx_id = 'a'")
-    session.execute("INSERT INTO deposits_src VALUES ('a', '2026-01-07 12:00:00', 'z')")
-    # Expired, but no view has counted them: nothing may go.
-    assert {r.trx_id for r in state(session, "deposits_src")} == {"a", "b"}
-    (kept,) = session.cleanup()
-    assert len(state(session, "deposits_src")) == 3
-    assert kept.upto is None or kept.upto < ticks("2026-01-01")
+    session.execute("INSERT INTO deposits_src VALUES ('c', '2026-01-07 12:00:00', 'z')")
+    session.execute("INSERT INTO deposits_src VALUES ('a', '2026-01-07 13:00:00', 'z')")
+    # a has expired and come anew. No view has counted the old one yet, so it may not go.
+    assert shown(session) == [("a", "2026-01-07", "z"), ("c", "2026-01-07", "z")]
+    assert session.cleanup()[0].upto is None
+    assert sorted(r.deposit_status for r in state(session, "deposits_src")) == ["x", "y", "z", "z"]
     session.execute("FLUSH")
     closed = [("2026-01-01 00:00:00", 1, "y")]
     assert rows(session, "SELECT * FROM daily ORDER BY 1") == closed
-    (done,) = session.cleanup(["deposits_src"], keep_seconds=0)
-    assert done.upto == ticks("2026-01-02") - 1  # the view still needs the second day
-    assert sorted(r.deposit_status for r in state(session, "deposits_src")) == ["x", "z"]
-    assert rows(session, "SELECT * FROM daily ORDER BY 1") == closed
-    snapshots = f"SELECT count(*) FROM {state_identifier(session.identifier('deposits_src'))}.snapshots"
-    for day in (8, 9, 10, 11):
+    # The frontier is 2026-01-02 13:00, and a window is a day long.
+    assert session.cleanup(["deposits_src"])[0].upto == ticks("2026-01-01 13:00")
+    assert sorted(r.deposit_status for r in state(session, "deposits_src")) == ["x", "z", "z"]
+    for day in (8, 9, 10):
         session.execute(f"INSERT INTO deposits_src VALUES ('c', '2026-01-{day:02}', 'w'); FLUSH")
     session.cleanup(keep_seconds=0)
-    assert session.spark.sql(snapshots).first()[0] == 5
+    stored = state_identifier(session.identifier("deposits_src"))
+    assert session.spark.sql(f"SELECT count(*) FROM {stored}.snapshots").first()[0] == 5
     folder = Path(session.project.storage.local_warehouse) / session.project.env.warehouse.namespace
     present = {p.name for p in (folder / "deposits_src$state" / "data").rglob("*.parquet")}
-    used = session.spark.sql(
-        f"SELECT DISTINCT file_path FROM {state_identifier(session.identifier('deposits_src'))}.all_data_files"
-    )
-    assert present == {row[0].rpartition("/")[2] for row in used.collect()}  # no file that no snapshot holds
-    assert rows(session, "SELECT * FROM daily ORDER BY 1") == [
-        *closed,
-        ("2026-01-02 00:00:00", 1, "x"),
-    ]
-    # The row that closes later is the last state of its life.
-    session.execute("INSERT INTO deposits_src VALUES ('d', '2026-02-01', 'w'); FLUSH")
-    assert rows(session, "SELECT CAST(window_start AS DATE) || '', n, status FROM daily ORDER BY 1")[2:] == [
+    # No file that the kept snapshots do not know: what they hold, and what the oldest of them removed.
+    known = session.spark.sql(f"SELECT DISTINCT data_file.file_path FROM {stored}.all_entries")
+    assert present <= {row[0].rpartition("/")[2] for row in known.collect()}
+    held = session.spark.sql(f"SELECT DISTINCT file_path FROM {stored}.all_data_files")
+    assert present >= {row[0].rpartition("/")[2] for row in held.collect()}
+    session.execute("INSERT INTO deposits_src VALUES ('d', '2026-02-01', 'v'); FLUSH")
+    # What closes later is the last state of each row, wherever it was before.
+    assert rows(session, "SELECT CAST(window_start AS DATE) || '', n, status FROM daily ORDER BY 1") == [
+        ("2026-01-01", 1, "y"),
+        ("2026-01-02", 1, "x"),
         ("2026-01-07", 1, "z"),
-        ("2026-01-11", 1, "w"),
+        ("2026-01-10", 1, "w"),
     ]
 
 
@@ -145,7 +150,10 @@ def test_a_lookup_table_has_no_time(workbench: Workbench) -> None:
     table = "SELECT name, country, CAST(doubled AS INT) FROM plans ORDER BY 1, 2"
     assert rows(session, table) == [("basic", "at", 4), ("basic", "de", 6), ("pro", "de", 18)]
     assert session.execute("UPDATE plans SET price = price + 1 WHERE country = 'de'").message == "updated 2"
-    assert session.execute("DELETE FROM plans WHERE price = (SELECT max(price) FROM plans)").message == "deleted 1"
+    assert (
+        session.execute("DELETE FROM plans WHERE price = (SELECT max(price) FROM plans)").message
+        == "deleted 1"
+    )
     assert rows(session, table) == [("basic", "at", 4), ("basic", "de", 8)]
     session.execute("INSERT INTO plans VALUES ('pro', 'de', 5)")
     assert rows(session, table) == [("basic", "at", 4), ("basic", "de", 8), ("pro", "de", 10)]
@@ -192,8 +200,12 @@ def test_R2_a_crash_between_log_and_state(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The log has the changes, the state does not: the next one who opens the log applies them, once."""
-    definition = DEVICES if name == "devices" else DEVICES.replace("devices", "plain").replace(
-        ",\n    WATERMARK FOR seen AS seen - INTERVAL '1 minute' WITH TTL", ""
+    definition = (
+        DEVICES
+        if name == "devices"
+        else DEVICES.replace("devices", "plain").replace(
+            ",\n    WATERMARK FOR seen AS seen - INTERVAL '1 minute' WITH TTL", ""
+        )
     )
     workbench.assets(**{name: definition})
     devices(workbench, "1", (1, "a", "01:00"), (2, "a", "01:00"))
@@ -208,10 +220,13 @@ def test_R2_a_crash_between_log_and_state(
 
     session = workbench.session()
     table = f"SELECT id, place FROM {name} ORDER BY id"
-    for _ in range(2):  # the second run dies before it has read anything: it could not apply what the first one left
-        with monkeypatch.context() as patch, pytest.raises(Died):
+    for _ in range(
+        2
+    ):  # the second run dies before it has read anything: it could not apply what the first one left
+        with monkeypatch.context() as patch:
             patch.setattr(TableState, "catch_up", die)
-            session.run()
+            with pytest.raises(Died):
+                session.run()
         assert rows(session, table) == []
     again = workbench.session()
     again.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -182,8 +183,17 @@ def test_B1_a_lookup_is_read_whole_at_a_snapshot_that_the_commit_records(workben
     assert sorted(rows(session, "named")) == [("x", at(1), None), ("y", at(2), "Yvonne")]
     read = json.loads(summary(session, "named")["tidegate.inputs"])["names"]["snapshot"]
     assert read == IcebergTable(session.spark, session.identifier("names")).current().id
+    session.execute("INSERT INTO names VALUES ('x', 'Xenia')")
+    insert(session, "a", ("x", 4), ("q", 5))
+    session.run()
+    expected = [("x", at(1), None), ("x", at(3), "Xaver"), ("x", at(3), "Xenia"), ("y", at(2), "Yvonne")]
+    assert sorted(rows(session, "named"), key=str) == sorted(
+        [*expected, ("x", at(4), "Xaver"), ("x", at(4), "Xenia")], key=str
+    )
     audit = audit_view(session, "named")  # each row with the names that it was joined with
-    assert (audit.ok, audit.batch.compared) == (True, 2)
+    assert (audit.ok, audit.batch.compared) == (True, 6)
+    session.spark.sql(f"UPDATE {session.identifier('named')} SET title = 'Ypsilon' WHERE k = 'y'")
+    assert audit_view(session, "named").value_mismatches == 1
 
 
 def test_D2_a_left_join_releases_a_row_when_no_match_can_come_any_more(workbench: Workbench) -> None:
@@ -233,3 +243,26 @@ def test_R2_a_run_that_breaks_off_between_two_views_is_continued(
     assert sorted(rows(again, "per_minute")) == [(at(1), 1), (at(2), 1), (at(61), 1)]
     assert sorted(rows(again, "per_hour")) == [(NOON, 2), (at(60), 1)]
     assert audit_view(again, "per_hour").ok
+
+
+def test_W4_stream_equals_batch_however_the_rows_are_cut(workbench: Workbench) -> None:
+    """Random rows, some late, in batches of random size: every view, live, is what its query makes of all rows."""
+    rng = random.Random(4)
+    session = opened(workbench, BOTH, CHAIN.format(emit=EMIT), BUSY, VISITS, NEAR)
+    now = {"a": 0.0, "b": 0.0}
+    for _ in range(7):
+        for table in rng.sample(["a", "b"], rng.randint(1, 2)):
+            batch = []
+            for _ in range(rng.randint(1, 12)):
+                now[table] += rng.choice([0, 0.5, 2, 9, 40])
+                batch.append((rng.choice("xyz"), now[table] - rng.choice([0, 0, 0, 1, 30])))
+            insert(session, table, *batch)
+        session.run()
+    views = ["both_", "per_minute", "per_hour", "busy", "visits", "near"]
+    audits = {name: audit_view(session, name) for name in views}
+    assert {name: (a.ok, a.batch.examples[:3]) for name, a in audits.items()} == dict.fromkeys(
+        views, (True, [])
+    )
+    assert all(a.batch.compared > 0 for name, a in audits.items() if name != "busy")
+    released = [ts for _, ts in rows(session, "both_")]
+    assert released == sorted(released)

@@ -33,13 +33,26 @@ def jobs(tmp_path: Path, text: str, name: str = "a.yaml") -> Jobs:
 
 def refused(tmp_path: Path, text: str) -> TidegateError:
     with pytest.raises(TidegateError) as caught:
-        jobs(tmp_path, text).check(["flights", "departures_hourly"], ["flights"])
+        jobs(tmp_path, text).check(["flights", "departures_hourly"], ["flights"], ["plans"])
     return caught.value
+
+
+def test_T2_cleanups_of_tables_with_a_key(tmp_path: Path) -> None:
+    text = 'cleanups: [{name: nightly, cron: "0 3 * * *", select: [plans], enabled: true}]'
+    found = jobs(tmp_path, text)
+    found.check([], [], ["plans"])
+    (cleanup,) = found.cleanups
+    assert (cleanup.name, cleanup.select, cleanup.enabled) == ("nightly", ["plans"], True)
+    error = refused(tmp_path, text.replace("plans", "flights"))
+    assert error.code == "TG609"
+    assert error.message == 'no table with a PRIMARY KEY "flights"'
+    error = refused(tmp_path, text + '\nschedules: [{name: nightly, cron: "@daily"}]')
+    assert (error.code, error.message) == ("TG609", 'schedule "nightly" is already in jobs/a.yaml')
 
 
 def test_schedules_and_thresholds(tmp_path: Path) -> None:
     found = jobs(tmp_path, GOOD)
-    found.check(["flights", "departures_hourly"], ["flights"])
+    found.check(["flights", "departures_hourly"], ["flights"], ["plans"])
     assert [(s.name, s.select, s.timezone) for s in found.schedules] == [
         ("hourly", ["flights", "departures_hourly"], "America/New_York"),
         ("nightly", "*", "UTC"),

@@ -47,8 +47,9 @@ def _refused(statement: str) -> str:
 def _shown(value: object, indent: str = "") -> str:
     if isinstance(value, Node):
         columns = ", ".join(f"{name}: {derived.describe()}" for name, derived in value.columns)
-        return f"{value.name} [{columns}]"
-    if (is_dataclass(value) and not indent) or isinstance(value, View) or type(value).__name__ == "Relation":
+        lost = "".join(f"; {name} lost it: {reason}" for name, reason in value.lost)
+        return f"{value.name} [{columns}]{lost}"
+    if (is_dataclass(value) and not indent) or isinstance(value, View) or type(value).__name__ in ("Relation", "Sink"):
         inner = indent + "  "
         lines = [type(value).__name__]
         for item in fields(value):

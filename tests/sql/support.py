@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tidegate.sql import Catalog, CreateRelation, CreateView, Statement, analyse
+from tidegate.sql.statements import CreateSink
 
 HERE = Path(__file__).parent
 
@@ -35,3 +36,5 @@ def add(catalog: Catalog, statement: Statement) -> None:
         catalog.add(statement.relation)
     elif isinstance(statement, CreateView):
         catalog.add(statement.view)
+    elif isinstance(statement, CreateSink):
+        catalog.add_sink(statement.sink)

@@ -34,8 +34,8 @@ def view(sql: str) -> View:
 
 
 def over(spark: SparkSession, found: View, rows: str, columns: str, sql: str | None = None) -> DataFrame:
-    """The view's query over rows given as VALUES; the upstream's other columns are NULL."""
-    upstream = prelude().get(found.upstream)
+    """The view's query over rows given as VALUES; the other columns of its one input are NULL."""
+    upstream = prelude().get(found.inputs[0].name)
     given = [c.strip() for c in columns.split(",")]
     names = ", ".join(f"`{c}`" for c in given)
     items = [
@@ -43,7 +43,7 @@ def over(spark: SparkSession, found: View, rows: str, columns: str, sql: str | N
     ]
     items += ["'p' AS _source_partition", "monotonically_increasing_id() AS _offset"]
     spark.sql(f"SELECT {', '.join(items)} FROM VALUES {rows} AS t({names})").createOrReplaceTempView("_slice")
-    return spark.sql((sql or found.query_sql).replace("{slice}", "_slice"))
+    return spark.sql((sql or found.query_sql).replace("{input_0}", "_slice"))
 
 
 def counts(frame: DataFrame) -> list[tuple]:
@@ -103,8 +103,8 @@ def test_C1_windows_are_those_of_the_watermark_room(
 ) -> None:
     found = view(COUNTED.format(call))
     frame = over(spark, found, ", ".join(f"('{r}')" for r in rows), column)
-    starts = {start for row in rows for start in found.window.starts(found.kind.parse(row))}
-    expected = sorted((found.kind.format(s), found.kind.format(found.window.end(s))) for s in starts)
+    starts = {start for row in rows for start in found.accounts.window.starts(found.kind.parse(row))}
+    expected = sorted((found.kind.format(s), found.kind.format(found.accounts.window.end(s))) for s in starts)
     shown = sorted(
         (_iso(row["_window_start"], found), _iso(row["_window_end"], found)) for row in frame.collect()
     )
@@ -136,7 +136,7 @@ def test_A1_rows_counts_source_rows_and_rows_sql_names_them(spark: SparkSession)
         2,
         end,
     )
-    named = over(spark, found, rows, "ts, customer, price", found.rows_sql)
+    named = over(spark, found, rows, "ts, customer, price", found.accounts.rows_sql)
     assert named.columns == [
         "_window_start",
         "_window_end",
@@ -174,9 +174,9 @@ def test_view_types_are_those_of_spark(spark: SparkSession) -> None:
     for statement in analyse(text, prelude()):
         assert isinstance(statement, CreateView)
         found = statement.view
-        upstream = prelude().get(found.upstream)
+        upstream = prelude().get(found.inputs[0].name)
         types = dict(over(spark, found, "(NULL)", upstream.columns[0].name).dtypes)
-        over(spark, found, "(NULL)", upstream.columns[0].name, found.rows_sql)
+        over(spark, found, "(NULL)", upstream.columns[0].name, found.accounts.rows_sql)
         for column in found.columns:
             if column.type != UNKNOWN:
                 assert types[column.name] == column.type, (found.name, column)

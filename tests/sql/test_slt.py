@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.conftest import ROOT
 from tidegate.testing import junit
 from tidegate.testing.files import load
 from tidegate.testing.outcome import FileReport
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 MUST_FAIL = sorted((HERE / "must_fail").glob("*.slt"))
-FILES = sorted(set(HERE.rglob("*.slt")) - set(MUST_FAIL))
+#: Ours, and the one that `tidegate init` writes.
+TEMPLATE = ROOT / "platform" / "tidegate" / "cli" / "template" / "tests"
+FILES = sorted({*HERE.rglob("*.slt"), *TEMPLATE.glob("*.slt")} - set(MUST_FAIL))
 
 Play = Callable[..., FileReport]
 
@@ -43,7 +46,7 @@ def play(spark: SparkSession) -> Play:
     return run
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
+@pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-2:]))
 def test_file(path: Path, play: Play) -> None:
     report = play(path)
     told = [f"{o.record.file}:{o.record.line}\n{o.sql}\n{o.message}\n{o.diff}" for o in report.failures]

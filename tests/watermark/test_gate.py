@@ -166,10 +166,38 @@ def test_T1_where_rows_expire_an_event_time_exactly_at_the_watermark_is_late() -
     assert result.state.watermark == 20
 
 
+def test_W9_a_row_ahead_of_the_clock_is_on_time_counted_and_raises_nothing() -> None:
+    gate = GateConfig(TimeKind.EPOCH, Column(), max_future_skew=10)
+    result = judge(gate, GateState(), None, times(5, 31, 30, 29), np.ones(4, bool), clock=20)
+    assert result.late.tolist() == [False, False, False, True]
+    assert result.state == GateState(watermark=30, on_time=3, late=1, max_event_time=31)
+    with pytest.raises(ValueError, match="clock"):
+        judge(gate, GateState(), None, times(5), np.ones(1, bool))
+
+
+def test_by_batch_rows_are_compared_with_the_watermark_from_before_the_batch() -> None:
+    gate = GateConfig(TimeKind.EPOCH, Column(), by_batch=True)
+    start = GateState(watermark=10)
+    first = judge(gate, start, None, times(9, 30, 10), np.ones(3, bool), batch_start=start)
+    assert first.late.tolist() == [True, False, False]
+    # The second part of the same batch: still by 10, and what the first part offered stays.
+    second = judge(gate, first.state, None, times(11, 9, 20), np.ones(3, bool), batch_start=start)
+    assert second.late.tolist() == [False, True, False]
+    assert second.missed.tolist() == [10, 10, 10]
+    assert second.state.watermark == 30
+
+
 def by_the_rule(
-    strategy: Strategy, state: GateState, published: int | None, rows: list[Row], expires: bool = False
+    strategy: Strategy,
+    state: GateState,
+    published: int | None,
+    rows: list[Row],
+    expires: bool = False,
+    furthest: int = HIGHEST,
+    by_batch: bool = False,
 ):
-    """W1 and W2 (and T1, where rows expire) as they are written, one row after the other."""
+    """W1 and W2 (and T1, where rows expire) as they are written, one row after the other. `furthest`: the latest time
+    that is not too far in the future (W9). `by_batch`: the rows are one micro-batch, and granularity is 'batch'."""
     wp, newest = state.watermark, state.max_event_time
     outcomes: list[int | str | None] = []
     for time, accepted, value in rows:
@@ -177,7 +205,7 @@ def by_the_rule(
             outcomes.append("rejected")
             continue
         newest = time if newest is None else max(newest, time)
-        bars = [bar for bar in (wp, published) if bar is not None]
+        bars = [bar for bar in (state.watermark if by_batch else wp, published) if bar is not None]
         if bars and (time < max(bars) or (expires and time == max(bars) != LOWEST)):
             outcomes.append(max(bars))
             continue
@@ -186,7 +214,7 @@ def by_the_rule(
             value = time
         elif isinstance(strategy, Delay):
             value = min(max(time - strategy.ticks, LOWEST), HIGHEST)
-        if value is not None and (wp is None or value > wp):
+        if value is not None and time <= furthest and (wp is None or value > wp):
             wp = value
     return outcomes, wp, newest
 
@@ -203,19 +231,33 @@ a_strategy = st.one_of(
 )
 
 
-@given(a_strategy, st.booleans(), mark, mark, st.lists(a_row, max_size=40), st.data())
-@example(Delay(-10), False, None, None, [(90, True, None), (96, True, None), (105, True, None)], None)
+@given(
+    a_strategy,
+    st.booleans(),
+    st.booleans(),
+    st.none() | st.integers(0, 9) | st.just(HIGHEST),
+    mark,
+    mark,
+    st.lists(a_row, max_size=40),
+    st.data(),
+)
+@example(
+    Delay(-10), False, False, None, None, None, [(90, True, None), (96, True, None), (105, True, None)], None
+)
 def test_W4_any_strategy_and_any_cut_is_judged_as_the_rule_says_row_by_row(
     strategy: Strategy,
     expires: bool,
+    by_batch: bool,
+    skew: int | None,
     wp: int | None,
     published: int | None,
     rows: list[Row],
     data: st.DataObject | None,
 ) -> None:
     start = GateState(watermark=wp)
-    gate = GateConfig(TimeKind.EPOCH, strategy, expires)
-    outcomes, last, newest = by_the_rule(strategy, start, published, rows, expires)
+    gate = GateConfig(TimeKind.EPOCH, strategy, expires, skew, by_batch)
+    furthest = HIGHEST if skew is None else min(3 + skew, HIGHEST)
+    outcomes, last, newest = by_the_rule(strategy, start, published, rows, expires, furthest, by_batch)
     cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=4)) if data else []
     state, judged = start, []
     for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(rows)], strict=True):
@@ -229,7 +271,7 @@ def test_W4_any_strategy_and_any_cut_is_judged_as_the_rule_says_row_by_row(
                 times(*(value or 0 for value in values)),
                 np.array([v is not None for v in values], bool),
             )
-        result = judge(gate, state, published, event_time, accepted, *offered)
+        result = judge(gate, state, published, event_time, accepted, *offered, clock=3, batch_start=start)
         for late, missed, ok in zip(result.late.tolist(), result.missed.tolist(), accepted, strict=True):
             judged.append(("rejected" if not ok else None) if not late else missed)
         state = result.state

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.watermark import GateConfig, GateState, SourceWatermark, TimeKind, judge
+from tidegate.watermark import Delay, GateConfig, GateState, PrecedingRows, SourceWatermark, TimeKind, judge
+from tidegate.watermark.preceding import Values, remember
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -218,3 +219,15 @@ def test_W4_any_numbers_under_any_cut_are_judged_as_the_rules_say_row_by_row(
     assert out == outcomes
     assert state.watermark == wp
     assert strategy.rows(state.memory) == sum(ok for _, ok in rows)
+
+
+def test_W13_a_changed_strategy_begins_with_what_it_remembers_itself() -> None:
+    _, state = judged(DEFAULT, a_source(4, 300), [])
+    rows = (np.array([400 * SECOND]), np.array([True]))
+    other = judge(GateConfig(TimeKind.TIMESTAMP, Delay(5)), state, None, *rows).state
+    assert other.memory is None
+    again = judge(GateConfig(TimeKind.TIMESTAMP, DEFAULT), other, None, *rows).state
+    assert DEFAULT.rows(again.memory) == 1
+    window = PrecedingRows("max", "v", 2, 0, "bigint", "bigint")
+    memory = remember((window,), None, [Values(*rows)])
+    assert DEFAULT.rows(memory) == 0

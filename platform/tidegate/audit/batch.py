@@ -145,12 +145,12 @@ def _states(
     """(after, up to, snapshot of each lookup) of the stretches of a view's frontier over which its lookups stood still;
     the last one is open at its end."""
     summaries = [dict(s.summary()) for s in table.java.snapshots()]
-    # Ticks before there was a frontier have closed nothing.
-    closing = [s for s in summaries if "tidegate.tick" in s and "tidegate.frontier" in s]
-    ticks = sorted(closing, key=lambda s: int(s["tidegate.tick"]))
+    known = sorted((s for s in summaries if "tidegate.tick" in s), key=lambda s: int(s["tidegate.tick"]))
+    # Before there was a frontier nothing was closed.
+    ticks = [s for s in known if "tidegate.frontier" in s]
     found: list[tuple[int | None, int | None, dict[str, int | None]]] = []
     after: int | None = None
-    if int(ticks[0]["tidegate.tick"]) > 1:
+    if int(known[0]["tidegate.tick"]) > 1 and known[0] is ticks[0]:
         # Where the oldest tick that we know of began was in a snapshot that is gone.
         after = int(ticks[0]["tidegate.frontier"])
         notes.append(
@@ -160,7 +160,7 @@ def _states(
     for tick in ticks:
         inputs = json.loads(tick["tidegate.inputs"])
         states = {name: inputs[name]["snapshot"] for name in names}
-        upto = int(tick["tidegate.frontier"]) if "tidegate.frontier" in tick else None
+        upto = int(tick["tidegate.frontier"])
         if found and found[-1][2] == states:
             found[-1] = (found[-1][0], upto, states)
         else:

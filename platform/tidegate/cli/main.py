@@ -7,6 +7,7 @@ import typer
 from tidegate import __version__
 from tidegate.cli.commands.audit import audit
 from tidegate.cli.commands.check import check
+from tidegate.cli.commands.cleanup import cleanup
 from tidegate.cli.commands.doctor import doctor
 from tidegate.cli.commands.explain import explain
 from tidegate.cli.commands.init import init
@@ -48,7 +49,7 @@ def options(
     context.obj = Globals(project, env, json, debug)
 
 
-for _command in (init, check, explain, run, sql, status, late, audit, doctor, ui):
+for _command in (init, check, explain, run, sql, status, late, audit, cleanup, doctor, ui):
     app.command(no_args_is_help=False)(_command)
 app.command("test", no_args_is_help=False)(run_tests)
 

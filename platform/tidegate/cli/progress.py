@@ -46,7 +46,7 @@ class Progress:
         text = f"{data['files']} {'file' if data['files'] == 1 else 'files'}"
         text += f", {failed} failed" if failed else ", all passed"
         counts = [f"{data[s]} {s}" for s in ("passed", "failed", "updated", "skipped") if data[s]]
-        text += f"; {data['records']} records: {', '.join(counts) or 'none'}"
+        text += f"; {data['records']} {'record' if data['records'] == 1 else 'records'}: {', '.join(counts) or 'none'}"
         text += f" ({data['seconds']:.1f} s)"
         if not_run:
             text += f"; {not_run} {'file was' if not_run == 1 else 'files were'} not run"

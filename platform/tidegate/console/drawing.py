@@ -33,6 +33,8 @@ def draw(table: Table, width: int | None = None) -> str:
         while fitted is None and table.layout == "grid" and shown > 1:
             shown -= 1
             fitted = _fit(wanted[:shown], head[:shown], width)
+        if fitted is None and table.layout == "grid" and width is not None:
+            fitted = [width]
         if fitted is None:
             shown = len(head)
             parts.append(_blocks(head, cells, width))

@@ -9,7 +9,7 @@ from dagster import Definitions, in_process_executor
 from tidegate.dagster.assets import build_assets
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.resource import TidegateResource
-from tidegate.dagster.schedules import build_schedules, catch_up_job
+from tidegate.dagster.schedules import build_cleanups, build_schedules, catch_up_job
 from tidegate.dagster.sensor import lag_checks, lag_sensor
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.project import Project
@@ -48,7 +48,8 @@ def build_definitions(
     catalog = opened.catalog()
     watermarked = [r.name for r in catalog.relations if r.watermark is not None]
     jobs = opened.jobs()
-    jobs.check(catalog.names(), watermarked)
+    keyed = [r.name for r in catalog.relations if r.primary_key]
+    jobs.check(catalog.names(), watermarked, keyed)
     # Implicit relations and views run with what they were made for; nobody looks for them in the lineage.
     defined = set(catalog.names())
     assets = [TidegateAsset(item, catalog, opened) for item in catalog.order() if item.name in defined]
@@ -56,11 +57,12 @@ def build_definitions(
     gated = {relation: keys[relation] for relation in watermarked}
     resource_key = identifier(name)
     everything = catch_up_job(keys, name)
+    schedules = build_schedules(jobs.schedules, catalog, keys, name, everything) if keys else []
     return Definitions(
         assets=build_assets(assets, translator, name, resource_key),
         asset_checks=[lag_checks(opened, gated, name)] if gated else [],
         jobs=[everything] if keys else [],
-        schedules=build_schedules(jobs.schedules, catalog, keys, name, everything) if keys else [],
+        schedules=[*schedules, *build_cleanups(jobs.cleanups, name, resource_key)],
         sensors=[lag_sensor(opened, gated, name)] if gated else [],
         resources={resource_key: resource or TidegateResource(project=str(opened.root), env=opened.env_name)},
     )

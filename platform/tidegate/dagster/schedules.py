@@ -8,13 +8,16 @@ from dagster import (
     AssetKey,
     AssetSelection,
     DefaultScheduleStatus,
+    JobDefinition,
     ScheduleDefinition,
     define_asset_job,
     in_process_executor,
+    job,
+    op,
 )
 
 from tidegate.dagster.naming import identifier
-from tidegate.project.jobs import Schedule
+from tidegate.project.jobs import Cleanup, Schedule
 from tidegate.sql.catalog import Catalog
 from tidegate.sql.lineage import reads_of
 
@@ -58,6 +61,33 @@ def build_schedules(
     return result
 
 
+def build_cleanups(cleanups: tuple[Cleanup, ...], prefix: str, resource_key: str) -> list[ScheduleDefinition]:
+    """One for each cleanup of jobs/*.yaml, named as there, with a job of its own (T2)."""
+    return [_schedule(cleanup, _cleanup_job(cleanup, prefix, resource_key)) for cleanup in cleanups]
+
+
+def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinition:
+    names = None if cleanup.select == "*" else list(cleanup.select)
+    text = "Deletes expired rows of tables WITH TTL that no view needs any more (T2, T3), and tidies files."
+
+    @op(
+        name=identifier(f"{prefix}_{cleanup.name}_op"),
+        required_resource_keys={resource_key},
+        description=text,
+    )
+    def clean(context) -> None:
+        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+        for done in getattr(context.resources, resource_key).session.cleanup(names):
+            files = f"{done.files_before} files before, {done.files_after} after"
+            context.log.info(f"{done.table}: {files}")
+
+    @job(name=identifier(f"{prefix}_{cleanup.name}"), executor_def=in_process_executor, description=text)
+    def run() -> None:
+        clean()
+
+    return run
+
+
 def covered(catalog: Catalog, select: list[str]) -> list[str]:
     """`select` and the views over it, in the order of computation: a source brings its views up to date, too."""
     wanted = {catalog.get(name).name for name in select}
@@ -78,10 +108,12 @@ def _job(name: str, keys: list[AssetKey], description: str) -> UnresolvedAssetJo
     )
 
 
-def _schedule(schedule: Schedule, job: UnresolvedAssetJobDefinition) -> ScheduleDefinition:
+def _schedule(
+    schedule: Schedule, started: UnresolvedAssetJobDefinition | JobDefinition
+) -> ScheduleDefinition:
     return ScheduleDefinition(
         name=schedule.name,
-        job=job,
+        job=started,
         cron_schedule=schedule.cron,
         execution_timezone=schedule.timezone,
         default_status=DefaultScheduleStatus.RUNNING if schedule.enabled else DefaultScheduleStatus.STOPPED,

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE: the rows that match become changes, which go through the gate and into the log like any row (T1)."""
+"""UPDATE and DELETE: the rows that match become changes, which go through the gate into the log like any row (T1)."""
 
 from __future__ import annotations
 

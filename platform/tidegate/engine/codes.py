@@ -12,7 +12,7 @@ CODES: dict[str, str] = {
     "TG507": "query that Spark refuses",
     "TG508": "log that another process is writing",
     "TG509": "view where a source or table is meant",
-    "TG511": "drop of something that a view still reads",
+    "TG511": "drop of something that a view or sink still reads",
     "TG512": "question about something that has no results, or no watermark",
     "TG513": "batch that broke off in Spark; nothing of it was kept",
     "TG514": "Spark does not start",

@@ -105,7 +105,7 @@ class IcebergTable:
     def append(
         self,
         files: list[dict[str, Any]],
-        target: Target,
+        target: Target | None,
         summary: dict[str, str],
         base: Snapshot,
         replaced: Sequence[bool | None] = (),
@@ -114,6 +114,7 @@ class IcebergTable:
 
         `replaced`: in the same commit, drop the files with one of these values of `_open`: true for a view's open rows,
         None for those that it carries from tick to tick.
+        `target`: what `files` were written for (None without any).
         Raises TG502 if somebody else has committed to the table since `base`.
         """
         expressions = self._jvm.org.apache.iceberg.expressions.Expressions

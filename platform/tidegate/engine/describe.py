@@ -46,8 +46,12 @@ def _line(found: Relation | View | SystemTable, column: Column, extended: bool) 
             notes.append("primary key")
         if column.generated is not None:
             notes.append(f"generated as {column.generated}" if extended else "generated")
-    elif isinstance(found, View) and column.name in found.group_columns:
-        notes.append("group key")
+    elif isinstance(found, View):
+        if column.name in found.group_columns:
+            notes.append("group key")
+        carried = [c.derived for c in found.watermarks if c.column == column.name]
+        if extended and carried:
+            notes.append(f"{_ROWTIME_MARK}, watermark {carried[0].describe(found.kind, [found.name])}")
     type_, comment = display(column.type), column.comment
     return (column.name, type_, column.nullable, ", ".join(notes) or None, comment)
 

@@ -189,6 +189,8 @@ def altered(before: Progress, after: Progress) -> str | None:
     was, now = before.strategy, after.strategy
     if was is None or now is None or was.identity == now.identity:
         return None
+    if was.text == now.text:
+        return f"ALTER WATERMARK: {now.text} with other options"
     return f"ALTER WATERMARK: {was.text} became {now.text}"
 
 

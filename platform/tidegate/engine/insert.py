@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
@@ -57,11 +58,12 @@ def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) ->
 
     stored = [c for c in log.relation.columns if c.generated is None]
     bad = F.lit(False)
-    for column in stored:
-        value = F.col(quote(column.name))
-        converted = value.try_cast(column.type)
-        kinds = (given.select(c.alias("c")).schema["c"].dataType for c in (value, converted))
-        bad = bad | _lost(value, converted, *kinds)
+    pairs = [(F.col(quote(c.name)), F.col(quote(c.name)).try_cast(c.type)) for c in stored]
+    # Spark is asked for all types at once: every question is a planning of its own.
+    both = given.select(*(c.alias(f"c{i}") for i, c in enumerate(chain.from_iterable(pairs))))
+    kinds = iter([field.dataType for field in both.schema.fields])
+    for value, converted in pairs:
+        bad = bad | _lost(value, converted, next(kinds), next(kinds))
     text = F.when(bad, F.to_json(F.struct(*[F.col(quote(c.name)) for c in stored])))
     frame = given.select(
         *[F.col(quote(c.name)).try_cast(c.type).alias(c.name) for c in stored], text.alias("_raw")

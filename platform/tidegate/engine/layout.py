@@ -97,9 +97,9 @@ def create_log(relation: Relation, table: str) -> str:
 
 
 def state_columns(relation: Relation) -> list[tuple[str, str]]:
-    """(name, Spark type) of every column of the state of a table with a PRIMARY KEY: one row for each life of a key in a
-    source partition, as of its last change. `_tombstone`: the key was deleted. `_since` (WITH TTL): max(Wp, G) as the
-    life began."""
+    """(name, Spark type) of every column of the state of a table with a PRIMARY KEY: one row for each life of a key in
+    a source partition, as of its last change. `_tombstone`: the key was deleted. `_since` (WITH TTL): max(Wp, G) as
+    the life began."""
     return [
         *[(c.name, c.type) for c in relation.columns],
         ("_source_partition", "string"),
@@ -114,7 +114,7 @@ def state_columns(relation: Relation) -> list[tuple[str, str]]:
 def create_state(relation: Relation, table: str) -> str:
     """CREATE TABLE IF NOT EXISTS for the state of a table with a PRIMARY KEY.
 
-    Hidden partitions: a bucket of the key, and the day of the event time, so that a change reads and rewrites few files.
+    Hidden partitions: a bucket of the key, and the day of the event time, so that a change touches few files.
     """
     types = {c.name: c.type for c in relation.columns}
     keys = [k for k in relation.primary_key if types[k] not in _NO_BUCKETS]

@@ -105,7 +105,8 @@ class Ordering:
                     f"lead(IF({BELOW}, {TIME}, NULL), {ahead}) {self._window()} AS {self._name('a', j)}"
                 )
             if unit == "range" and watermark is not None and self._running_of(j):
-                bound = f"max(IF({TIME} <= {_long(watermark - ahead - back)}, {TIME}, NULL))"
+                # Strictly below the watermark: rows at it are not carried.
+                bound = f"max(IF({TIME} <= {_long(watermark - max(1, ahead + back))}, {TIME}, NULL))"
                 found.append(f"{bound} OVER ({self._partition()}) AS {self._name('b', j)}")
         for i, f in self.functions.items():
             if f.unit == "rows" and not _is_running(f) and not _leaves_out(f):
@@ -129,7 +130,7 @@ class Ordering:
         for j, (unit, gap) in enumerate(self._units):
             if unit == "session":
                 previous = f"{PREFIX}p{self._number}"
-                begins = f"IF({previous} IS NULL OR {TIME} - {previous} >= {gap}L, 1, 0)"
+                begins = f"IF(coalesce(try_subtract({TIME}, {previous}) >= {gap}L, true), 1, 0)"
                 found.append(f"sum({begins}) {so_far} AS {self._name('g', j)}")
         return found
 
@@ -148,7 +149,9 @@ class Ordering:
                 found.append(f"{self._whole(i, f)} AS {self._name('v', i)}")
         for j, (unit, gap) in enumerate(self._units):
             if unit == "session":
-                found.append(f"max({TIME}) OVER ({self._session(j)}) + {gap}L AS {self._name('a', j)}")
+                found.append(
+                    f"try_add(max({TIME}) OVER ({self._session(j)}), {gap}L) AS {self._name('a', j)}"
+                )
         return found
 
     def _merged(self) -> list[str]:
@@ -179,9 +182,9 @@ class Ordering:
             ahead = self._reach(j)[1]
             end = self._name("a", j)
             if unit == "range" or (not ahead and unit == "rows"):
-                end = f"{TIME} + {ahead + 1}L"
+                end = f"try_add({TIME}, {ahead + 1}L)"
             elif unit == "rows":
-                end = f"{end} + 1L"
+                end = f"try_add({end}, 1L)"
             known = f"coalesce({self._name('e', j)}, {end})" if self._stored else end
             found.append(f"{known} AS {self._name('x', j)}")
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegate.engine.inputs import empty
 from tidegate.engine.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
 from tidegate.engine.table import current_rows
 from tidegate.watermark import TimeKind
@@ -22,7 +23,7 @@ _HIDDEN = (("$rowtime", "_arrival"), ("$watermark", "_wm"))
 def relation_frame(
     spark: SparkSession, relation: Relation, table: str | None, hidden: bool = False
 ) -> DataFrame:
-    """The relation's rows: those on time (W5), and with a PRIMARY KEY the last of each key that has not expired (T2, T4).
+    """The relation's rows: those on time (W5), with a PRIMARY KEY the last of each key that has not expired (T2, T4).
     `table`: its log, None if there is none yet (then it is empty). `hidden`: with `$rowtime` and `$watermark`."""
     from pyspark.sql import functions as F
 
@@ -31,7 +32,9 @@ def relation_frame(
             return current_rows(spark, relation, table)
         # The state does not know the watermark that its rows were judged by; `$raw` does, and the analysis says so.
         rows = current_rows(spark, relation, table, "_arrival")
-        return rows.withColumn("_wm", F.lit(None)).select(*[quote(c.name) for c in relation.columns], *_hidden(True))
+        return rows.withColumn("_wm", F.lit(None)).select(
+            *[quote(c.name) for c in relation.columns], *_hidden(True)
+        )
     log = _table_or_empty(spark, table, log_columns(relation))
     own = [F.col(quote(c.name)) for c in relation.columns]
     return log.where(F.col("_outcome") == ON_TIME).select(*own, *_hidden(hidden))
@@ -85,7 +88,7 @@ def view_frame(
 def _table_or_empty(spark: SparkSession, table: str | None, fields: list[tuple[str, str]]) -> DataFrame:
     if table is not None:
         return spark.table(table)
-    return spark.createDataFrame([], ", ".join(f"{quote(n)} {t}" for n, t in fields))
+    return empty(spark, fields)
 
 
 def _history(log: DataFrame, relation: Relation) -> DataFrame:

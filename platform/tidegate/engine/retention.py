@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.table import KEEP_SECONDS, Cleaned
+from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, is_untidy
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Relation
 from tidegate.watermark import TimeKind
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import Input, View
 
-_EVERYTHING = -(2**63)
 _MICROS = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
 
 
 def needed_from(session: Session, relation: Relation) -> int | None:
     """The lowest event time that a view over the table may still read, in ticks; None if no view reads it in time.
 
-    A view reads from its own frontier on; one that has never run needs everything.
+    EVERYTHING if one may read all of it. A view reads from its own frontier on; one that has never run reads all.
     """
     lowest = None
     for view in session.catalog.readers(relation.name):
@@ -37,11 +36,15 @@ def tidy(session: Session, relations: Iterable[Relation]) -> list[Cleaned]:
     """What a run does at its end with those that have a TTL: whole days go, and old snapshots."""
     found = []
     for relation in relations:
-        if relation.ttl and session.stored(relation.name) is not None:
+        log = session.stored(relation.name) if relation.ttl else None
+        if log is None or session.stored(f"{relation.name}$state") is None:
+            continue
+        needed = needed_from(session, relation)
+        if is_untidy(session.spark, relation, log, needed):
             with session.lease(relation.name):
                 state = session.log(relation).state
                 assert state is not None
-                found.append(state.tidy(needed_from(session, relation)))
+                found.append(state.tidy(needed))
     return found
 
 
@@ -80,9 +83,13 @@ def _needs(session: Session, relation: Relation, view: View, entry: Input) -> in
     table = session.stored(view.name)
     assert relation.watermark is not None
     kind = relation.watermark.kind
-    if table is None or entry.low is None or not (kind is view.kind or (kind in _MICROS and view.kind in _MICROS)):
-        return _EVERYTHING
+    if (
+        table is None
+        or entry.low is None
+        or not (kind is view.kind or (kind in _MICROS and view.kind in _MICROS))
+    ):
+        return EVERYTHING
     stood = IcebergTable(session.spark, table).current()
     marks = [stood.integer("tidegate.frontier"), stood.integer("tidegate.earliest-open")]
     known = [mark for mark in marks if mark is not None]
-    return min(known) + entry.low if marks[0] is not None else _EVERYTHING
+    return min(known) + entry.low if marks[0] is not None else EVERYTHING

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import RunReport, SourceReport, ViewReport
+from tidegate.engine.retention import tidy
 from tidegate.engine.sinks.deliver import begin, deliver
 from tidegate.engine.sources import Connector
 from tidegate.engine.sources.filesystem import FilesystemConnector
@@ -63,6 +64,7 @@ def run(
         report.views.append(run_view(session, view, tell))
     for sink in sinks:
         report.sinks.append(deliver(session, sink, on_event))
+    tidy(session, relations)
     report.seconds = round(time.monotonic() - started, 3)
     tell(RunFinished(report.seconds))
     return report

@@ -130,7 +130,7 @@ class Session:
     ) -> RunReport:
         """Read what waits in the sources and close what can be closed, then return.
 
-        `names`: sources, tables or views; None is everything.
+        `names`: sources, tables, views or sinks; None is everything.
         `max_rows_per_batch`: overrides the option of sources that are cut by rows. `on_event`: told of every
         commit as it happens. `upstream`: whether a view brings its source along; without it, a view takes in only
         what its source's log holds already.

@@ -12,7 +12,8 @@ from tidegate.engine.describe import describe
 from tidegate.engine.insert import insert
 from tidegate.engine.layout import quote
 from tidegate.engine.result import Result
-from tidegate.engine.sinks.statements import create_sink, deliver_all, drop_sink, refuse_delivered, show_sinks
+from tidegate.engine.retention import tidy
+from tidegate.engine.sinks.statements import begin_all, create_sink, deliver_all, drop_sink, refuse_delivered, show_sinks
 from tidegate.errors import TidegateError
 from tidegate.sql import statements as st
 from tidegate.sql.catalog import View, reads
@@ -124,6 +125,7 @@ def _(statement: st.Flush, session: Session) -> Result:
     """Closes what the watermarks allow, in every view whose inputs have rows, each after the views that it reads."""
     from tidegate.engine.run import refresh
 
+    begin_all(session)
     closed, views = 0, []
     for view in session.catalog.order():
         if isinstance(view, View) and _has_rows(session, view):
@@ -131,6 +133,7 @@ def _(statement: st.Flush, session: Session) -> Result:
             views.append(view)
     rows = "1 row" if closed == 1 else f"{closed} rows"
     delivered = "".join(f"; {r.name}: {r.rows} delivered" for r in deliver_all(session) if r.rows)
+    tidy(session, session.catalog.relations)
     return Result(
         message=f"flushed {len(views)} view{'' if len(views) == 1 else 's'}: {rows} closed{delivered}"
     )

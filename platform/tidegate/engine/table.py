@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Relation
 
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
+_FIND_FILES = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled"
+_SMALL_BYTES = 4 << 20
 #: Snapshots that vacuuming keeps in any case, and for how long (seconds) all of them, for those who still read one.
 KEEP_SNAPSHOTS = 5
 KEEP_SECONDS = 3600
+#: As the lowest event time that is needed: nothing may go.
+EVERYTHING = -(2**63)
 #: From this many snapshots on a run vacuums.
-_MANY_SNAPSHOTS = 20
+MANY_SNAPSHOTS = 20
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,13 @@ class TableState:
         return _applied(self.table.current())
 
     def catch_up(self) -> int:
-        """Apply the changes of every epoch that the state does not hold yet, in one MERGE. How many epochs."""
+        """Apply the changes of every epoch that the state does not hold yet, in one MERGE. How many epochs.
+
+        To apply one again would change nothing.
+        """
         log = IcebergTable(self._spark, self._log).current()
-        before = self.applied()
+        base = self.table.current()
+        before = _applied(base)
         epoch = log.integer("tidegate.epoch") or 0
         if epoch <= before.epoch:
             return 0
@@ -90,36 +98,33 @@ class TableState:
         facts = {"applied-epoch": epoch, "applied-watermark": log.integer("tidegate.watermark")}
         facts["cleaned"] = before.cleaned
         with self._summary(facts):
+            # To find the files with a match costs a job of its own: more than to rewrite all of a small table.
+            self._spark.conf.set(_FIND_FILES, str(self._total("total-files-size") > _SMALL_BYTES).lower())
             self._merge(lives(self.relation, changes), before.watermark)
         if self.applied().epoch != epoch:
             # Nothing to merge, so Spark committed nothing; that the epochs are applied is a fact all the same.
-            self._note(facts)
+            self._note(facts, base)
         return epoch - before.epoch
 
     def cleanup(self, keep_from: int | None = None, rewrite: bool = True) -> Cleaned:
         """Delete what nobody needs any more: rows with an event time at or below `G` (T2) that lie before `keep_from`,
-        the lowest event time that a reader still needs (None: nobody needs expired rows; T3).
+        the lowest event time that a reader still needs (None: nobody needs expired rows; EVERYTHING: all; T3).
 
         `rewrite`: also rows in files that hold others too; otherwise only whole days go, without reading a row.
         """
-        now = self.applied()
-        files = self._files()
-        kind = self.relation.watermark.kind if self.relation.watermark is not None else None
-        if kind is None or not self.relation.ttl or now.watermark is None:
-            return Cleaned(self.relation.name, None, files, files)
-        upto = now.watermark if keep_from is None else min(now.watermark, keep_from - 1)
-        if not rewrite and kind in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
-            upto = (upto + 1) // DAY_MICROS * DAY_MICROS - 1
-        if now.cleaned is not None and upto <= now.cleaned:
+        base = self.table.current()
+        now, files = _applied(base), self._files()
+        upto = _cleanable(self.relation, now, keep_from, rewrite)
+        if upto is None:
             return Cleaned(self.relation.name, None, files, files)
         assert self.relation.watermark is not None
-        column = quote(self.relation.watermark.column)
+        kind, column = self.relation.watermark.kind, quote(self.relation.watermark.column)
         facts = {"applied-epoch": now.epoch, "applied-watermark": now.watermark, "cleaned": upto}
         # "< the next tick" instead of "<=": at a day's start it takes whole partitions, which are dropped unread.
         with self._summary(facts):
             self._spark.sql(f"DELETE FROM {self.identifier} WHERE {column} < {kind.spark_literal(upto + 1)}")
         if self.applied().cleaned != upto:
-            self._note(facts)
+            self._note(facts, base)
         return Cleaned(self.relation.name, upto, files, self._files())
 
     def compact(self) -> None:
@@ -147,7 +152,7 @@ class TableState:
     def tidy(self, keep_from: int | None) -> Cleaned:
         """What a run does after its views: whole days go, old snapshots go where many have gathered."""
         cleaned = self.cleanup(keep_from, rewrite=False)
-        self.vacuum(many=_MANY_SNAPSHOTS)
+        self.vacuum(many=MANY_SNAPSHOTS)
         return cleaned
 
     def _merge(self, changes: DataFrame, watermark: int | None) -> None:
@@ -161,8 +166,10 @@ class TableState:
         if relation.ttl:
             assert relation.watermark is not None
             column = f"t.{quote(relation.watermark.column)}"
-            keys += ["t._source_partition = s._source_partition", "s._continues"]
-            keys.append(f"(s._since IS NULL OR {column} > s._since)")
+            # The life that the change goes on with; or the change itself, if it is there already.
+            goes_on = f"s._continues AND (s._since IS NULL OR {column} > s._since)"
+            keys += ["t._source_partition = s._source_partition", "t._offset <= s._offset"]
+            keys.append(f"(t._offset = s._offset OR ({goes_on}))")
             if watermark is not None:
                 keys.append(f"{column} > {relation.watermark.kind.spark_literal(watermark)}")
             missing = "WHEN NOT MATCHED THEN"
@@ -176,15 +183,16 @@ class TableState:
         )
 
     def _files(self) -> int:
-        current = self.table.java.currentSnapshot()
-        return int(current.summary().get("total-data-files") or 0) if current is not None else 0
+        return self._total("total-data-files")
 
-    def _note(self, facts: dict[str, Any]) -> None:
-        """A commit without files, for its summary."""
-        update = self.table.java.newAppend()
-        for key, value in _text(facts).items():
-            update = update.set(key, value)
-        update.commit()
+    def _total(self, key: str) -> int:
+        """A total of the table as its newest snapshot has it."""
+        current = self.table.java.currentSnapshot()
+        return int(current.summary().get(key) or 0) if current is not None else 0
+
+    def _note(self, facts: dict[str, Any], base: Snapshot) -> None:
+        """A commit without files, for its summary. Raises TG502 if somebody has committed since `base`."""
+        self.table.append([], None, _text(facts), base)
 
     @contextmanager
     def _summary(self, facts: dict[str, Any]) -> Iterator[None]:
@@ -204,7 +212,7 @@ _CHANGES = "_tidegate_changes"
 
 
 def state_identifier(log: str) -> str:
-    """Identifier of the state table that belongs to a log: `a.b.\`t\`` has `a.b.\`t$state\``. No user's name has a $."""
+    """Identifier of the state table that belongs to a log: of `a.b.t` it is `a.b.t$state`. No user's name has a $."""
     assert log.endswith("`")
     return f"{log[:-1]}$state`"
 
@@ -324,6 +332,24 @@ def changes_frame(
         rows = rows.where(column < F.expr(kind.spark_literal(high)))
     rows = rows.where(~F.col("_tombstone"))
     return rows.select(*[quote(c.name) for c in relation.columns], "_source_partition", "_offset", "_arrival")
+
+
+def is_untidy(spark: SparkSession, relation: Relation, log: str, keep_from: int | None) -> bool:
+    """Whether `TableState.tidy` has something to do; costs no Spark job."""
+    table = IcebergTable(spark, state_identifier(log))
+    if _cleanable(relation, _applied(table.current()), keep_from, rewrite=False) is not None:
+        return True
+    return sum(1 for _ in table.java.snapshots()) > 2 * MANY_SNAPSHOTS
+
+
+def _cleanable(relation: Relation, now: Applied, keep_from: int | None, rewrite: bool) -> int | None:
+    """Up to which event time rows can go; None if no more than is gone already. See `TableState.cleanup`."""
+    if relation.watermark is None or not relation.ttl or now.watermark is None or keep_from == EVERYTHING:
+        return None
+    upto = now.watermark if keep_from is None else min(now.watermark, keep_from - 1)
+    if not rewrite and relation.watermark.kind in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
+        upto = (upto + 1) // DAY_MICROS * DAY_MICROS - 1
+    return upto if now.cleaned is None or upto > now.cleaned else None
 
 
 def applied_state(spark: SparkSession, log: str) -> Applied:

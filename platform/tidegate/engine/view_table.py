@@ -48,7 +48,7 @@ class ViewTable:
         same_definition(view.name, self.table.property("tidegate.identity"), view_identity(view))
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
-        self._target = self.table.target(session.project.storage, "_open", day, ("_window_end",))
+        self._target = self.table.target(session.project.storage, "_open", day, ("_window_end", "_tick"))
 
     def tick(self) -> SliceCommitted | None:
         """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
@@ -137,7 +137,7 @@ class ViewTable:
         reached: int | None,
         number: int,
     ) -> list[dict]:
-        """Results and carried rows of one tick (C5). What the last one carried is in the table, where `_open` is NULL."""
+        """Results and carried rows of one tick (C5). What the last one carried stands where `_open` is NULL."""
         over, view = self.view.over, self.view
         assert over is not None
         before = None

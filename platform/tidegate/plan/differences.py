@@ -54,6 +54,14 @@ GATE_OF_A_TABLE = (
 
 _GRANULARITY = (GATE[0], GATE_OF_A_TABLE[0])
 
+TTL = (
+    Difference(
+        "T1",
+        "its code keeps a change exactly at the watermark, its documentation calls it expired",
+        "expired",
+    ),
+)
+
 LOG = (Difference("W5", "late rows are dropped", "late and rejected rows are kept, each in its table"),)
 
 LATE_IN_WINDOWS = Difference(

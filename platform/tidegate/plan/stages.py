@@ -72,6 +72,7 @@ class LogStage:
     watermarks: tuple[ColumnWatermark, ...]
     differences: tuple[Difference, ...]
     node: str = "log"
+    keeping: tuple[tuple[str, str], ...] = ()
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) lines."""
@@ -79,7 +80,8 @@ class LogStage:
         return [
             ("table", f"{self.table}, Iceberg, partitioned by {', '.join(self.partitioned_by)}"),
             ("stores", "every row once, with outcome, partition, offset, arrival; beside it every Wp (R1)"),
-            ("read as", f"{self.name} (on time), {tables}"),
+            ("read as", f"{self.name} ({'as of now' if self.keeping else 'on time'}), {tables}"),
+            *self.keeping,
         ]
 
 
@@ -117,7 +119,10 @@ def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
     if mark is not None:
         carried = (ColumnWatermark(mark.column, Identity(), mark.kind, (relation.name,)),)
         days = () if mark.kind is TimeKind.EPOCH else (f"day of {mark.column}",)
-    differences = differ.GATE if relation.kind == "source" else differ.GATE_OF_A_TABLE
+    inserts = relation.kind == "table" and relation.connector is None
+    differences = differ.GATE_OF_A_TABLE if inserts else differ.GATE
+    if relation.ttl:
+        differences += differ.TTL
     if mark is not None and mark.by_batch:
         differences = tuple(d for d in differences if not d.is_granularity)
     return [
@@ -143,8 +148,30 @@ def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
             ("outcome", *days),
             carried,
             differ.LOG if mark else (),
+            keeping=_keeping(relation),
         ),
     ]
+
+
+def _keeping(relation: Relation) -> tuple[tuple[str, str], ...]:
+    """What a table with a PRIMARY KEY holds beside its log (T2-T4)."""
+    if not relation.primary_key:
+        return ()
+    changes = "the connector's rows" if relation.connector is not None else "INSERT, UPDATE and DELETE"
+    key = f"of each {', '.join(relation.primary_key)} the last change, by MERGE after each batch; {changes} change it"
+    if relation.watermark is None or not relation.ttl:
+        return (("keeps", key), ("wins", "the larger (epoch, partition, offset)"))
+    time = relation.watermark.column
+    return (
+        ("keeps", key),
+        ("wins", f"the larger ({time}, partition, offset) (T4)"),
+        ("as of now", f"rows with {time} > G; at or below it they are absent (T2)"),
+        ("views read", "each row as it was when it expired, or as it is now (T3)"),
+        (
+            "cleanup",
+            "what has expired and no view needs: whole days after each run, the rest by cleanup (T2)",
+        ),
+    )
 
 
 def _columns(found: Object) -> tuple[tuple[str, str], ...]:

@@ -82,6 +82,16 @@ class Schedule(StrictModel):
         return select
 
 
+class Cleanup(Schedule):
+    """Deletes expired rows of tables WITH TTL at fixed times (T2), and tidies the files of tables with a PRIMARY KEY.
+
+    A run drops whole days by itself; this is for the rest, and for small files.
+    """
+
+    select: list[str] | Literal["*"] = "*"
+    """Names of tables with a PRIMARY KEY, or `*` for all of them."""
+
+
 class Threshold(StrictModel):
     """From which lag of a source's watermark on the sensor raises an alarm."""
 
@@ -107,6 +117,9 @@ class JobsFile(StrictModel):
     schedules: list[Schedule] = Field(default_factory=list)
     """When assets are brought up to date."""
 
+    cleanups: list[Cleanup] = Field(default_factory=list)
+    """When tables are cleaned up."""
+
     thresholds: list[Threshold] = Field(default_factory=list)
     """Alarms on watermark lag."""
 
@@ -118,10 +131,15 @@ class Jobs:
     schedules: tuple[Schedule, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     files: tuple[tuple[YamlFile, JobsFile], ...] = ()
+    cleanups: tuple[Cleanup, ...] = ()
 
-    def check(self, names: list[str], watermarked: list[str]) -> None:
-        """Raise TG609 for a name that is not there: `names` of all assets, `watermarked` of relations."""
+    def check(self, names: list[str], watermarked: list[str], keyed: list[str]) -> None:
+        """Raise TG609 for a name that is not there: `names` of all assets, `watermarked` of relations, `keyed` of
+        tables with a PRIMARY KEY."""
         for file, content in self.files:
+            for i, cleanup in enumerate(content.cleanups):
+                for j, name in enumerate(cleanup.select if cleanup.select != "*" else []):
+                    _known(name, keyed, file, ("cleanups", i, "select", j), "table with a PRIMARY KEY")
             for i, schedule in enumerate(content.schedules):
                 for j, name in enumerate(schedule.select if schedule.select != "*" else []):
                     _known(name, names, file, ("schedules", i, "select", j), "asset")
@@ -138,20 +156,22 @@ def load_jobs(root: Path) -> Jobs:
     for path in sorted((root / "jobs").glob("*.yaml")):
         file = read_yaml(path, f"jobs/{path.name}")
         content = validate(JobsFile, file)
-        for i, schedule in enumerate(content.schedules):
-            if schedule.name in seen:
-                raise TidegateError(
-                    "TG609",
-                    f'schedule "{schedule.name}" is already in {seen[schedule.name]}',
-                    hint="give it another name",
-                    location=file.locate(("schedules", i, "name")),
-                )
-            seen[schedule.name] = file.name
+        for section in ("schedules", "cleanups"):
+            for i, schedule in enumerate(getattr(content, section)):
+                if schedule.name in seen:
+                    raise TidegateError(
+                        "TG609",
+                        f'schedule "{schedule.name}" is already in {seen[schedule.name]}',
+                        hint="give it another name",
+                        location=file.locate((section, i, "name")),
+                    )
+                seen[schedule.name] = file.name
         files.append((file, content))
     return Jobs(
         tuple(s for _, content in files for s in content.schedules),
         tuple(t for _, content in files for t in content.thresholds),
         tuple(files),
+        tuple(c for _, content in files for c in content.cleanups),
     )
 
 

@@ -50,8 +50,12 @@ def analyse_alter(text: Text, syntax: AlterWatermarkSyntax, relation: Relation) 
 
 
 def analyse_reset(text: Text, syntax: ResetWatermarkSyntax, relation: Relation) -> ResetWatermark:
-    """Raises TG321 where there is no watermark, TG214 for what is no value of the watermark's column."""
+    """Raises TG321 where there is no watermark, and for a table WITH TTL; TG214 for what is no value of the column."""
     watermark = _watermark(text, syntax, relation)
+    if relation.ttl:
+        message = f'"{relation.name}" was created WITH TTL: what has expired does not come back'
+        hint = f'its log has every change: INSERT INTO a new table what "{relation.name}$raw" holds'
+        raise error("TG321", message, text.at(syntax.name.span), hint)
     try:
         value = watermark.kind.parse(syntax.value.text)
     except ValueError:

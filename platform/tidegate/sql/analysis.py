@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tidegate.errors import did_you_mean
 from tidegate.sql.alter import analyse_alter, analyse_reset
 from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
 from tidegate.sql.changes import analyse_delete, analyse_update
@@ -11,6 +12,7 @@ from tidegate.sql.codes import error
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.inserts import analyse_insert
+from tidegate.sql.one_row import with_one_row
 from tidegate.sql.ordering import in_reading_order
 from tidegate.sql.queries import QueryAnalysis
 from tidegate.sql.relations import analyse_relation
@@ -134,7 +136,8 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case SelectSyntax():
             analysis = QueryAnalysis(text, catalog)
             analysis.run(syntax.query)
-            return Select(to_spark(syntax.query), tuple(analysis.relations), tuple(analysis.hidden))
+            query = syntax.query if analysis.relations else with_one_row(syntax.query)
+            return Select(to_spark(query), tuple(analysis.relations), tuple(analysis.hidden))
     raise AssertionError(f"no analysis for {type(syntax).__name__}")
 
 
@@ -166,6 +169,9 @@ def _altered(text: Text, syntax: AlterWatermarkSyntax | ResetWatermarkSyntax, ca
 
 
 def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation | View | Sink:
+    if kind.text == "sink" and name.text not in catalog and catalog.find(name.text) is None:
+        hint = did_you_mean(name.text, [sink.name for sink in catalog.sinks])
+        raise error("TG201", f'there is no sink "{name.text}"', text.at(name.span), hint or "SHOW SINKS lists them")
     found = catalog.sinks.find(name.text) or catalog.get(name.text, text.at(name.span))
     if isinstance(found, SystemTable):
         raise error(

@@ -50,7 +50,11 @@ def _assignment(cursor: Cursor) -> tuple[Name, exp.Expr]:
 
 def _where(cursor: Cursor, *later: str) -> exp.Expr | None:
     if cursor.word() in later:
-        hint = "the condition may hold a subquery: WHERE id IN (SELECT …)" if cursor.word() != "RETURNING" else None
+        hint = (
+            "the condition may hold a subquery: WHERE id IN (SELECT …)"
+            if cursor.word() != "RETURNING"
+            else None
+        )
         raise unsupported(cursor.word(), cursor.here(), hint)
     if not cursor.accept("WHERE"):
         return None

@@ -44,7 +44,9 @@ def _table(text: Text, name: Name, catalog: Catalog, statement: str) -> Relation
         what = "a materialized view" if isinstance(found, View) else "a system table"
         raise error("TG213", f'"{found.name}" is {what}', where, f"{statement} rows of a table")
     if found.kind != "table":
-        raise error("TG213", f'"{found.name}" is a source: its rows are not changed', where, "CREATE TABLE keeps rows")
+        raise error(
+            "TG213", f'"{found.name}" is a source: its rows are not changed', where, "CREATE TABLE keeps rows"
+        )
     if found.connector is not None:
         hint = "a change of a row comes from there, too: a newer row of the same key"
         raise error("TG213", f'the rows of "{found.name}" come from its connector', where, hint)
@@ -95,7 +97,9 @@ def _change(
     for value in [*values.values(), *([condition] if condition is not None else [])]:
         _refuse_aggregates(text, value)
     items = [
-        exp.alias_(values.get(c.name) or exp.column(_quoted(c.name), table=_quoted(name.text)), _quoted(c.name))
+        exp.alias_(
+            values.get(c.name) or exp.column(_quoted(c.name), table=_quoted(name.text)), _quoted(c.name)
+        )
         for c in table.columns
         if c.generated is None
     ]
@@ -116,7 +120,9 @@ def _refuse_aggregates(text: Text, value: exp.Expr) -> None:
     for call in aggregates(value):
         if id(call) not in inside:
             hint = "a subquery can: SET n = (SELECT … FROM …)"
-            raise error("TG210", f"{call.name} is an aggregate: it can't be here", name_location(text, call), hint)
+            raise error(
+                "TG210", f"{call.name} is an aggregate: it can't be here", name_location(text, call), hint
+            )
     for window in value.find_all(exp.Window):
         if id(window) not in inside:
             raise error("TG210", "OVER can't be here", text.at(node_span(window)))

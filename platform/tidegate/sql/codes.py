@@ -48,7 +48,7 @@ CODES: dict[str, str] = {
     "TG310": "wrong arguments of a window function (C1)",
     "TG311": "window length or offset that can't be used",
     "TG312": "HOP size that is not a multiple of its slide (C1)",
-    "TG321": "ALTER or RESET of a watermark that is not there, or is on another column (W13, W9)",
+    "TG321": "ALTER or RESET of a watermark that is not there, is on another column, or has a TTL (W13, W9)",
     "TG322": "wrong arguments of WATERMARK(…) in FROM (W14)",
     "TG323": "CURRENT_WATERMARK of a column that carries no watermark (W14)",
     "TG331": "window over preceding rows that a watermark strategy can't have (W11)",

@@ -1,16 +1,15 @@
-"""INTERVAL literals as numbers: months, days and microseconds; and the windows of such lengths."""
+"""INTERVAL literals as numbers: months, days and microseconds."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from sqlglot import exp
 
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import CalendarHop, CalendarTumble, Cumulate, Hop, TimeKind, Tumble, Window
+from tidegate.watermark import TimeKind
 
 _MICROS = {
     "MICROSECOND": 1,
@@ -48,26 +47,6 @@ class Length:
     def ticks(self, kind: TimeKind) -> int:
         """In the unit of a time column. Raises ValueError if it has no fixed length in it."""
         return kind.ticks(months=self.months, days=self.days, micros=self.micros)
-
-
-@dataclass(frozen=True)
-class Span:
-    """A length of a window on one time column: calendar months, and a fixed length in ticks."""
-
-    months: int = 0
-    ticks: int = 0
-
-    def __neg__(self) -> Span:
-        return Span(-self.months, -self.ticks)
-
-    def __add__(self, other: Span) -> Span:
-        return Span(self.months + other.months, self.ticks + other.ticks)
-
-    def describe(self, kind: TimeKind) -> str:
-        """`1 month`, `3 days`, `1 month 3 days`."""
-        texts = [f"{self.months} month{'' if abs(self.months) == 1 else 's'}"] if self.months else []
-        texts += [kind.format_duration(self.ticks)] if self.ticks or not texts else []
-        return " ".join(texts)
 
 
 def read_interval(node: exp.Interval) -> Length | None:
@@ -130,55 +109,3 @@ def constant_ticks(text: Text, node: exp.Expr, kind: TimeKind) -> int | None:
             return None
         return left + right if isinstance(node, exp.Add) else left - right
     return None
-
-
-def constant_span(text: Text, node: exp.Expr, kind: TimeKind) -> Span | None:
-    """What `constant_ticks` reads, months and years too. Raises ValueError for those on an integer column."""
-    node = node.unnest()
-    if isinstance(node, exp.Neg):
-        inner = constant_span(text, node.this, kind)
-        return None if inner is None else -inner
-    length = read_interval(node) if isinstance(node, exp.Interval) else None
-    if length is not None and length.months and kind is not TimeKind.EPOCH:
-        return Span(length.months, kind.ticks(days=length.days, micros=length.micros))
-    if isinstance(node, exp.Add | exp.Sub) and isinstance(node.this.unnest(), exp.Interval):
-        left, right = constant_span(text, node.this, kind), constant_span(text, node.expression, kind)
-        if left is None or right is None:
-            return None
-        return left + right if isinstance(node, exp.Add) else left + -right
-    ticks = constant_ticks(text, node, kind)
-    return None if ticks is None else Span(ticks=ticks)
-
-
-def make_window(function: str, lengths: Sequence[Span], kind: TimeKind) -> Window:
-    """The window of TUMBLE (size, offset), HOP (slide, size, offset), CUMULATE (step, size, offset); no offset: Span().
-
-    Raises ValueError, with text for the reader, for lengths that make no window: zero or less, months and days in one
-    length (an offset may have both), one length in months and the other in days, a size that is no multiple.
-    """
-    *sizes, offset = lengths
-    for length in sizes:
-        if length.months and length.ticks:
-            shown = length.describe(kind)
-            raise ValueError(
-                f"{shown} is a length in months or in days, not in both: write one of them, or an offset"
-            )
-        if length.months <= 0 and length.ticks <= 0:
-            raise ValueError("the lengths of a window must be positive")
-    months = [length.months for length in sizes]
-    if not any(months):
-        if offset.months:
-            shown = " and ".join(length.describe(kind) for length in sizes)
-            raise ValueError(f"an offset in months goes with a size in months, not with {shown}")
-        ticks = [length.ticks for length in sizes]
-        period = ticks[-1] if function == "CUMULATE" else ticks[0]
-        return {"TUMBLE": Tumble, "HOP": Hop, "CUMULATE": Cumulate}[function](*ticks, offset.ticks % period)
-    if not all(months):
-        shown = " and ".join(length.describe(kind) for length in sizes)
-        raise ValueError(
-            f"{shown}: a month is 28 to 31 days, so neither is a multiple of the other; use one unit for both"
-        )
-    if function == "CUMULATE":
-        raise ValueError("CUMULATE has no windows of months: its steps are of one length")
-    calendar = CalendarTumble if function == "TUMBLE" else CalendarHop
-    return calendar(kind, *months, offset.months % months[0], offset.ticks)

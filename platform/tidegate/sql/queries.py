@@ -18,6 +18,7 @@ from tidegate.sql.hidden import (
     log_table,
     replace_current_watermark,
 )
+from tidegate.sql.inline_gate import watermark_call
 from tidegate.sql.scope import check_functions, name_location
 from tidegate.sql.system_names import ROWTIME
 from tidegate.sql.text import Text, node_span
@@ -182,15 +183,17 @@ class QueryAnalysis:
             self._source(join.this, sources, ctes, outer)
         sources.add(table.alias or name or f"_{len(sources.columns)}", names or columns)
 
-    def _table(
-        self, table: exp.Table, ctes: Mapping[str, Columns], sources: Sources
-    ) -> tuple[str, Columns]:
+    def _table(self, table: exp.Table, ctes: Mapping[str, Columns], sources: Sources) -> tuple[str, Columns]:
         call = window_function(table)
         if call is not None:
             hint = "CREATE MATERIALIZED VIEW with it, then SELECT from the view"
             raise unsupported(
                 f"{call.name.upper()} outside of a materialized view", name_location(self.text, call), hint
             )
+        if (gate := watermark_call(table)) is not None:
+            hint = "CREATE MATERIALIZED VIEW with it, then SELECT from the view"
+            where = name_location(self.text, gate)
+            raise unsupported("WATERMARK outside of a materialized view", where, hint)
         if not isinstance(table.this, exp.Identifier):
             return table.alias, None
         where = self.text.at(node_span(table.this))
@@ -248,7 +251,9 @@ class QueryAnalysis:
                 self._hide(scope, owners[0], where)
                 column.this.replace(exp.to_identifier(ROWTIME, quoted=True))
                 return True
-        hint = "sources, tables and their $late, $rejected and $raw have it: select it there, under another name"
+        hint = (
+            "sources, tables and their $late, $rejected and $raw have it: select it there, under another name"
+        )
         raise error("TG202", f'there is no column "{ROWTIME}" here', where, hint)
 
     def _column(self, column: exp.Column, sources: Sources, outer: list[Sources]) -> None:

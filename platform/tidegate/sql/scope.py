@@ -223,7 +223,7 @@ def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
         if name in CLOCK:
             message = f"{name.upper()}() is the clock of a micro-batch, and stands in a watermark only"
             raise error("TG210", message, name_location(text, call), "write now()")
-        if name.upper() in WINDOW_FUNCTIONS:
+        if name.upper() in (*WINDOW_FUNCTIONS, "WATERMARK"):
             message = f"{name.upper()} stands in FROM, not in an expression"
             raise error("TG210", message, name_location(text, call))
         if kind_of(name) is None:

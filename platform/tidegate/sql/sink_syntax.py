@@ -53,7 +53,7 @@ def _query(cursor: Cursor, take_emit: Callable[[Cursor], Span | None]) -> tuple[
     emit = take_emit(inner)
     tokens = inner.tokens[inner.index :]
     if not tokens:
-        inner.fail("expected a query")
+        cursor.fail("expected a query")
     query = parse_query(cursor.text, tokens)
     cursor.index = end
     return query, token_span(tokens[0], tokens[-1]), emit

@@ -77,7 +77,7 @@ def _upstream(text: Text, name: Name, catalog: Catalog) -> str:
     elif isinstance(found, Relation) and found.primary_key:
         hint = f"a view over {found.name} with EMIT ON WINDOW CLOSE has rows that never change"
         raise error(
-            "TG351", f'"{found.name}" has a PRIMARY KEY, its rows change: {_APPEND_ONLY}', where, hint
+            "TG351", f'the rows of "{found.name}" change by its PRIMARY KEY; {_APPEND_ONLY}', where, hint
         )
     return found.name
 
@@ -91,7 +91,9 @@ def _view(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> View:
     )
     view = analyse_view(text, create, catalog)
     _refuse_open("the rows of this query are never final", view, text.at(syntax.query_span))
-    return replace(view, name=f"{syntax.name.text}{VIEW_SUFFIX}")
+    # Only the query: other options of the sink make no other view (R4).
+    definition = text.slice(syntax.query_span) + (" EMIT ON WINDOW CLOSE" if syntax.emit else "")
+    return replace(view, name=f"{syntax.name.text}{VIEW_SUFFIX}", definition=definition)
 
 
 def _refuse_open(what: str, view: View, where: Location) -> None:
@@ -100,4 +102,4 @@ def _refuse_open(what: str, view: View, where: Location) -> None:
 
 
 def _open_rows(what: str, where: Location) -> TidegateError:
-    return error("TG351", f"{what}: {_APPEND_ONLY}", where, _EMIT)
+    return error("TG351", f"{what}; {_APPEND_ONLY}", where, _EMIT)

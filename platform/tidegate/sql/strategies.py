@@ -134,10 +134,13 @@ def _over_rows(
 def _window(text: Text, scope: Scope, window: exp.Window) -> tuple[PrecedingRows, SparkType]:
     where = text.at(node_span(window))
     call = window.this
-    if not isinstance(call, exp.Anonymous) or call.name.lower() not in FUNCTIONS:
-        name = call.name if isinstance(call, exp.Anonymous) else "this"
+    if not isinstance(call, exp.Anonymous) or any(isinstance(a, exp.Distinct) for a in call.expressions):
+        message = "FILTER, DISTINCT and IGNORE NULLS can't be over the preceding rows in a watermark"
+        hint = "choose the values inside: max(CASE WHEN … THEN event_time END) OVER (…)"
+        raise error("TG331", message, where, hint)
+    if call.name.lower() not in FUNCTIONS:
         hint = f"there are {', '.join(FUNCTIONS)}"
-        raise error("TG331", f"{name} can't be over the preceding rows in a watermark", where, hint)
+        raise error("TG331", f"{call.name} can't be over the preceding rows in a watermark", where, hint)
     name = call.name.lower()
     if window.args.get("partition_by") or window.args.get("order") or window.args.get("alias"):
         message = (

@@ -41,7 +41,9 @@ def primary_key(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column,
     return tuple(names)
 
 
-def check_table(text: Text, syntax: CreateRelationSyntax, watermark: Watermark | None, key: tuple[str, ...]) -> bool:
+def check_table(
+    text: Text, syntax: CreateRelationSyntax, watermark: Watermark | None, key: tuple[str, ...]
+) -> bool:
     """W10: a table with a watermark is APPEND ONLY, or has a PRIMARY KEY and WITH TTL. Whether it has WITH TTL.
 
     Raises TG304, TG305.
@@ -51,7 +53,9 @@ def check_table(text: Text, syntax: CreateRelationSyntax, watermark: Watermark |
     if key and syntax.append_only:
         where = text.at(syntax.primary_keys[0].span)
         hint = "leave out APPEND ONLY, or the PRIMARY KEY"
-        raise error("TG305", f'table "{name}" replaces rows by its PRIMARY KEY: it is not APPEND ONLY', where, hint)
+        raise error(
+            "TG305", f'table "{name}" replaces rows by its PRIMARY KEY: it is not APPEND ONLY', where, hint
+        )
     if ttl is not None and not key:
         hint = "add PRIMARY KEY (…); an APPEND ONLY table keeps all rows"
         raise error("TG304", f'WITH TTL needs a PRIMARY KEY, and table "{name}" has none', text.at(ttl), hint)
@@ -59,7 +63,9 @@ def check_table(text: Text, syntax: CreateRelationSyntax, watermark: Watermark |
         where = text.at(syntax.watermarks[0].span)
         if key:
             hint = "write WITH TTL behind the strategy"
-            raise error("TG305", f'table "{name}" has a PRIMARY KEY and a watermark without WITH TTL', where, hint)
+            raise error(
+                "TG305", f'table "{name}" has a PRIMARY KEY and a watermark without WITH TTL', where, hint
+            )
         hint = "write APPEND ONLY after the columns, or give it a PRIMARY KEY and WITH TTL"
         raise error("TG305", f'table "{name}" has a watermark but is not APPEND ONLY', where, hint)
     return ttl is not None

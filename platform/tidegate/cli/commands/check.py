@@ -15,7 +15,8 @@ def check(call: Invocation) -> int:
     catalog = project.catalog()
     jobs = project.jobs()
     watermarked = [r.name for r in catalog.relations if r.watermark is not None]
-    jobs.check(catalog.names(), watermarked)
+    keyed = [r.name for r in catalog.relations if r.primary_key]
+    jobs.check(catalog.names(), watermarked, keyed)
     files = len(project.assets())
     data = {
         "project": project.name,
@@ -25,13 +26,15 @@ def check(call: Invocation) -> int:
         "sources": [r.name for r in catalog.relations if r.kind == "source"],
         "tables": [r.name for r in catalog.relations if r.kind == "table"],
         "views": [v.name for v in catalog.views],
+        "sinks": [s.name for s in catalog.sinks],
         "schedules": [s.name for s in jobs.schedules],
+        "cleanups": [c.name for c in jobs.cleanups],
         "thresholds": [t.source for t in jobs.thresholds],
     }
     lines = [
         f"{project.name}, environment {project.env_name}: {files} SQL {_plural(files, 'file')}, all good"
     ]
-    for label in ("sources", "tables", "views", "schedules"):
+    for label in ("sources", "tables", "views", "sinks", "schedules", "cleanups"):
         if data[label]:
             lines.append(f"  {label:<10}{', '.join(data[label])}")
     lines.append(f"  {'warehouse':<10}{project.storage.warehouse}")

@@ -12,7 +12,7 @@ from tidegate.cli.invocation import Invocation, guarded
 @guarded
 def explain(
     call: Invocation,
-    name: Annotated[str, typer.Argument(help="A source, table or view.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A source, table, view or sink.", show_default=False)],
 ) -> int:
     """Show the stages of a source or view, the watermark columns at each, and what differs from RisingWave.
 
@@ -24,10 +24,11 @@ def explain(
 
     project = call.project()
     catalog = project.catalog()
-    found = look_up(catalog, name)
+    sink = catalog.sinks.find(name)
+    found = look_up(catalog, name if sink is None else sink.upstream)
     explanation = explain_plan(
         catalog,
-        found,
+        sink or found,
         namespace=project.env.warehouse.namespace,
         marks=read_marks(project.storage, catalog, found),
     )

@@ -38,6 +38,7 @@ def init(
         "  tidegate run                         # reads data/, judges every row, closes windows",
         "  tidegate sql -c 'SELECT * FROM orders_hourly'",
         "  tidegate late orders                 # what came too late, and by how much",
+        "  tidegate test tests                  # runs tests/*.slt on a temporary copy of the project",
         "  tidegate ui                          # the same in Dagster",
     ]
     call.console.document(data, "\n".join(steps))

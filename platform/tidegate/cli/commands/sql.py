@@ -39,6 +39,7 @@ def sql(
         if is_blank(text):
             return 0
         with call.session(call.project_or_temporary()) as session:
+            session.listener = call.console.event
             run_script(session, call.console, text, name, stream=call.json)
         return 0
     from tidegate.cli.shell.loop import interact
@@ -46,6 +47,7 @@ def sql(
     project = call.project_or_temporary()
     call.console.note("starting Spark …")
     with call.session(project) as session:
+        session.listener = call.console.event
         interact(session, call.console)
     return 0
 

@@ -58,7 +58,7 @@ _KEYWORDS = (
     *("DECIMAL", "DOUBLE", "BOOLEAN", "TRUE", "FALSE", "NULL", "FORMAT PLAIN", "ENCODE JSON", "ASC", "DESC"),
     *("IF NOT EXISTS", "IF EXISTS", "FOR SYSTEM_TIME AS OF PROCTIME()", "EXCLUDE CURRENT ROW"),
 )
-_SHOW = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "COLUMNS FROM", "CREATE", "ALL")
+_SHOW = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "SINKS", "COLUMNS FROM", "CREATE", "ALL")
 _KINDS = ("SOURCE", "TABLE", "MATERIALIZED VIEW", "SINK")
 _WINDOWS = ("TUMBLE", "HOP", "SESSION", "CUMULATE", "WATERMARK")
 #: A relation comes right after one of these.
@@ -119,6 +119,8 @@ def _in_context(words: list[str], word: str, statement: str, catalog: Catalog) -
     if words[0] in ("SET", "RESET", "SHOW") and len(words) == 1:
         names = [(s, "setting") for s in SETTINGS]
         return iter(names + [(s, "keyword") for s in _SHOW] if words[0] == "SHOW" else names)
+    if previous == "SINK" and words[0] != "CREATE":
+        return ((_quoted(s.name), "sink") for s in catalog.sinks)
     if words[0] in ("CREATE", "DROP", "ALTER") and len(words) == 1:
         return ((k, "keyword") for k in _KINDS)
     if previous == "." and len(words) > 1:

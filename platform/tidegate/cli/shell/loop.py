@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -51,18 +53,38 @@ class Shell:
 
     def _survive(self, text: str) -> None:
         started = time.monotonic()
+        # On a thread of its own: Ctrl-C then never breaks into a call to the JVM, which would cost the connection.
+        work: Future[None] = Future()
+        threading.Thread(target=self._carry_out, args=(work, text), daemon=True).start()
         try:
-            self._do(text)
+            work.result()
         except TidegateError as error:
             self.console.error(error)
         except KeyboardInterrupt:
-            _stop_jobs(self.session)
+            self._cancel(work)
             self.console.error("interrupted; what was committed stays")
         except Exception as error:
             # One broken statement must not cost the session.
             self.console.error(f"unexpected {in_one_line(error)}")
         if self.timing:
             self.console.note(f"time: {(time.monotonic() - started) * 1000:,.0f} ms")
+
+    def _carry_out(self, work: Future[None], text: str) -> None:
+        try:
+            self._do(text)
+        except BaseException as error:
+            work.set_exception(error)
+        else:
+            work.set_result(None)
+
+    def _cancel(self, work: Future[None]) -> None:
+        """Stop the jobs of a statement until it has ended: it may be between two of them. A second Ctrl-C leaves."""
+        while not work.done():
+            with contextlib.suppress(Exception):
+                self.session.spark.sparkContext.cancelAllJobs()
+            with contextlib.suppress(Exception):
+                work.exception(timeout=0.5)
+        logging.disable(logging.NOTSET)
 
     def _do(self, text: str) -> None:
         if text.lstrip().startswith("\\"):
@@ -112,6 +134,7 @@ class Shell:
         catalog = self.session.catalog
         rows = [(r.name, r.kind, r.watermark.column if r.watermark else None) for r in catalog.relations]
         rows += [(v.name, "materialized view", ", ".join(v.reads)) for v in catalog.views]
+        rows += [(s.name, "sink", s.upstream) for s in catalog.sinks]
         names = ["name", "kind", "watermark column, or what it reads"]
         self.console.table(Table(names, rows, unit=None, layout=self.layout))
 
@@ -142,10 +165,3 @@ def _one_of(word: str, known: object) -> str:
     if word not in names:
         raise TidegateError("TG702", f'"{word}" is not one of {", ".join(names)}')
     return word
-
-
-def _stop_jobs(session: Session) -> None:
-    """After Ctrl-C the JVM is still at work on what nobody waits for."""
-    with contextlib.suppress(Exception):
-        session.spark.sparkContext.cancelAllJobs()
-    logging.disable(logging.NOTSET)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.failures import refused
 from tidegate.engine.sinks import Position
-from tidegate.engine.sinks.filewriter import EncodeTask, encoded
+from tidegate.engine.sinks.filewriter import EncodeTask, encoded, head
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.writer import run_task
@@ -56,16 +56,17 @@ class FilesystemSink:
         # What a delivery left that broke off before it was decided.
         self._remove(staging)
         self._filesystem.create_dir(staging, recursive=True)
-        assert self._sink.format is not None
+        form = self._sink.format
+        assert form is not None
         try:
-            rows = encoded(upstream.rows(self._spark, after.tick), self._sink.format)
+            rows = encoded(upstream.rows(self._spark, after.tick), form)
         except Exception as error:
             raise refused(f'sink "{self._sink.name}"', error, self._sink.location) from error
-        names = tuple(column.name for column in upstream.source.columns)
+        first = head([column.name for column in upstream.source.columns], form)
         with few_files(self._spark):
-            written = run_task(rows, EncodeTask(self._filesystem, staging, self._sink.format, names))
+            written = run_task(rows, EncodeTask(self._filesystem, staging, first))
         files = sorted((file for file in written if file["rows"]), key=lambda file: file["task"])
-        ending = {"json": "jsonl"}.get(self._sink.format.encode, self._sink.format.encode)
+        ending = "jsonl" if form.encode == "json" else form.encode
         commits = f"{after.tick + 1:012}-{upstream.newest.tick:012}"
         pending = {
             "tick": upstream.newest.tick,

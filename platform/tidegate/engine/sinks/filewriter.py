@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.sql.connectors import Format
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from tidegate.sql.connectors import Format
 
 #: ISO 8601 with all digits that a time has; Spark's own default leaves out microseconds.
 _TIMESTAMPS = {
@@ -50,13 +50,12 @@ class EncodeTask:
     """Writes what reaches a task into one file below `folder` and returns what it wrote (for `run_task`): `name`,
     number of `rows`, and of the `task`, which are in the order of the rows. A task without rows writes none.
 
-    `names`: the columns, for the first line of CSV.
+    `head`: what a file of lines starts with; None for Parquet.
     """
 
     filesystem: FileSystem
     folder: str
-    form: Format
-    names: tuple[str, ...]
+    head: bytes | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -69,7 +68,7 @@ class EncodeTask:
         if first is not None:
             path = f"{self.folder}/{name}"
             with self.filesystem.open_output_stream(path) as stream:
-                write = self._parquet if self.form.encode == "parquet" else self._lines
+                write = self._parquet if self.head is None else self._lines
                 rows = write(stream, first, filled)
         report = {"name": name, "rows": rows, "task": context.partitionId()}
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
@@ -84,8 +83,7 @@ class EncodeTask:
         return rows
 
     def _lines(self, stream: pa.NativeFile, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
-        if self.form.encode == "csv" and self.form.options.get("without_header") != "true":
-            stream.write(_header(self.names, _delimiter(self.form)))
+        stream.write(self.head or b"")
         rows = 0
         for batch in (first, *rest):
             stream.write(("\n".join(batch.column(0).to_pylist()) + "\n").encode())
@@ -93,9 +91,14 @@ class EncodeTask:
         return rows
 
 
-def _header(names: tuple[str, ...], delimiter: str) -> bytes:
+def head(names: list[str], form: Format) -> bytes | None:
+    """What a file of such columns starts with: CSV with their names, unless it is to have none."""
+    if form.encode == "parquet":
+        return None
+    if form.encode == "json" or form.options.get("without_header") == "true":
+        return b""
     text = io.StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(names)
+    csv.writer(text, delimiter=_delimiter(form), lineterminator="\n").writerow(names)
     return text.getvalue().encode()
 
 

@@ -34,11 +34,10 @@ def create_sink(session: Session, statement: st.CreateSink) -> Result:
             refresh(session, sink.view)
         begin(session, sink)
         report = deliver(session, sink, _shown(session))
-    except TidegateError:
-        # A place that it can't deliver into: the statement failed as a whole.
+    except BaseException:
+        # A place that it can't deliver into, say: the statement failed as a whole.
+        _forget_view(session, sink)
         session.catalog.drop_sink(sink.name)
-        if sink.view is not None:
-            session.forget(sink.view.name)
         raise
     session.project.save_definition(sink.name, sink.definition)
     delivered = f": {_rows(report.rows)} delivered" if report.rows else ""
@@ -50,8 +49,7 @@ def drop_sink(session: Session, name: str) -> Result:
     sink = session.catalog.sinks.find(name)
     assert sink is not None
     forget(session, sink)
-    if sink.view is not None:
-        session.forget(sink.view.name)
+    _forget_view(session, sink)
     if session.project.drop_definition(sink.name):
         session.catalog.drop_sink(sink.name)
         return Result(message=f"dropped sink {sink.name}; what it delivered stays")
@@ -75,6 +73,12 @@ def refuse_delivered(session: Session, name: str) -> None:
         )
 
 
+def begin_all(session: Session) -> None:
+    """What FLUSH does before the views: sinks that a file defines, and that nobody has seen yet, begin here."""
+    for sink in session.catalog.sinks:
+        begin(session, sink)
+
+
 def deliver_all(session: Session) -> list[SinkReport]:
     """What FLUSH delivers, after the views."""
     return [deliver(session, sink, _shown(session)) for sink in session.catalog.sinks]
@@ -84,6 +88,16 @@ def show_sinks(session: Session) -> Result:
     """What SHOW SINKS answers."""
     names = [("name", "string"), ("delivers", "string"), ("connector", "string")]
     return Result(names, fixed=[(s.name, _delivers(s), s.connector.connector) for s in session.catalog.sinks])
+
+
+def _forget_view(session: Session, sink: Sink) -> None:
+    """The results of the sink's own query, and the implicit relations that nobody else reads (W14)."""
+    if sink.view is None:
+        return
+    session.forget(sink.view.name)
+    for gate in sink.view.gates:
+        if session.catalog.readers(gate.name) == (sink.view,):
+            session.forget(gate.name)
 
 
 def _delivers(sink: Sink) -> str:

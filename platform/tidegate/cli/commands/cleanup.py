@@ -1,0 +1,37 @@
+"""`tidegate cleanup`: delete expired rows of tables WITH TTL, and tidy their files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+
+
+@guarded
+def cleanup(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables with a PRIMARY KEY. Without: all of them."),
+    ] = None,
+) -> int:
+    """Delete what has expired in tables WITH TTL and no view needs any more, and tidy files. Results of views stay.
+
+    A run drops whole days by itself. Example: tidegate cleanup deposits_src
+    """
+    project = call.project()
+    catalog = project.catalog()
+    for name in names or ():
+        catalog.get(name)
+    if not any(r.primary_key for r in catalog.relations):
+        call.console.note("nothing to clean up: no table has a PRIMARY KEY")
+        return 0
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        cleaned = session.cleanup(names or None)
+    rows = [{"table": c.table, "files_before": c.files_before, "files_after": c.files_after} for c in cleaned]
+    lines = [f"{c.table}: {c.files_before} files before, {c.files_after} after" for c in cleaned]
+    call.console.document({"cleaned": rows}, "\n".join(lines) or "no table has rows yet")
+    return 0
