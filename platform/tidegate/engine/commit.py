@@ -82,8 +82,10 @@ class IcebergTable:
 
     def _at(self, current: Any) -> Snapshot:
         snapshot = current
+        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
         while snapshot is not None:
-            summary = dict(snapshot.summary())
+            # As one text: a Java map costs a call for every entry.
+            summary = json.loads(mapper.writeValueAsString(snapshot.summary()))
             if any(key.startswith("tidegate.") for key in summary):
                 return Snapshot(current.snapshotId(), summary, snapshot.snapshotId())
             parent = snapshot.parentId()

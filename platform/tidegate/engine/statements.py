@@ -13,7 +13,14 @@ from tidegate.engine.insert import insert
 from tidegate.engine.layout import quote
 from tidegate.engine.result import Result
 from tidegate.engine.retention import tidy
-from tidegate.engine.sinks.statements import begin_all, create_sink, deliver_all, drop_sink, refuse_delivered, show_sinks
+from tidegate.engine.sinks.statements import (
+    begin_all,
+    create_sink,
+    deliver_all,
+    drop_sink,
+    refuse_delivered,
+    show_sinks,
+)
 from tidegate.errors import TidegateError
 from tidegate.sql import statements as st
 from tidegate.sql.catalog import View, reads

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 class ViewTable:
-    """A view's stored results, open for writing."""
+    """A view's stored results, open for writing as they stand now: hold its lease. A commit on top of another state
+    than that fails (TG502)."""
 
     def __init__(self, session: Session, view: View) -> None:
         self.view = view
@@ -49,11 +50,12 @@ class ViewTable:
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         self._target = self.table.target(session.project.storage, "_open", day, ("_window_end", "_tick"))
+        self._snapshot = self.table.current()
 
     def tick(self) -> SliceCommitted | None:
         """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
         started = time.monotonic()
-        base = self.table.current()
+        base = self._snapshot
         pinned = pin(self._session, self.view)
         clock = clock_of(self.view, pinned)
         frontier = base.integer("tidegate.frontier")
@@ -85,7 +87,8 @@ class ViewTable:
             summary["tidegate.earliest-open"] = str(open_since)
         # A view that emits on close is append-only by construction: nothing of it is ever replaced (C2).
         replaced = [*([] if emit else [True]), *([] if self.view.over is None else [None])]
-        self.table.append(files, self._target, summary, base, replaced)
+        committed = self.table.append(files, self._target, summary, base, replaced)
+        self._snapshot = Snapshot(committed, summary, committed)
         return SliceCommitted(
             view=self.view.name,
             frontier=self.view.kind.format(reached),
@@ -96,7 +99,7 @@ class ViewTable:
 
     def totals(self) -> tuple[str, int, int]:
         """Frontier as text, closed result rows so far, open result rows."""
-        current = self.table.current()
+        current = self._snapshot
         return (
             self.view.kind.format(current.integer("tidegate.frontier")),
             current.integer("tidegate.groups") or 0,

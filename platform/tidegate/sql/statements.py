@@ -81,9 +81,9 @@ class InsertSelect:
 
 @dataclass(frozen=True)
 class Change:
-    """UPDATE or DELETE of a table with a PRIMARY KEY: an `op` ('upsert' or 'delete') for each row of `spark_sql`, a query
-    over the table as it is now (and maybe other `relations`) that yields its columns without the generated ones,
-    not cast. `what`: "updated" or "deleted"."""
+    """UPDATE or DELETE of a table with a PRIMARY KEY: an `op` ('upsert' or 'delete') for each row of `spark_sql`, a
+    query over the table as it is now (and maybe other `relations`) that yields its columns without the generated
+    ones, not cast. `what`: "updated" or "deleted"."""
 
     table: str
     op: str

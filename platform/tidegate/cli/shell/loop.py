@@ -94,6 +94,10 @@ class Shell:
 
     def _statements(self, text: str, name: str) -> None:
         for result in self.session.execute_all(text, name):
+            if result.fixed and result.columns == [("plan", "string")]:
+                # A drawing of its own: nothing of it is to be cut.
+                self.console.document({}, "\n".join(line for (line,) in result.fixed))
+                continue
             show_result(self.console, result, limit=SHOWN, layout=self.layout)
 
     def _command(self, text: str) -> None:
