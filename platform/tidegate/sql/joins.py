@@ -14,7 +14,7 @@ from tidegate.sql.parts import keyword_location
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Lost, Reach, Scope, ScopeColumn, require_scalar, require_type
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import Derived, Identity, Least, Shift, TimeKind, substitute
+from tidegate.watermark import Derived, Identity, Shift, TimeKind, least, substitute
 
 _COMPARED = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -190,7 +190,7 @@ def _behind(flow: Flow, own: ScopeColumn, other: ScopeColumn, low: int, near: in
     for number in flow.reads:
         reach = own.spans.get(number)
         if reach is not None and reach[0] is not None:
-            marks[number] = _least(Identity(number), _shift(other.derived, low + reach[0]))
+            marks[number] = least(Identity(number), _shift(other.derived, low + reach[0]))
     columns = []
     for column in flow.columns:
         if column.derived is None:
@@ -226,19 +226,6 @@ def _sum(a: Reach, b: Reach) -> Reach:
 
 def _shift(derived: Derived, ticks: int) -> Derived:
     return Shift(derived, ticks) if ticks else derived
-
-
-def _least(*found: Derived) -> Derived:
-    flat: list[Derived] = []
-    for derived in found:
-        flat += derived.of if isinstance(derived, Least) else [derived]
-    several = tuple(dict.fromkeys(flat))
-    return several[0] if len(several) == 1 else Least(several)
-
-
-def least(found: Iterable[Derived]) -> Derived:
-    """The smallest of several (D2)."""
-    return _least(*found)
 
 
 def hull(spans: Sequence[dict[int, Reach]]) -> dict[int, Reach]:
@@ -348,7 +335,7 @@ def _joined(
         both = replace(
             pair[0],
             name=f"_time_{max(right.reads)}",
-            derived=least(c.derived for c in pair if c.derived is not None),
+            derived=least(*(c.derived for c in pair if c.derived is not None)),
             spans=hull([dict(c.spans) for c in pair]),
             written=f"{a.called} of either side",
             qualifier="",

@@ -16,6 +16,7 @@ from tidegate.watermark.derive import (
     Truncated,
     WindowEnd,
     WindowStart,
+    least,
     substitute,
 )
 from tidegate.watermark.gate import UNDEFINED, GateConfig, GateState, Judgement, is_late, judge
@@ -59,6 +60,7 @@ __all__ = [
     "is_closed",
     "is_late",
     "judge",
+    "least",
     "preceding_column",
     "publish",
     "start_watermark",

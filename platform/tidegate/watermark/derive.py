@@ -176,6 +176,15 @@ class Extracted:
 Derived = Identity | EarliestOpen | Shift | Least | WindowStart | WindowEnd | Truncated | Extracted
 
 
+def least(*found: Derived) -> Derived:
+    """The smallest of several (D2), each said once."""
+    flat: list[Derived] = []
+    for derived in found:
+        flat += derived.of if isinstance(derived, Least) else [derived]
+    several = tuple(dict.fromkeys(flat))
+    return several[0] if len(several) == 1 else Least(several)
+
+
 def substitute(derived: Derived, marks: Mapping[int, Derived]) -> Derived:
     """The same derivation with other marks in the place of inputs: `marks` by the number of the input."""
     match derived:
@@ -185,9 +194,9 @@ def substitute(derived: Derived, marks: Mapping[int, Derived]) -> Derived:
             found = marks.get(derived.input, Identity(derived.input))
             if isinstance(found, Identity):
                 return replace(derived, input=found.input)
-            return Least((derived, found))
+            return least(derived, found)
         case Least():
-            return Least(tuple(substitute(d, marks) for d in derived.of))
+            return least(*(substitute(d, marks) for d in derived.of))
     return replace(derived, of=substitute(derived.of, marks))
 
 
