@@ -142,7 +142,7 @@ def stored(shop: Path) -> None:
     summary = {"epoch": 1, "progress": path, "on_time": 12, "late": 1, "rejected": 1, "partitions": 2}
     summary["watermark"] = at("2026-03-01 11:10:00")
     HadoopTable(warehouse / "orders").commit({f"tidegate.{k}": v for k, v in summary.items()})
-    view = {"frontier": at("2026-03-01 10:05:00"), "groups": 2, "open": 0}
+    view = {"frontier": at("2026-03-01 10:05:00"), "groups": 2, "open": 0, "tick": 1}
     HadoopTable(warehouse / "orders_hourly").commit({f"tidegate.{k}": v for k, v in view.items()})
 
 
@@ -162,6 +162,27 @@ def test_status(tidegate: Call) -> None:
     assert "15 minutes" in text
     assert "partitions of orders" in text
     assert tidegate("status", "ordres").exit_code == 2
+
+
+@pytest.mark.usefixtures("stored")
+def test_status_of_sinks(tidegate: Call, shop: Path) -> None:
+    (shop / "assets" / "sinks.sql").write_text(
+        "CREATE SINK exported FROM orders_hourly WITH (connector = 'filesystem', path = 'out') "
+        "FORMAT PLAIN ENCODE CSV; CREATE SINK shown FROM orders WITH (connector = 'console');"
+    )
+    state = {"sink": "exported", "table": "made-first", "tick": 1, "total": 2, "skipped": 1, "pending": None}
+    (shop / "out" / "_tidegate").mkdir(parents=True)
+    (shop / "out" / "_tidegate" / "position.json").write_text(json.dumps(state))
+    found = json.loads(tidegate("status", "exported", "shown", "--json").stdout)
+    assert (found["relations"], found["views"]) == ([], [])
+    keys = ("name", "delivers", "tick", "newest", "behind", "delivered", "waiting", "current")
+    assert [tuple(sink[key] for key in keys) for sink in found["sinks"]] == [
+        ("exported", ["orders_hourly"], 1, 1, 0, 1, 0, True),
+        ("shown", ["orders"], None, 1, 1, 0, 12, False),
+    ]
+    text = tidegate("status").stdout
+    assert "filesystem out" in text
+    assert "1 of 1" in text
 
 
 @pytest.mark.usefixtures("stored")

@@ -6,6 +6,7 @@ import pytest
 
 from tests.sql.support import prelude
 from tidegate.cli.shell.completion import Candidate, candidates
+from tidegate.sql import load_catalog
 
 
 def offered(text: str) -> list[Candidate]:
@@ -67,6 +68,30 @@ def test_offered(text: str, wanted: str) -> None:
 )
 def test_nothing_is_offered(text: str) -> None:
     assert offered(text) == []
+
+
+SINK = """
+CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
+CREATE SINK "to files" FROM t WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;
+CREATE SINK shown AS SELECT ts FROM t EMIT ON WINDOW CLOSE WITH (connector = 'console');
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("DESCRIBE ", ["t", '"to files"', "shown"]),
+        ("EXPLAIN sh", ["shown"]),
+        ("DROP SINK ", ['"to files"', "shown"]),
+        ("\\d ", ["t", "to files", "shown"]),
+        ("\\e to", ["to files"]),
+        # It has no rows that could be read.
+        ("SELECT * FROM sh", []),
+    ],
+)
+def test_sinks_are_offered_where_one_can_stand(text: str, wanted: list[str]) -> None:
+    found = candidates(text, len(text), load_catalog([("all.sql", SINK)]))
+    assert [c.text for c in found] == wanted
 
 
 def test_only_relations_where_one_is_expected() -> None:

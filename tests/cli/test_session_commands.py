@@ -196,6 +196,24 @@ def test_the_prompt_survives_everything(shop: Path, fake: type[FakeSession], tmp
     assert "the first 1,000 rows" in console.notes[-1]
 
 
+SINKS = """
+CREATE SINK exported FROM orders_hourly WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV;
+CREATE SINK shown AS SELECT ordered_at FROM orders EMIT ON WINDOW CLOSE WITH (connector = 'console');
+"""
+
+
+def test_the_prompt_lists_sinks_and_says_where_they_deliver_to(shop: Path, fake: type[FakeSession]) -> None:
+    (shop / "assets" / "sinks.sql").write_text(SINKS)
+    console = CaptureConsole()
+    Shell(FakeSession(Project.load(shop)), console).run(typed("\\d", "\\d exported"))  # type: ignore[arg-type]
+    assert console.tables[0][1][-2:] == [
+        ("exported", "sink", "orders_hourly to filesystem out"),
+        ("shown", "sink", "orders to console"),
+    ]
+    assert fake.statements == ['DESCRIBE "exported"']
+    assert console.notes[-1] == "sink: orders_hourly to filesystem out"
+
+
 def test_commands_that_change_the_prompt(shop: Path, fake: type[FakeSession]) -> None:
     console = CaptureConsole()
     shell = Shell(FakeSession(Project.load(shop)), console)  # type: ignore[arg-type]

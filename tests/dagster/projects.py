@@ -48,6 +48,17 @@ CREATE MATERIALIZED VIEW together_daily AS
 SELECT window_start, count(*) AS n FROM TUMBLE(together, at, INTERVAL '1 day') GROUP BY window_start;
 """
 
+SINKS = """\
+-- For the accountants.
+CREATE SINK exported FROM orders_hourly
+WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;
+
+CREATE SINK large AS SELECT ordered_at, amount FROM orders WHERE amount > 1 EMIT ON WINDOW CLOSE
+WITH (connector = 'iceberg', table = 'exported.large');
+
+CREATE SINK shown FROM orders WITH (connector = 'console', rows = 1, snapshot = 'false');
+"""
+
 # berlin reaches 11:30, paris only 10:40: the published watermark is 10:30, and one hour is closed.
 BERLIN = ["09:05", "09:20", "10:15", "09:50", "11:30"]
 PARIS = ["09:10", "10:40"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.dagster.projects import JOINED, write_project
+from tests.dagster.projects import JOINED, SINKS, write_project
 from tidegate.dagster import TidegateAsset, TidegateTranslator, load_definitions
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -40,6 +40,48 @@ def test_a_source_and_its_views_are_one_step_with_one_pool(root: Path) -> None:
     assert {k.to_user_string() for k in orders.keys} == {"orders", "orders_hourly"}
     assert orders.op.pool == "tidegate_orders"
     assert orders.can_subset
+
+
+def test_sinks_are_assets_of_the_family_that_they_deliver(root: Path) -> None:
+    (root / "assets" / "sinks.sql").write_text(SINKS)
+    defs = load_definitions(root)
+    dg.Definitions.validate_loadable(defs)
+    families = {a.op.name: a for a in defs.assets if isinstance(a, dg.AssetsDefinition)}
+    family = families["tidegate_orders"]
+    deps = {s.key.to_user_string(): {d.asset_key.to_user_string() for d in s.deps} for s in family.specs}
+    # The implicit view of `large` is part of it, and no asset.
+    assert deps == {
+        "orders": set(),
+        "orders_hourly": {"orders"},
+        "exported": {"orders_hourly"},
+        "large": {"orders"},
+        "shown": {"orders"},
+    }
+    files, rows = spec_of(defs, "exported"), spec_of(defs, "large")
+    assert (files.description, files.group_name) == ("For the accountants.", "orders")
+    assert (files.kinds, rows.kinds) == ({"spark", "sql", "json"}, {"spark", "sql", "iceberg"})
+    assert spec_of(defs, "shown").kinds == {"spark", "sql", "console"}
+    assert files.tags["tidegate/kind"] == "sink"
+    assert (files.metadata["tidegate/connector"], files.metadata["tidegate/place"]) == ("filesystem", "out")
+    assert "dagster/table_name" not in files.metadata
+    assert rows.metadata["dagster/table_name"] == "tidegate.exported.large"
+    columns = [(c.name, c.type) for c in rows.metadata["dagster/column_schema"].columns]
+    assert columns == [("ordered_at", "TIMESTAMP"), ("amount", "DECIMAL(28, 10)")]
+    graph = defs.resolve_asset_graph()
+    checked = {c.asset_key.to_user_string() for c in graph.asset_check_keys}
+    assert checked == {"orders", "orders_hourly", "notes", "notes_daily"}
+
+
+def test_schedules_bring_sinks_along_and_can_name_one(tmp_path: Path) -> None:
+    jobs = 'schedules: [{name: a, cron: "@daily", select: [orders]}, {name: b, cron: "@daily", select: [exported]}]'
+    root = write_project(tmp_path / "shop", jobs)
+    (root / "assets" / "sinks.sql").write_text(SINKS)
+    defs = load_definitions(root)
+    chosen = []
+    for schedule in defs.schedules:
+        keys = defs.resolve_job_def(schedule.job_name).asset_layer.executable_asset_keys
+        chosen.append({k.to_user_string() for k in keys})
+    assert chosen == [{"orders", "orders_hourly", "exported", "large", "shown"}, {"exported"}]
 
 
 def test_description_kinds_tags_group_and_code_version(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import pytest
 
-from tests.dagster.projects import JOINED, write_orders, write_project
+from tests.dagster.projects import JOINED, SINKS, write_orders, write_project
 from tidegate.dagster import load_definitions
 
 if TYPE_CHECKING:
@@ -148,6 +149,38 @@ def test_a_view_alone_takes_in_what_the_log_holds(root: Path, instance: dg.Dagst
     caught_up = run(root, instance, "orders", "orders_hourly")
     assert facts(caught_up, "orders")["rows of this run"].value == 2
     assert facts(caught_up, "orders_hourly")["final result rows of this run"].value == 2
+
+
+def test_C2_sinks_deliver_in_the_run_of_what_they_deliver(root: Path, instance: dg.DagsterInstance) -> None:
+    (root / "assets" / "sinks.sql").write_text(SINKS)
+    result = run(root, instance, "orders", "orders_hourly", "exported", "large", "shown")
+    out = [json.loads(line) for file in (root / "out").glob("*.jsonl") for line in file.open()]
+    assert [(row["window_start"], row["orders"]) for row in out] == [("2026-03-01T09:00:00.000000", 3)]
+    files = facts(result, "exported")
+    keys = ("connector", "place", "dagster/row_count", "delivered rows", "delivered rows of this run", "position")
+    assert [files[k].value for k in keys] == ["filesystem", "out", 1, 1, 1, 1]
+    written = next((root / "out" / "_tidegate").glob("position.json")).stat().st_mtime
+    assert files["last delivery"].value == int(written)
+    # The implicit view is computed with its sink, up to the watermark, which is 10:30.
+    assert facts(result, "large")["delivered rows"].value == 4
+    # `snapshot = 'false'`: the sink was there before this run, so what came with it is delivered.
+    assert facts(result, "shown")["delivered rows"].value == 6
+    log = lines(instance, result)
+    assert "exported: 1 row delivered (filesystem) in" in "\n".join(log)
+    assert any("shown: id = 0" in line and "… and 5 more" in line for line in log)
+    materialized = {e.asset_key.to_user_string() for e in result.get_asset_materialization_events()}
+    assert materialized == {"orders", "orders_hourly", "exported", "large", "shown"}
+
+    write_orders(root, "paris", ["13:00"], "2.json")
+    write_orders(root, "berlin", ["13:00"], "2.json")
+    # A sink alone delivers what is stored: neither the source nor its view is touched.
+    alone = run(root, instance, "exported")
+    assert [e.asset_key.to_user_string() for e in alone.get_asset_materialization_events()] == ["exported"]
+    nothing = facts(alone, "exported")
+    assert (nothing["delivered rows of this run"].value, nothing["position"].value) == (0, 1)
+    run(root, instance, "orders", "orders_hourly")
+    late = facts(run(root, instance, "exported"), "exported")
+    assert (late["delivered rows of this run"].value, late["delivered rows"].value) == (2, 3)
 
 
 def test_A1_a_corrupted_view_is_caught_with_its_window_and_offsets(

@@ -17,6 +17,7 @@ from tidegate.engine.sinks.iceberg import IcebergSink
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.store import read_status
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -187,6 +188,8 @@ def test_R2_an_iceberg_sink_has_its_position_in_the_commit_of_the_rows(
         0
     ]
     assert newest["tidegate.delivered-tick"] == "3"
+    (status,) = read_status(workbench.session().project, ["s"]).sinks
+    assert (status.place, status.tick, status.delivered, status.current) == ("exported.totals", 3, 3, True)
     assert newest["added-records"] == "2"
 
 
@@ -242,6 +245,34 @@ def test_R2_a_console_sink_that_is_killed_after_it_showed_rows_shows_them_again(
     session.run()
     line = "s: k = k1, ts = 2026-01-01 10:01:00, n = 1\n"
     assert capsys.readouterr().out == line * 2
+
+
+@pytest.mark.parametrize(
+    "place",
+    [FILES.format("JSON"), "WITH (connector = 'console')", "WITH (connector = 'iceberg')"],
+    ids=["filesystem", "console", "iceberg"],
+)
+def test_status_says_what_is_delivered_and_what_waits(session: Session, place: str) -> None:
+    def status() -> tuple[bool, int | None, int | None, int | None, int, int | None, bool]:
+        (s,) = read_status(session.project, ["s"]).sinks
+        return s.ran, s.tick, s.newest, s.behind, s.delivered, s.waiting, s.current
+
+    insert(session, 1, 12)
+    session.execute("FLUSH")
+    session.execute(f"CREATE SINK s FROM v {place.replace('WITH (', 'WITH (snapshot = false, ')}")
+    # One window was there before; it is neither delivered nor waiting.
+    assert status() == (True, 1, 1, 0, 0, 0, True)
+    insert(session, 25, 26, 37)
+    session.run(["v"])
+    assert status() == (True, 1, 2, 1, 0, 3, False)
+    session.run(["s"])
+    assert status() == (True, 2, 2, 0, 3, 0, True)
+    session.run()
+    assert status() == (True, 2, 2, 0, 3, 0, True)
+    session.forget("v")
+    session.run(["v"])
+    (again,) = read_status(session.project, ["s"]).sinks
+    assert (again.made_anew, again.behind, again.waiting, again.current) == (True, None, None, False)
 
 
 def test_W5_a_sink_of_a_relation_delivers_its_on_time_rows_in_order(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.sql import Catalog, load_catalog
-from tidegate.sql.lineage import families, readers_of, reads_of, sources_of
+from tidegate.sql.lineage import computed, families, readers_of, reads_of, sources_of
 
 SQL = """
 CREATE MATERIALIZED VIEW late_view AS SELECT window_start, sum(n) AS n
@@ -44,6 +44,23 @@ def test_what_runs_together(catalog: Catalog) -> None:
         ["a", "ab", "b", "hourly", "late_view"],
         ["c", "of_c"],
         ["d", "gated"],
+    ]
+
+
+def test_sinks_run_with_what_they_deliver_over_implicit_views_too() -> None:
+    sinks = """
+    CREATE SINK from_view FROM of_c WITH (connector = 'console');
+    CREATE SINK from_query AS SELECT t FROM b UNION ALL SELECT t FROM c EMIT ON WINDOW CLOSE
+      WITH (connector = 'console');
+    CREATE SINK from_gate AS SELECT t FROM WATERMARK(d, t, t) EMIT ON WINDOW CLOSE WITH (connector = 'console');
+    """
+    catalog = load_catalog([("all.sql", SQL), ("sinks.sql", sinks)])
+    delivered = {s.name: names(reads_of(catalog, s)) for s in catalog.sinks}
+    assert delivered == {"from_view": ["of_c"], "from_query": ["b", "c"], "from_gate": ["d"]}
+    assert names(computed(catalog))[-3:] == ["from_view", "from_query", "from_gate"]
+    assert sorted(sorted(names(f)) for f in families(catalog)) == [
+        ["a", "ab", "b", "c", "from_query", "from_view", "hourly", "late_view", "of_c"],
+        ["d", "from_gate", "gated"],
     ]
 
 

@@ -42,6 +42,7 @@ class HadoopTable:
 
     folder: Path
     properties: dict[str, str] = field(default_factory=dict)
+    uuid: str = "made-first"
     version: int = 0
     snapshots: list[dict[str, Any]] = field(default_factory=list)
 
@@ -60,6 +61,7 @@ class HadoopTable:
         self.version += 1
         metadata = {
             "format-version": 2,
+            "table-uuid": self.uuid,
             "location": f"file:{self.folder}",
             "current-schema-id": 1,
             "schemas": [

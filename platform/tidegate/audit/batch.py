@@ -144,7 +144,7 @@ def _states(
 ) -> list[tuple[int | None, int | None, dict[str, int | None]]]:
     """(after, up to, snapshot of each lookup) of the stretches of a view's frontier over which its lookups stood still;
     the last one is open at its end."""
-    summaries = [dict(s.summary()) for s in table.java.snapshots()]
+    summaries = table.summaries()
     known = sorted((s for s in summaries if "tidegate.tick" in s), key=lambda s: int(s["tidegate.tick"]))
     # Before there was a frontier nothing was closed.
     ticks = [s for s in known if "tidegate.frontier" in s]

@@ -1,11 +1,12 @@
-"""One multi-asset for each family: sources, tables and views between which rows flow run in one process, on one JVM.
+"""One multi-asset for each family: sources, tables, views and sinks between which rows flow run in one process, on
+one JVM.
 
 A view that joins two sources makes one family of them and of all their views. To give it to one of the two would let
 steps wait for each other in a circle as soon as a second view joins them the other way round, and pay for a second
 JVM; and a pool of one slot for the family keeps everything from being written twice at a time.
 
 Any part of it can be launched alone. What is not selected is left as it is: a view without its source takes in what
-the log holds already, a check without its asset audits what is stored.
+the log holds already, a sink delivers what is stored, a check without its asset audits that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dagster import (
 )
 
 from tidegate.dagster import checks
-from tidegate.dagster.metadata import completeness_plot, relation_metadata, soft, view_metadata
+from tidegate.dagster.metadata import completeness_plot, relation_metadata, sink_metadata, soft, view_metadata
 from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.progress import ProgressLog
 from tidegate.dagster.resource import TidegateResource
@@ -34,7 +35,9 @@ from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.engine.result import RunReport
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import View
+from tidegate.sql.sink_connectors import Sink
 from tidegate.store import load_table
+from tidegate.store.positions import read_position
 
 #: Somebody else writes this log (TG508), or did when we wanted to commit (TG502): another try is safe, and may help.
 _TRANSIENT = frozenset({"TG502", "TG508"})
@@ -67,7 +70,9 @@ def _family(
     @multi_asset(
         name=identifier(f"{prefix}_{root}"),
         specs=specs,
-        check_specs=[check_spec(asset, key) for key, asset in named.items()],
+        check_specs=[
+            check_spec(asset, key) for key, asset in named.items() if not isinstance(asset.item, Sink)
+        ],
         can_subset=True,
         pool=pool_of(prefix, root),
         required_resource_keys={resource_key},
@@ -95,13 +100,18 @@ def _run(
 ) -> Iterator[MaterializeResult | AssetCheckResult]:
     """Each asset's result as soon as it is committed, then its check: what ran before a failure stays recorded."""
     from tidegate.engine.run import resolve
+    from tidegate.engine.sinks.deliver import begin
 
     progress.doing("starting Spark")
     session = resource.session
-    for asset in selected.values():
-        if isinstance(asset.item, View):
+    for item in (asset.item for asset in selected.values()):
+        view = item.view if isinstance(item, Sink) else item
+        if isinstance(view, View):
             # Every query is checked before the first row of the source is read.
-            resolve(session, asset.item)
+            resolve(session, view)
+        if isinstance(item, Sink):
+            # Before there is anything new: what comes with this run belongs to those that want only that.
+            begin(session, item)
     for key in [*selected, *(k for k in audited if k not in selected)]:
         if key in selected:
             name = selected[key].name
@@ -125,6 +135,9 @@ def _materialized(
     report: RunReport,
 ) -> MaterializeResult:
     session, item = resource.session, asset.item
+    if isinstance(item, Sink):
+        facts = soft(context.log, "facts", lambda: sink_metadata(session, item, report.sinks[0]))
+        return MaterializeResult(asset_key=key, metadata=facts, data_version=_delivered(context, asset))
     if isinstance(item, View):
         metadata = soft(context.log, "facts", lambda: view_metadata(session, item, report.views[0]))
     else:
@@ -138,6 +151,17 @@ def _materialized(
         # The Iceberg snapshot: a run that found nothing new leaves downstream assets up to date.
         data_version=DataVersion(snapshot) if snapshot else None,
     )
+
+
+def _delivered(context: AssetExecutionContext, asset: TidegateAsset) -> DataVersion | None:
+    """The position: a run that had nothing to deliver leaves it where it is."""
+    assert isinstance(asset.item, Sink)
+    try:
+        found = read_position(asset.project.storage, asset.item)
+    except TidegateError as error:
+        context.log.warning(f"no data version: {error}")
+        return None
+    return None if found is None else DataVersion(f"{found[0].table}-{found[0].tick}")
 
 
 def _snapshot(asset: TidegateAsset) -> str | None:

@@ -13,6 +13,7 @@ from tidegate.dagster.schedules import build_cleanups, build_schedules, catch_up
 from tidegate.dagster.sensor import lag_checks, lag_sensor
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.project import Project
+from tidegate.sql.lineage import computed
 
 
 def load_definitions(
@@ -49,10 +50,9 @@ def build_definitions(
     watermarked = [r.name for r in catalog.relations if r.watermark is not None]
     jobs = opened.jobs()
     keyed = [r.name for r in catalog.relations if r.primary_key]
-    jobs.check(catalog.names(), watermarked, keyed)
+    jobs.check([o.name for o in computed(catalog)], watermarked, keyed)
     # Implicit relations and views run with what they were made for; nobody looks for them in the lineage.
-    defined = set(catalog.names())
-    assets = [TidegateAsset(item, catalog, opened) for item in catalog.order() if item.name in defined]
+    assets = [TidegateAsset(item, catalog, opened) for item in computed(catalog)]
     keys = {asset.name: translator.get_asset_spec(asset).key for asset in assets}
     gated = {relation: keys[relation] for relation in watermarked}
     resource_key = identifier(name)

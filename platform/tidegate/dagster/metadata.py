@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from datetime import datetime
 from logging import Logger
 from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue, TableColumn, TableRecord, TableSchema
 
 from tidegate.dagster.translator import table_schema
-from tidegate.engine.result import SourceReport, ViewReport
+from tidegate.engine.result import SinkReport, SourceReport, ViewReport
 from tidegate.project.durations import format_duration
 from tidegate.sql.catalog import Relation, View
 from tidegate.sql.lineage import reads_of
+from tidegate.sql.sink_connectors import Sink
 from tidegate.store.status import RelationStatus, ViewStatus, read_status
 
 if TYPE_CHECKING:
@@ -139,6 +141,28 @@ def view_metadata(session: Session, view: View, report: ViewReport) -> dict[str,
 
 def _visible(status: ViewStatus) -> int:
     return status.groups if status.emit_on_window_close else status.groups + status.open
+
+
+def sink_metadata(session: Session, sink: Sink, report: SinkReport) -> dict[str, Any]:
+    """Where to, rows delivered by this run and in all, up to which commit, and when last."""
+    from tidegate.engine.resolve import resolve_columns
+
+    upstream = session.catalog.get(sink.upstream)
+    assert isinstance(upstream, Relation | View)
+    columns = resolve_columns(session, upstream) if isinstance(upstream, View) else upstream.columns
+    status = read_status(session.project, [sink.name]).sinks[0]
+    metadata: dict[str, Any] = {
+        "dagster/column_schema": table_schema(upstream, columns),
+        "dagster/row_count": status.delivered,
+        "connector": status.connector,
+        "place": status.place,
+        "delivered rows": status.delivered,
+        "delivered rows of this run": report.rows,
+    }
+    if status.tick is not None and status.delivered_at is not None:
+        metadata["position"] = status.tick
+        metadata["last delivery"] = MetadataValue.timestamp(datetime.fromisoformat(status.delivered_at))
+    return metadata
 
 
 def completeness_plot(session: Session, relation: Relation, up_to_rows: int) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from logging import Logger
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
+    RowsDelivered,
     RunStarted,
+    SinkDelivered,
     SliceCommitted,
     SourceFinished,
     SourceStarted,
@@ -108,8 +110,15 @@ class ProgressLog:
                     f"{event.view}: up to date; {event.groups:,} result rows final, {event.open:,} open, "
                     f"frontier {event.frontier}"
                 )
+            case RowsDelivered():
+                self._doing = f"{event.sink}: delivering"
+                return event.text()
+            case SinkDelivered():
+                self._doing = f"{event.sink}: done"
+                delivered = f"{_count(event.rows, 'row')} delivered"
+                return f"{event.sink}: {delivered} ({event.connector}) in {event.seconds:.1f} s"
         return None
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"

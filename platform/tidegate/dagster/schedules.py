@@ -19,7 +19,7 @@ from dagster import (
 from tidegate.dagster.naming import identifier
 from tidegate.project.jobs import Cleanup, Schedule
 from tidegate.sql.catalog import Catalog
-from tidegate.sql.lineage import reads_of
+from tidegate.sql.lineage import computed, reads_of
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -30,7 +30,9 @@ DEFAULT_SCHEDULE = Schedule(name="hourly", cron="7 * * * *", timezone="UTC", sel
 
 def catch_up_job(keys: dict[str, AssetKey], prefix: str) -> UnresolvedAssetJobDefinition:
     """`<prefix>_catch_up`: everything, in one process on one JVM."""
-    return _job(f"{prefix}_catch_up", list(keys.values()), "Brings every source, table and view up to date.")
+    return _job(
+        f"{prefix}_catch_up", list(keys.values()), "Brings every source, table, view and sink up to date."
+    )
 
 
 def build_schedules(
@@ -56,7 +58,9 @@ def build_schedules(
             result.append(_schedule(schedule, everything))
         else:
             chosen = [keys[name] for name in covered(catalog, schedule.select)]
-            text = f"Brings {', '.join(schedule.select)} up to date, with the views over them."
+            text = (
+                f"Brings {', '.join(schedule.select)} up to date, with the views over them and their sinks."
+            )
             result.append(_schedule(schedule, _job(f"{prefix}_{schedule.name}", chosen, text)))
     return result
 
@@ -89,13 +93,14 @@ def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinit
 
 
 def covered(catalog: Catalog, select: list[str]) -> list[str]:
-    """`select` and the views over it, in the order of computation: a source brings its views up to date, too."""
-    wanted = {catalog.get(name).name for name in select}
-    for item in catalog.order():
-        if any(source.name in wanted for source in reads_of(catalog, item)):
-            wanted.add(item.name)
-    defined = set(catalog.names())
-    return [item.name for item in catalog.order() if item.name in wanted & defined]
+    """`select`, the views over it and the sinks of all these, in the order of computation: a source brings them up to
+    date, too."""
+    chosen = {name.casefold() for name in select}
+    wanted: dict[str, None] = {}
+    for item in computed(catalog):
+        if item.name.casefold() in chosen or any(source.name in wanted for source in reads_of(catalog, item)):
+            wanted[item.name] = None
+    return list(wanted)
 
 
 def _job(name: str, keys: list[AssetKey], description: str) -> UnresolvedAssetJobDefinition:

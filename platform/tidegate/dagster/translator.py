@@ -27,14 +27,16 @@ from tidegate.project import Project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import Catalog, Column, Relation, View
 from tidegate.sql.lineage import families, reads_of
+from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
 from tidegate.sql.types import UNKNOWN, display
+from tidegate.store.positions import sink_table
 
 
 @dataclass(frozen=True)
 class TidegateAsset:
-    """One source, table or view, with the project that it is part of: what the translator is given."""
+    """One source, table, view or sink, with the project that it is part of: what the translator is given."""
 
-    item: Relation | View
+    item: Relation | View | Sink
     catalog: Catalog
     project: Project
 
@@ -45,13 +47,15 @@ class TidegateAsset:
 
     @property
     def kind(self) -> str:
-        """`source`, `table` or `view`."""
-        return "view" if isinstance(self.item, View) else self.item.kind
+        """`source`, `table`, `view` or `sink`."""
+        if isinstance(self.item, Relation):
+            return self.item.kind
+        return "view" if isinstance(self.item, View) else "sink"
 
     @property
     def inputs(self) -> tuple[TidegateAsset, ...]:
-        """What a view reads: sources, tables and other views; nothing for sources and tables."""
-        found = reads_of(self.catalog, self.item) if isinstance(self.item, View) else ()
+        """What a view reads or a sink delivers: sources, tables and views; nothing for sources and tables."""
+        found = () if isinstance(self.item, Relation) else reads_of(self.catalog, self.item)
         return tuple(TidegateAsset(o, self.catalog, self.project) for o in found)
 
     @property
@@ -94,7 +98,8 @@ class TidegateTranslator:
         return AssetKey(asset.name)
 
     def get_deps(self, asset: TidegateAsset) -> Iterable[AssetKey]:
-        """The assets that a view reads. Asked through `get_asset_spec`, so that changed keys keep their lineage."""
+        """The assets that a view reads or a sink delivers. Asked through `get_asset_spec`, so that changed keys keep
+        their lineage."""
         return [self.get_asset_spec(one).key for one in asset.inputs]
 
     def get_description(self, asset: TidegateAsset) -> str | None:
@@ -106,8 +111,13 @@ class TidegateTranslator:
         return re.sub(r"\W", "_", asset.root.name)
 
     def get_kinds(self, asset: TidegateAsset) -> set[str]:
-        """Icons in the lineage; Dagster has room for three."""
-        return {"spark", "iceberg", "sql"}
+        """Icons in the lineage; Dagster has room for three. Those of a sink say what it writes."""
+        if not isinstance(asset.item, Sink):
+            return {"spark", "iceberg", "sql"}
+        written = (
+            asset.item.format.encode if asset.item.format is not None else asset.item.connector.connector
+        )
+        return {"spark", "sql", written}
 
     def get_tags(self, asset: TidegateAsset) -> Mapping[str, str]:
         """`tidegate/kind`, and for views `tidegate/emit`: `on_window_close` or `always`."""
@@ -125,16 +135,18 @@ class TidegateTranslator:
         return hashlib.sha256(asset.item.definition.encode()).hexdigest()[:12]
 
     def get_metadata(self, asset: TidegateAsset) -> Mapping[str, Any]:
-        """Column schema, table name, place in the file, the statement, and what says how rows are judged."""
-        namespace = asset.project.env.warehouse.namespace
+        """Column schema, table name, place in the file, the statement, and what says how rows are judged; of a sink,
+        where it delivers to."""
         metadata: dict[str, Any] = {
             "dagster/column_schema": self.get_column_schema(asset),
-            "dagster/table_name": f"{CATALOG}.{namespace}.{asset.name}",
-            "dagster/storage_kind": "iceberg",
+            **_stored(asset),
             "tidegate/definition": MetadataValue.md(f"```sql\n{asset.item.definition.strip()}\n```"),
         }
         item = asset.item
-        if isinstance(item, View):
+        if isinstance(item, Sink):
+            metadata["tidegate/connector"] = item.connector.connector
+            metadata["tidegate/place"] = item.place
+        elif isinstance(item, View):
             if item.accounts is not None:
                 window = item.accounts.window.describe(item.kind)
                 metadata["tidegate/window"] = f"{window} over {item.accounts.time_column}"
@@ -152,11 +164,16 @@ class TidegateTranslator:
 
     def get_column_schema(self, asset: TidegateAsset) -> TableSchema:
         """Columns with types as the user writes them; a view's aggregates may be known only after its first run."""
-        return table_schema(asset.item, asset.item.columns)
+        item = asset.item
+        if isinstance(item, Sink):
+            upstream = asset.catalog.get(item.upstream)
+            assert isinstance(upstream, Relation | View)
+            item = upstream
+        return table_schema(item, item.columns)
 
 
 @lru_cache(maxsize=4)
-def _roots(catalog: Catalog) -> dict[str, Relation | View]:
+def _roots(catalog: Catalog) -> dict[str, Relation | View | Sink]:
     """The first member of each object's family. A catalog of Dagster definitions does not change any more."""
     return {o.name: family[0] for family in families(catalog) for o in family}
 
@@ -164,6 +181,17 @@ def _roots(catalog: Catalog) -> dict[str, Relation | View]:
 def table_schema(item: Relation | View, columns: Iterable[Column]) -> TableSchema:
     """`columns` of a source, table or view for Dagster: SQL types, NOT NULL, generated columns, the watermark."""
     return TableSchema([_column(item, c) for c in columns])
+
+
+def _stored(asset: TidegateAsset) -> dict[str, str]:
+    """The Iceberg table, if rows go into one."""
+    item, storage = asset.item, asset.project.storage
+    table = (storage.settings.namespace, item.name)
+    if isinstance(item, Sink):
+        if not isinstance(item.connector, IcebergSinkOptions):
+            return {}
+        table = sink_table(storage, item)
+    return {"dagster/table_name": ".".join((CATALOG, *table)), "dagster/storage_kind": "iceberg"}
 
 
 def _place(asset: TidegateAsset) -> CodeReferencesMetadataValue | None:

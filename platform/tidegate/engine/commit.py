@@ -80,12 +80,19 @@ class IcebergTable:
         """An earlier snapshot of it."""
         return self._at(self._table.snapshot(snapshot))
 
+    def summaries(self) -> list[dict[str, str]]:
+        """The summary of every snapshot that is kept, as of the last `current()`."""
+        return [self._summary(snapshot) for snapshot in self._table.snapshots()]
+
+    def _summary(self, snapshot: Any) -> dict[str, str]:
+        # As one text: a Java map costs a call for every entry.
+        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
+        return json.loads(mapper.writeValueAsString(snapshot.summary()))
+
     def _at(self, current: Any) -> Snapshot:
         snapshot = current
-        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
         while snapshot is not None:
-            # As one text: a Java map costs a call for every entry.
-            summary = json.loads(mapper.writeValueAsString(snapshot.summary()))
+            summary = self._summary(snapshot)
             if any(key.startswith("tidegate.") for key in summary):
                 return Snapshot(current.snapshotId(), summary, snapshot.snapshotId())
             parent = snapshot.parentId()

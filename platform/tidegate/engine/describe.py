@@ -21,11 +21,17 @@ _ROWTIME_MARK = "*ROWTIME*"
 def describe(catalog: Catalog, name: str, extended: bool) -> Result:
     """Columns with their types as written, and what is special about them.
 
+    Of a sink: those that it delivers.
+
     `extended`: also comments, the strategy with its mark, `$rowtime`, and the columns that only `name$raw` has.
     """
-    found = catalog.get(name)
+    sink = catalog.sinks.find(name)
+    found = catalog.get(name if sink is None else sink.upstream)
     lines = [_line(found, column, extended) for column in found.columns]
-    if extended and isinstance(found, Relation):
+    if sink is not None:
+        # It delivers the values alone: neither a watermark nor keys go with them.
+        lines = [(column, kind, nullable, None, comment) for column, kind, nullable, _, comment in lines]
+    elif extended and isinstance(found, Relation):
         lines += [_rowtime(found), *_system_columns(found)]
     elif extended and isinstance(found, SystemTable) and found.suffix != "watermarks":
         lines.append(_rowtime(found.relation))

@@ -190,8 +190,8 @@ class Session:
         return lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name)
 
     def work_folder(self, name: str) -> str:
-        """URI of a source's plans and checkpoint."""
-        return f"{self.project.storage.warehouse}/_streams/{self.project.env.warehouse.namespace}/{name}"
+        """URI of a source's plans and checkpoint, or of a sink's position."""
+        return self.project.storage.work_folder(name)
 
     def forget(self, name: str) -> None:
         """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""

@@ -44,7 +44,8 @@ class Schedule(StrictModel):
     """Time zone that the cron fields are in, such as `America/New_York`."""
 
     select: list[str] | Literal["*"] = "*"
-    """Names of sources and views, or `*` for all of the project. A source brings its views up to date too."""
+    """Names of sources, views and sinks, or `*` for all of the project. A source brings its views and sinks up to date
+    too."""
 
     enabled: bool = True
     """Whether the schedule runs as soon as it is deployed; otherwise it is switched on in Dagster."""

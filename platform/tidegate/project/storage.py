@@ -61,6 +61,10 @@ class Storage:
         """Folder of a table in a hadoop catalog: `<warehouse>/<namespace>/<name>`."""
         return f"{self.warehouse}/{self.settings.namespace}/{name}"
 
+    def work_folder(self, name: str) -> str:
+        """Where what is not in tables is kept: plans and checkpoint of a source, position of a sink."""
+        return f"{self.warehouse}/_streams/{self.settings.namespace}/{name}"
+
     def spark_conf(self) -> dict[str, str]:
         """All `spark.sql.catalog.tidegate*` settings."""
         prefix = f"spark.sql.catalog.{CATALOG}"

@@ -130,7 +130,10 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case ShowSyntax():
             return _show(text, syntax, catalog)
         case DescribeSyntax():
-            return Describe(catalog.get(syntax.name.text, text.at(syntax.name.span)).name, syntax.extended)
+            described = catalog.sinks.find(syntax.name.text)
+            if described is None:
+                return Describe(catalog.get(syntax.name.text, text.at(syntax.name.span)).name, syntax.extended)
+            return Describe(described.name, syntax.extended)
         case ExplainSyntax():
             return _explain(text, syntax, catalog)
         case SelectSyntax():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.sql.catalog import Catalog, Object, Relation, View, reads
+from tidegate.sql.sink_connectors import Sink
 
 
 def sources_of(catalog: Catalog, obj: Object) -> tuple[Object, ...]:
@@ -32,9 +33,16 @@ def readers_of(catalog: Catalog, name: str) -> tuple[View, ...]:
     return tuple({v.name: v for v in [*direct, *through]}.values())
 
 
-def reads_of(catalog: Catalog, obj: Object) -> tuple[Object, ...]:
-    """The sources, tables and views that somebody has defined and that an object reads: in the place of the implicit
-    relation of a WATERMARK(…) that on which it stands (W14)."""
+def reads_of(catalog: Catalog, obj: Object | Sink) -> tuple[Object, ...]:
+    """The sources, tables and views that somebody has defined and that an object reads, or a sink delivers: in the
+    place of the implicit relation of a WATERMARK(…) that on which it stands (W14), in that of a sink's own view what
+    its query reads."""
+    if isinstance(obj, Sink):
+        if obj.view is not None:
+            return reads_of(catalog, obj.view)
+        upstream = catalog.get(obj.upstream)
+        assert isinstance(upstream, Relation | View)
+        return (upstream,)
 
     def visit(name: str) -> Iterator[Object]:
         found = catalog.get(name)
@@ -48,10 +56,15 @@ def reads_of(catalog: Catalog, obj: Object) -> tuple[Object, ...]:
     return tuple({o.name: o for name in reads(obj) for o in visit(name)}.values())
 
 
-def families(catalog: Catalog) -> tuple[tuple[Object, ...], ...]:
-    """All that is defined, split into sets between which no row flows; each in the order of computation."""
+def computed(catalog: Catalog) -> tuple[Object | Sink, ...]:
+    """All that is defined, in the order of computation: sinks last, without implicit relations and views."""
     defined = set(catalog.names())
-    objects = [o for o in catalog.order() if o.name in defined]
+    return (*(o for o in catalog.order() if o.name in defined), *catalog.sinks)
+
+
+def families(catalog: Catalog) -> tuple[tuple[Object | Sink, ...], ...]:
+    """All that is defined, split into sets between which no row flows; each in the order of computation."""
+    objects = computed(catalog)
     family = {o.name: [o.name] for o in objects}
     for obj in objects:
         for source in reads_of(catalog, obj):
@@ -60,7 +73,7 @@ def families(catalog: Catalog) -> tuple[tuple[Object, ...], ...]:
                 one += other
                 for name in other:
                     family[name] = one
-    found: dict[int, list[Object]] = {}
+    found: dict[int, list[Object | Sink]] = {}
     for obj in objects:
         found.setdefault(id(family[obj.name]), []).append(obj)
     return tuple(tuple(members) for members in found.values())

@@ -96,6 +96,13 @@ class Sink:
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
 
+    @property
+    def place(self) -> str:
+        """Where the rows go: a folder, a table, or the console."""
+        if isinstance(self.connector, FilesystemSinkOptions):
+            return self.connector.path
+        return (self.connector.table or self.name) if isinstance(self.connector, IcebergSinkOptions) else "console"
+
 
 class Sinks:
     """The sinks of a catalog, in the order of definition; names are looked up whatever their case."""

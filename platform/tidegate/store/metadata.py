@@ -38,7 +38,8 @@ class TableState:
     `columns`: (name, Iceberg type) in order. `summary`: the snapshot's summary, tidegate's keys included;
     empty if there is no snapshot yet. `snapshot_id`: of that snapshot. `committed_ms`: when, ms since the
     epoch in UTC. `current_snapshot_id` is newer than `snapshot_id` if somebody else (say, compaction)
-    committed since. `metadata_location`: the JSON file, or what the catalog calls it.
+    committed since. `metadata_location`: the JSON file, or what the catalog calls it. `uuid`: of this table
+    and no other, not even of one of the same name that is made later.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TableState:
     snapshot_id: int | None
     committed_ms: int | None
     current_snapshot_id: int | None
+    uuid: str = ""
 
     def integer(self, key: str) -> int | None:
         """An integer of the summary (`tidegate.epoch`, …), or None if it is not there."""
@@ -76,17 +78,18 @@ class Progress:
     max_event_time: int | None
 
 
-def load_table(storage: Storage, name: str) -> TableState | None:
-    """State of table `name` of the project's namespace, or None if it was never created.
+def load_table(storage: Storage, name: str, namespace: str | None = None) -> TableState | None:
+    """State of table `name` of a namespace (None: the project's), or None if it was never created.
 
     Raises TG620 if its metadata can't be read.
     """
+    namespace = namespace or storage.settings.namespace
     if storage.settings.catalog.type == "hadoop":
         folder = storage.local_warehouse
         assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
-        found = _newest_metadata(folder / storage.settings.namespace / name / "metadata")
+        found = _newest_metadata(folder / namespace / name / "metadata")
         return None if found is None else _state(name, found[0], found[1])
-    loaded = _from_catalog(storage, name)
+    loaded = _from_catalog(storage, namespace, name)
     return None if loaded is None else _state(name, loaded[0], loaded[1])
 
 
@@ -151,13 +154,13 @@ def _version_file(folder: Path, version: int) -> Path | None:
     return None
 
 
-def _from_catalog(storage: Storage, name: str) -> tuple[str, dict[str, Any]] | None:
+def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
     try:
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         catalog = load_catalog(CATALOG, **storage.pyiceberg_properties())
-        table = catalog.load_table((storage.settings.namespace, name))
+        table = catalog.load_table((namespace, name))
     except (NoSuchTableError, NoSuchNamespaceError):
         return None
     except TidegateError:
@@ -201,6 +204,7 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> TableState:
         snapshot_id=(ours or {}).get("snapshot-id"),
         committed_ms=(ours or {}).get("timestamp-ms"),
         current_snapshot_id=current,
+        uuid=metadata.get("table-uuid") or "",
     )
 
 

@@ -1,4 +1,4 @@
-"""How far every source, table and view of a project is: rows, watermarks, frontiers, who holds back."""
+"""How far every source, table, view and sink of a project is: rows, watermarks, frontiers, who holds back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tidegate.plan.closing import closes_anything, commits
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog import Catalog, Object, Relation, SystemTable, View
 from tidegate.sql.lineage import sources_of
+from tidegate.sql.sink_connectors import Sink
 from tidegate.store.metadata import Progress, TableState, load_table, read_progress
+from tidegate.store.sinks import SinkStatus, sink_status
 from tidegate.watermark import Mark, SessionMark, TimeKind
 
 if TYPE_CHECKING:
@@ -104,6 +106,7 @@ class ProjectStatus:
     warehouse: str
     relations: tuple[RelationStatus, ...]
     views: tuple[ViewStatus, ...]
+    sinks: tuple[SinkStatus, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -118,18 +121,28 @@ def read_status(
     Raises the errors of the project's SQL, and TG620 if tables can't be read.
     """
     catalog = project.catalog()
-    wanted = [catalog.get(name) for name in names] if names else [*catalog.relations, *catalog.views]
+    wanted = [catalog.sinks.find(name) or catalog.get(name) for name in names or ()]
+    if not names:
+        wanted = [*catalog.relations, *catalog.views, *catalog.sinks]
     clock = now or datetime.now(UTC)
     relations: dict[str, RelationStatus] = {}
     views: list[ViewStatus] = []
+    sinks: list[SinkStatus] = []
     for found in wanted:
         item = found.relation if isinstance(found, SystemTable) else found
-        if isinstance(item, View):
+        if isinstance(item, Sink):
+            sinks.append(sink_status(project.storage, item, catalog))
+        elif isinstance(item, View):
             views.append(_view(project.storage, item, catalog))
         else:
             relations[item.name] = _relation(project.storage, item, clock)
     return ProjectStatus(
-        project.name, project.env_name, project.storage.warehouse, tuple(relations.values()), tuple(views)
+        project.name,
+        project.env_name,
+        project.storage.warehouse,
+        tuple(relations.values()),
+        tuple(views),
+        tuple(sinks),
     )
 
 

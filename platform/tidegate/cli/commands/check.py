@@ -11,12 +11,14 @@ def check(call: Invocation) -> int:
 
     Example: tidegate check --env cluster
     """
+    from tidegate.sql.lineage import computed
+
     project = call.project()
     catalog = project.catalog()
     jobs = project.jobs()
     watermarked = [r.name for r in catalog.relations if r.watermark is not None]
     keyed = [r.name for r in catalog.relations if r.primary_key]
-    jobs.check(catalog.names(), watermarked, keyed)
+    jobs.check([o.name for o in computed(catalog)], watermarked, keyed)
     files = len(project.assets())
     data = {
         "project": project.name,

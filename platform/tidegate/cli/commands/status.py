@@ -9,6 +9,7 @@ import typer
 from tidegate.cli.invocation import Invocation, guarded
 
 if TYPE_CHECKING:
+    from tidegate.store.sinks import SinkStatus
     from tidegate.store.status import ProjectStatus, RelationStatus, ViewStatus
 
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 def status(
     call: Invocation,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Sources, tables or views. Without: everything.")
+        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Without: everything.")
     ] = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="One line per partition, too.")] = False,
 ) -> int:
-    """Show rows by outcome, watermarks and frontiers of the last commits. Takes about a second, starts no
-    JVM.
+    """Show rows by outcome, watermarks and frontiers of the last commits, and what sinks have delivered. Takes about
+    a second, starts no JVM.
 
     Example: tidegate status flights --partitions
     """
@@ -33,7 +34,7 @@ def status(
 
 
 def render(found: ProjectStatus, partitions: bool) -> str:
-    """For people: relations, views, then what needs attention."""
+    """For people: relations, views, sinks, then what needs attention."""
     from tidegate.console.drawing import draw
     from tidegate.console.port import Table
 
@@ -59,10 +60,13 @@ def render(found: ProjectStatus, partitions: bool) -> str:
     if found.views:
         columns = ["view", "final up to", "final rows", "open rows", "up to date", "held by", "committed"]
         parts.append(draw(Table(columns, [_view_row(v) for v in found.views], unit=None), width))
+    if found.sinks:
+        columns = ["sink", "delivers", "to", "delivered", "waiting", "up to commit", "up to date", "moved"]
+        parts.append(draw(Table(columns, [_sink_row(s) for s in found.sinks], unit=None), width))
     notes = []
     if not parts:
         notes.append("there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
-    elif not any(x.ran for x in [*found.relations, *found.views]):
+    elif not any(x.ran for x in [*found.relations, *found.views, *found.sinks]):
         notes.append("nothing has run yet: tidegate run")
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
 
@@ -81,6 +85,17 @@ def _view_row(v: ViewStatus) -> list[object]:
     current = "yes" if v.current else "no" if v.ran else "never run"
     held = ", ".join(v.holds_back) or "–"
     return [v.name, v.frontier_text, v.groups, v.open, current, held, v.committed_at or "never run"]
+
+
+def _sink_row(s: SinkStatus) -> list[object]:
+    to = s.connector if s.place == s.connector else f"{s.connector} {s.place}"
+    waiting = "–" if s.waiting is None else s.waiting
+    reached = "–" if s.tick is None else f"{s.tick} of {s.newest}"
+    current = "yes" if s.current else "no" if s.ran else "never run"
+    if s.made_anew:
+        reached, current = "–", "no: what it delivered is gone (TG542)"
+    moved = s.delivered_at or "never run"
+    return [s.name, ", ".join(s.delivers), to, s.delivered, waiting, reached, current, moved]
 
 
 def _partitions(relation: RelationStatus, width: int | None) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from tidegate.cli.shell.meta import COMMANDS
 from tidegate.sql.catalog import SYSTEM_TABLES, Catalog, Relation
@@ -65,6 +66,8 @@ _WINDOWS = ("TUMBLE", "HOP", "SESSION", "CUMULATE", "WATERMARK")
 _BEFORE_NAMES = frozenset(
     ("FROM", "JOIN", "INTO", "UPDATE", "DESCRIBE", "DESC", "EXTENDED", "EXPLAIN", "TABLE", "SOURCE", "VIEW")
 )
+#: After these a sink can stand, too: it has no rows that could be read.
+_OF_SINKS = frozenset(("DESCRIBE", "DESC", "EXTENDED", "EXPLAIN"))
 _TOKEN = re.compile(
     r"""'(?:[^'\\]|''|\\.)*(?:'|$)|"(?:[^"]|"")*(?:"|$)|--[^\n]*|/\*.*?(?:\*/|$)|[A-Za-z_][\w$]*|\d[\w.]*|\S""",
     re.DOTALL,
@@ -120,7 +123,7 @@ def _in_context(words: list[str], word: str, statement: str, catalog: Catalog) -
         names = [(s, "setting") for s in SETTINGS]
         return iter(names + [(s, "keyword") for s in _SHOW] if words[0] == "SHOW" else names)
     if previous == "SINK" and words[0] != "CREATE":
-        return ((_quoted(s.name), "sink") for s in catalog.sinks)
+        return _sinks(catalog)
     if words[0] in ("CREATE", "DROP", "ALTER") and len(words) == 1:
         return ((k, "keyword") for k in _KINDS)
     if previous == "." and len(words) > 1:
@@ -128,6 +131,8 @@ def _in_context(words: list[str], word: str, statement: str, catalog: Catalog) -
     after_window = previous == "(" and len(words) > 1 and words[-2] in _WINDOWS
     if (previous in _BEFORE_NAMES and not (words[0] == "CREATE" and len(words) < 4)) or after_window:
         names = _names(word, catalog)
+        if words[0] in _OF_SINKS and previous in _OF_SINKS:
+            names = chain(names, _sinks(catalog))
         windows = () if after_window else ((w, "function") for w in _WINDOWS)
         return iter([*names, *windows]) if previous in ("FROM", "JOIN") else iter([*names])
     return _anything(word, statement, catalog)
@@ -153,6 +158,10 @@ def _names(word: str, catalog: Catalog) -> Iterator[tuple[str, str]]:
         yield _quoted(name), kind
         if isinstance(relations.get(name), Relation) and typed.startswith(name.casefold()):
             yield from ((f'"{name}${s}"', "system table") for s in SYSTEM_TABLES)
+
+
+def _sinks(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    return ((_quoted(s.name), "sink") for s in catalog.sinks)
 
 
 def _mentioned(statement: str, catalog: Catalog) -> list[str]:
@@ -188,7 +197,7 @@ def _commands(before: str, catalog: Catalog) -> list[Candidate]:
     if word not in ("\\d", "\\e"):
         return []
     typed = rest.lstrip()
-    found = [n.strip('"') for n, _ in _names(typed, catalog)]
+    found = [n.strip('"') for n, _ in chain(_names(typed, catalog), _sinks(catalog))]
     return [Candidate(n, len(typed), "name") for n in found if n.casefold().startswith(typed.casefold())]
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tidegate.console.port import Console
     from tidegate.engine.session import Session
     from tidegate.project import Project
+    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.sink_connectors import Sink
 
 #: Rows of a result that are drawn.
 SHOWN = 1000
@@ -105,6 +107,8 @@ class Shell:
         argument = argument.strip()
         if word == "\\d" and argument:
             self._statements(f"DESCRIBE {_identifier(argument)}", "<sql>")
+            if sink := self.session.catalog.sinks.find(argument.strip('"')):
+                self.console.note(f"sink: {_delivery(self.session.catalog, sink)}")
         elif word == "\\d":
             self._list()
         elif word == "\\e" and argument:
@@ -138,7 +142,7 @@ class Shell:
         catalog = self.session.catalog
         rows = [(r.name, r.kind, r.watermark.column if r.watermark else None) for r in catalog.relations]
         rows += [(v.name, "materialized view", ", ".join(v.reads)) for v in catalog.views]
-        rows += [(s.name, "sink", s.upstream) for s in catalog.sinks]
+        rows += [(s.name, "sink", _delivery(catalog, s)) for s in catalog.sinks]
         names = ["name", "kind", "watermark column, or what it reads"]
         self.console.table(Table(names, rows, unit=None, layout=self.layout))
 
@@ -157,6 +161,15 @@ def history_file(project: Project) -> Path:
     state = os.environ.get("XDG_STATE_HOME")
     folder = Path(state) if state else Path.home() / ".local" / "state"
     return folder / "tidegate" / "shell_history"
+
+
+def _delivery(catalog: Catalog, sink: Sink) -> str:
+    """What it delivers, and where to."""
+    from tidegate.sql.lineage import reads_of
+
+    connector = sink.connector.connector
+    to = connector if sink.place == connector else f"{connector} {sink.place}"
+    return f"{', '.join(o.name for o in reads_of(catalog, sink))} to {to}"
 
 
 def _identifier(name: str) -> str:

@@ -7,19 +7,14 @@ the data, so that one can't be there without the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from tidegate.store.positions import Position
 
 if TYPE_CHECKING:
     from tidegate.engine.sinks.upstream import Upstream
 
-
-@dataclass(frozen=True)
-class Position:
-    """Delivered up to and including commit `tick` of the table that is called `table` (`IcebergTable.uuid`)."""
-
-    table: str
-    tick: int
+__all__ = ["Position", "SinkWriter"]
 
 
 class SinkWriter(Protocol):

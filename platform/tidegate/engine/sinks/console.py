@@ -5,6 +5,7 @@ The position moves after the rows are shown: a run that is killed between the tw
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
@@ -13,6 +14,7 @@ from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.plan.events import RowsDelivered
 from tidegate.sql.sink_connectors import ConsoleSinkOptions, Sink
+from tidegate.store.positions import position_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,15 +30,15 @@ class ConsoleSink:
         assert isinstance(sink.connector, ConsoleSinkOptions)
         self._spark, self._sink, self._tell = session.spark, sink, tell
         self._shown = sink.connector.rows
-        filesystem, path = session.project.storage.filesystem(session.work_folder(sink.name))
-        self._state = StateFile(filesystem, f"{path}/position.json")
+        storage = session.project.storage
+        self._state = StateFile(storage, position_file(storage, sink))
 
     def position(self) -> Position | None:
         state = self._state.read()
-        return None if state is None else Position(state["table"], state["tick"])
+        return None if state is None else Position.of_document(state)
 
     def begin(self, position: Position) -> None:
-        self._state.write({"table": position.table, "tick": position.tick})
+        self._state.write(asdict(position))
 
     def deliver(self, upstream: Upstream, after: Position) -> int:
         from pyspark.sql import functions as F
@@ -48,7 +50,7 @@ class ConsoleSink:
         if shown:
             found = tuple(tuple(row) for row in shown)
             self._tell(RowsDelivered(self._sink.name, tuple(rows.columns), found, count - len(shown)))
-        self.begin(upstream.newest)
+        self.begin(replace(upstream.newest, skipped=after.skipped))
         return count
 
     def forget(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import SinkReport
@@ -51,7 +52,7 @@ def begin(session: Session, sink: Sink) -> None:
         upstream = Upstream.of(session, sink)
         writer = open_sink(session, sink, None)
         if upstream is not None and writer.position() is None:
-            writer.begin(upstream.newest)
+            writer.begin(replace(upstream.newest, skipped=upstream.newest.total))
 
 
 def forget(session: Session, sink: Sink) -> None:

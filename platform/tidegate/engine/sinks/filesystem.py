@@ -7,6 +7,7 @@ run finishes if this one can't. Names say which commits are in a file, and sort 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.failures import refused
@@ -17,6 +18,7 @@ from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
 from tidegate.sql.sink_connectors import FilesystemSinkOptions, Sink
+from tidegate.store.positions import position_file
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -30,8 +32,9 @@ class FilesystemSink:
     def __init__(self, session: Session, sink: Sink) -> None:
         assert isinstance(sink.connector, FilesystemSinkOptions)
         self._spark, self._sink = session.spark, sink
-        self._filesystem, self._path = session.project.storage.filesystem(sink.connector.path)
-        self._state = StateFile(self._filesystem, f"{self._path}/{_OWN}/position.json")
+        storage = session.project.storage
+        self._filesystem, self._path = storage.filesystem(sink.connector.path)
+        self._state = StateFile(storage, position_file(storage, sink))
 
     def position(self) -> Position | None:
         state = self._state.read()
@@ -41,7 +44,7 @@ class FilesystemSink:
             raise self._not_ours(f'sink "{state["sink"]}" delivers into it')
         if state["pending"] is not None:
             state = self._finish(state)
-        return Position(state["table"], state["tick"])
+        return Position.of_document(state)
 
     def begin(self, position: Position) -> None:
         from pyarrow.fs import FileSelector
@@ -70,6 +73,7 @@ class FilesystemSink:
         commits = f"{after.tick + 1:012}-{upstream.newest.tick:012}"
         pending = {
             "tick": upstream.newest.tick,
+            "total": upstream.newest.total,
             "files": [
                 {"from": file["name"], "to": f"{commits}-{number:05}.{ending}"}
                 for number, file in enumerate(files)
@@ -84,7 +88,7 @@ class FilesystemSink:
         self._remove(f"{self._path}/{_OWN}")
 
     def _document(self, position: Position) -> dict[str, Any]:
-        return {"sink": self._sink.name, "table": position.table, "tick": position.tick, "pending": None}
+        return {"sink": self._sink.name, **asdict(position), "pending": None}
 
     def _finish(self, state: dict[str, Any]) -> dict[str, Any]:
         """Rename what is decided into place; a file that is not in staging any more is there already."""
@@ -93,7 +97,8 @@ class FilesystemSink:
             staged = f"{staging}/{file['from']}"
             if self._filesystem.get_file_info(staged).is_file:
                 self._filesystem.move(staged, f"{self._path}/{file['to']}")
-        done = state | {"tick": state["pending"]["tick"], "pending": None}
+        reached = {key: state["pending"][key] for key in ("tick", "total")}
+        done = state | reached | {"pending": None}
         self._state.write(done)
         self._remove(staging)
         return done

@@ -6,6 +6,7 @@ from the snapshot that the position was read from, and the table moves on to it 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
@@ -15,11 +16,11 @@ from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.errors import TidegateError
 from tidegate.project.storage import CATALOG
 from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
+from tidegate.store.positions import sink_table
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
 
-_TICK, _TABLE = "tidegate.delivered-tick", "tidegate.delivered-table"
 _BRANCH = "tidegate_delivery"
 
 
@@ -29,8 +30,7 @@ class IcebergSink:
     def __init__(self, session: Session, sink: Sink) -> None:
         assert isinstance(sink.connector, IcebergSinkOptions)
         self._session, self._spark, self._sink = session, session.spark, sink
-        namespace, _, name = (sink.connector.table or sink.name).rpartition(".")
-        namespace = namespace or session.project.env.warehouse.namespace
+        namespace, name = sink_table(session.project.storage, sink)
         self._namespace = f"{CATALOG}.{quote(namespace)}"
         self.identifier = f"{self._namespace}.{quote(name)}"
 
@@ -39,12 +39,10 @@ class IcebergSink:
             return None
         table = self._table()
         current = table.current()
-        tick = current.integer(_TICK)
-        if tick is None:
-            if current.id is None:
-                return None
+        position = Position.of_summary(current.summary)
+        if position is None and current.id is not None:
             raise self._refuse(f"{self.identifier} has rows, but its snapshots don't say what was delivered")
-        return Position(current.summary[_TABLE], tick)
+        return position
 
     def begin(self, position: Position) -> None:
         upstream = Upstream.of(self._session, self._sink)
@@ -57,7 +55,7 @@ class IcebergSink:
             f"('tidegate.kind' = 'sink', 'tidegate.sink' = '{text}', 'format-version' = '2')"
         )
         update = self._table().java.newAppend()
-        for key, value in _summary(position).items():
+        for key, value in position.to_summary().items():
             update = update.set(key, value)
         update.commit()
 
@@ -68,14 +66,14 @@ class IcebergSink:
         known = table.java.refs().containsKey(_BRANCH)
         (manage.replaceBranch if known else manage.createBranch)(_BRANCH, base).commit()
         writer = upstream.rows(self._spark, after.tick).writeTo(f"{self.identifier}.branch_{_BRANCH}")
-        for key, value in _summary(upstream.newest).items():
+        for key, value in replace(upstream.newest, skipped=after.skipped).to_summary().items():
             writer = writer.option(f"snapshot-property.{key}", value)
         with few_files(self._spark):
             writer.append()
         table.current()
         written = table.java.snapshot(_BRANCH)
         self._publish(table, base)
-        return int(dict(written.summary()).get("added-records", 0))
+        return int(written.summary().get("added-records") or 0)
 
     def forget(self) -> None:
         """The position is part of the table, which stays: a sink of the same name goes on from there."""
@@ -107,7 +105,3 @@ class IcebergSink:
             hint="give the sink a table of its own: WITH (table = '…')",
             location=self._sink.location,
         )
-
-
-def _summary(position: Position) -> dict[str, str]:
-    return {_TICK: str(position.tick), _TABLE: position.table}

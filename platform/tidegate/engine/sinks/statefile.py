@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
+    from tidegate.project import Storage
 
 
 class StateFile:
-    """One JSON document at a path of a pyarrow file system."""
+    """One JSON document at a URI."""
 
-    def __init__(self, filesystem: FileSystem, path: str) -> None:
-        self._filesystem, self._path = filesystem, path
+    def __init__(self, storage: Storage, uri: str) -> None:
+        self._filesystem, self._path = storage.filesystem(uri)
 
     def read(self) -> dict[str, Any] | None:
         """The document, or None if there is none."""

@@ -11,6 +11,7 @@ from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered
 from tidegate.sql import statements as st
 from tidegate.sql.catalog import View
+from tidegate.sql.lineage import reads_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def deliver_all(session: Session) -> list[SinkReport]:
 def show_sinks(session: Session) -> Result:
     """What SHOW SINKS answers."""
     names = [("name", "string"), ("delivers", "string"), ("connector", "string")]
-    return Result(names, fixed=[(s.name, _delivers(s), s.connector.connector) for s in session.catalog.sinks])
+    return Result(names, fixed=[_shown_sink(session, s) for s in session.catalog.sinks])
 
 
 def _forget_view(session: Session, sink: Sink) -> None:
@@ -100,8 +101,9 @@ def _forget_view(session: Session, sink: Sink) -> None:
             session.forget(gate.name)
 
 
-def _delivers(sink: Sink) -> str:
-    return ", ".join(sink.view.reads) if sink.view is not None else sink.upstream
+def _shown_sink(session: Session, sink: Sink) -> tuple[str, str, str]:
+    delivers = ", ".join(o.name for o in reads_of(session.catalog, sink))
+    return sink.name, delivers, sink.connector.connector
 
 
 def _shown(session: Session) -> Callable[[Event], None] | None:

@@ -11,6 +11,7 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME, quote
 from tidegate.engine.sinks import Position
 from tidegate.sql.catalog import Relation, View
+from tidegate.store.positions import final_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +59,8 @@ class Upstream:
             return None
         table = IcebergTable(session.spark, identifier)
         current = table.current()
-        key = "tidegate.tick" if isinstance(source, View) else "tidegate.epoch"
-        return cls(source, identifier, current.id, Position(table.uuid, current.integer(key) or 0))
+        tick, total = (current.integer(key) or 0 for key in final_keys(source))
+        return cls(source, identifier, current.id, Position(table.uuid, tick, total))
 
     def rows(self, spark: SparkSession, after: int) -> DataFrame:
         """The rows of the commits after `after` in the order in which they became final; columns as in SQL."""

@@ -1,0 +1,103 @@
+"""How far a sink has delivered: what each connector keeps beside its rows, read without a JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate.errors import TidegateError
+from tidegate.project.storage import Storage
+from tidegate.sql.catalog import Relation, View
+from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions, Sink
+from tidegate.store.metadata import load_table
+
+_SUMMARY = "tidegate.delivered-"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Delivered up to and including commit `tick` of the table that is called `table` (`IcebergTable.uuid`).
+
+    `total`: how many rows were final in it by then; `skipped`: as many of those were there before the sink began, and
+    not wanted (`snapshot = 'false'`).
+    """
+
+    table: str
+    tick: int
+    total: int = 0
+    skipped: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Delivered in all."""
+        return self.total - self.skipped
+
+    def to_summary(self) -> dict[str, str]:
+        """As keys of an Iceberg snapshot's summary."""
+        return {f"{_SUMMARY}{f.name}": str(getattr(self, f.name)) for f in fields(self)}
+
+    @classmethod
+    def of_summary(cls, summary: Mapping[str, str]) -> Position | None:
+        """None where the snapshot is not a delivery."""
+        if f"{_SUMMARY}tick" not in summary:
+            return None
+        numbers = {name: int(summary[f"{_SUMMARY}{name}"]) for name in ("tick", "total", "skipped")}
+        return cls(summary[f"{_SUMMARY}table"], **numbers)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Position:
+        """From a position file; what else is in it is its connector's."""
+        return cls(**{f.name: document[f.name] for f in fields(cls)})
+
+
+def final_keys(upstream: Relation | View) -> tuple[str, str]:
+    """Where the newest commit of a view or log says its number, and how many of its rows are final in all."""
+    if isinstance(upstream, View):
+        return "tidegate.tick", "tidegate.groups"
+    return "tidegate.epoch", "tidegate.on_time"
+
+
+def sink_table(storage: Storage, sink: Sink) -> tuple[str, str]:
+    """(namespace, name) of an Iceberg sink's table."""
+    assert isinstance(sink.connector, IcebergSinkOptions)
+    namespace, _, name = (sink.connector.table or sink.name).rpartition(".")
+    return namespace or storage.settings.namespace, name
+
+
+def position_file(storage: Storage, sink: Sink) -> str:
+    """URI of the JSON file that has the position of a sink whose connector has no commits of its own."""
+    if isinstance(sink.connector, FilesystemSinkOptions):
+        return f"{storage.uri(sink.connector.path)}/_tidegate/position.json"
+    return f"{storage.work_folder(sink.name)}/position.json"
+
+
+def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
+    """The position, and when it last moved (ISO, UTC); None before the sink began. A delivery that is decided and broke
+    off before it was finished does not count yet. Raises TG620 if it can't be read."""
+    if isinstance(sink.connector, IcebergSinkOptions):
+        namespace, name = sink_table(storage, sink)
+        table = load_table(storage, name, namespace)
+        if table is None or table.properties.get("tidegate.sink") != sink.name:
+            return None
+        position = Position.of_summary(table.summary)
+        if position is None or table.committed_ms is None:
+            return None
+        return position, _iso(table.committed_ms / 1000)
+    filesystem, path = storage.filesystem(position_file(storage, sink))
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            document = json.loads(stream.read())
+        if document.get("sink", sink.name) != sink.name:
+            return None
+        return Position.of_document(document), _iso(filesystem.get_file_info(path).mtime.timestamp())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError) as error:
+        raise TidegateError("TG620", f'can\'t read the position of sink "{sink.name}": {error}') from None
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,70 @@
+"""How far every sink is: rows delivered and waiting, and up to which commit of what it delivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.project.storage import Storage
+from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.lineage import reads_of
+from tidegate.sql.sink_connectors import Sink
+from tidegate.store.metadata import load_table
+from tidegate.store.positions import final_keys, read_position
+
+
+@dataclass(frozen=True)
+class SinkStatus:
+    """One sink. `delivers`: what it reads, over the query that it may have. `ran` is False before it began.
+
+    `tick`: the last commit that is delivered, of `newest` commits (ticks of a view, epochs of a log); `behind`: how
+    many there are in between. `delivered`: rows in all; `waiting`: final rows that are not delivered yet. `current`:
+    nothing that is stored waits. `made_anew`: what it delivered from is gone, and another stands in its place (TG542);
+    then `behind` and `waiting` are None. `delivered_at`: when the position last moved, ISO, UTC.
+    """
+
+    name: str
+    delivers: tuple[str, ...]
+    connector: str
+    place: str
+    ran: bool
+    tick: int | None
+    newest: int | None
+    behind: int | None
+    delivered: int
+    waiting: int | None
+    current: bool
+    made_anew: bool
+    delivered_at: str | None
+
+
+def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
+    """Read from what its connector keeps, and from the newest commit of what it delivers."""
+    upstream = catalog.get(sink.upstream)
+    assert isinstance(upstream, Relation | View)
+    table = load_table(storage, upstream.name)
+    newest = total = behind = waiting = None
+    if table is not None and table.snapshot_id is not None:
+        newest, total = (table.integer(key) or 0 for key in final_keys(upstream))
+    found = read_position(storage, sink)
+    position, moved = found or (None, None)
+    made_anew = position is not None and table is not None and table.uuid != position.table
+    if newest is not None and total is not None and not made_anew:
+        # What a sink that has not begun does not want, it says when it begins.
+        wanted = sink.connector.snapshot
+        behind = newest - (position.tick if position else 0) if position or wanted else None
+        waiting = total - (position.total if position else 0) if position or wanted else None
+    return SinkStatus(
+        name=sink.name,
+        delivers=tuple(o.name for o in reads_of(catalog, sink)),
+        connector=sink.connector.connector,
+        place=sink.place,
+        ran=position is not None,
+        tick=position.tick if position else None,
+        newest=newest,
+        behind=behind,
+        delivered=position.rows if position else 0,
+        waiting=waiting,
+        current=position is not None and behind == 0,
+        made_anew=made_anew,
+        delivered_at=moved,
+    )
