@@ -99,23 +99,29 @@ def _run(
     progress: ProgressLog,
 ) -> Iterator[MaterializeResult | AssetCheckResult]:
     """Each asset's result as soon as it is committed, then its check: what ran before a failure stays recorded."""
-    from tidegate.engine.run import resolve
+    from tidegate.engine.run import resolve, run_sink
     from tidegate.engine.sinks.deliver import begin
 
     progress.doing("starting Spark")
     session = resource.session
-    for item in (asset.item for asset in selected.values()):
-        view = item.view if isinstance(item, Sink) else item
+    items = [asset.item for asset in selected.values()]
+    sinks = [item for item in items if isinstance(item, Sink)]
+    for view in [*items, *(sink.view for sink in sinks)]:
         if isinstance(view, View):
             # Every query is checked before the first row of the source is read.
             resolve(session, view)
-        if isinstance(item, Sink):
-            # Before there is anything new: what comes with this run belongs to those that want only that.
-            begin(session, item)
+    for sink in sinks:
+        # Before there is anything new: a sink with `snapshot = 'false'` wants what comes with this run.
+        begin(session, sink)
     for key in [*selected, *(k for k in audited if k not in selected)]:
         if key in selected:
-            name = selected[key].name
-            report = session.run([name], resource.max_rows_per_batch, on_event=progress, upstream=False)
+            name, item = selected[key].name, selected[key].item
+            most = resource.max_rows_per_batch
+            if isinstance(item, Sink):
+                most = most or session.settings.max_rows_per_batch
+                report = RunReport(sinks=[run_sink(session, item, most, progress)])
+            else:
+                report = session.run([name], most, on_event=progress, upstream=False)
             progress.doing(f"{name}: describing what was done")
             yield _materialized(context, resource, key, selected[key], report)
         if key in audited:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.engine.result import RunReport, SourceReport, ViewReport
+from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
 from tidegate.engine.retention import tidy
 from tidegate.engine.sinks.deliver import begin, deliver
 from tidegate.engine.sources import Connector
@@ -111,12 +111,22 @@ def resolve(session: Session, view: View) -> None:
     resolve_columns(session, view)
 
 
-def refresh(session: Session, view: View) -> ViewReport:
+def refresh(
+    session: Session, view: View, max_rows: int | None = None, tell: Listener = lambda event: None
+) -> ViewReport:
     """Close what the inputs' watermarks allow, after the implicit relations of the view have taken in their rows."""
     for gate in view.gates:
         with session.lease(gate.name):
-            run_source(session, gate, None, lambda event: None)
-    return run_view(session, view, lambda event: None)
+            run_source(session, gate, max_rows, tell)
+    return run_view(session, view, tell)
+
+
+def run_sink(session: Session, sink: Sink, max_rows: int | None, tell: Listener) -> SinkReport:
+    """Deliver what is stored, after the sink's own query has closed what it can. The caller has let the sink `begin`,
+    before it ran what the sink delivers."""
+    if sink.view is not None:
+        refresh(session, sink.view, max_rows, tell)
+    return deliver(session, sink, tell)
 
 
 def run_source(session: Session, relation: Relation, max_rows: int | None, tell: Listener) -> SourceReport:

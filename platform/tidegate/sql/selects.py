@@ -105,7 +105,7 @@ def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = Tr
     where = where_sql(text, select.args.get("where"), scope)
     written = [*select.expressions]
     named_windows = select.args.get("windows") or []
-    if any(item.find(exp.Window) for item in written):
+    if named_windows or any(item.find(exp.Window) for item in written):
         _refuse_group(reader, select)
         source, written, scope = _through_over(reader, source, where, written, named_windows, scope)
         where = ""
@@ -256,11 +256,26 @@ def _through_over(
         raise error(
             "TG343", "OVER within windows and OVER in event time in one SELECT", ordered[0].location, hint
         )
-    found = _within(reader, source, inside) if inside else _in_time(reader, source, ordered)
+    if not calls:
+        return source, written, scope
+    if inside:
+        found = _within(source, inside)
+    else:
+        found = _in_time(
+            reader, _narrowed(source, scope, [*written, *windows, *(c.node for c in calls)]), ordered
+        )
     return found, written, found.scope(text)
 
 
-def _within(reader: Reader, source: Flow, calls: list[OverCall]) -> Flow:
+def _narrowed(source: Flow, scope: Scope, nodes: list[exp.Expr]) -> Flow:
+    """The source with the columns that these expressions may name: what waits for later rows is stored."""
+    if any(node.is_star for node in nodes):
+        return source
+    used = {part.name.casefold() for n in nodes for c in n.find_all(exp.Column) for part in c.parts}
+    return replace(source, columns=tuple(c for c in scope.columns if c.called.casefold() in used))
+
+
+def _within(source: Flow, calls: list[OverCall]) -> Flow:
     """OVER with a watermark column in PARTITION BY: all rows of a partition become final together, so it is plain SQL.
     Only that column still says when."""
     closing = [c.closed_by for c in calls]

@@ -85,7 +85,7 @@ def ungrouped_sql(
 ) -> str:
     """`View.query_sql` of a query that does not group: every row in the one tick of its time (C4)."""
     columns = [quoted(c.name) for c in flow.columns if c.starred]
-    sorting = [quoted(c) for c in order if quoted(c) not in columns]
+    sorting = [quoted(c) for c in order if quoted(c) not in columns and c != "_window_start"]
     if flow.over is not None:
         bounds = ["`_window_start`", "`_window_end`"]
         source = flow.sql

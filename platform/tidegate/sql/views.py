@@ -150,10 +150,12 @@ def _bounds(closing: Closing | None, selected: Selected) -> Bounds:
 
 
 def _order(flow: Flow) -> tuple[str, ...]:
-    """C4: (partition, offset) of one relation's rows, else all columns that can be compared."""
+    """C4: (partition, offset) of one relation's rows, else all columns that can be compared. What OVER releases at one
+    instant is sorted by time first."""
+    first = ("_window_start",) if flow.over is not None else ()
     if all(p in flow.hidden for p in PLACE):
-        return PLACE
-    return tuple(c.name for c in flow.columns if c.starred and can_sort(c))
+        return (*first, *PLACE)
+    return (*first, *(c.name for c in flow.columns if c.starred and can_sort(c)))
 
 
 def _inputs(reader: Reader, flow: Flow, closing: Closing | None) -> tuple[Input, ...]:
