@@ -1,6 +1,6 @@
 """Writes docs/examples/*.md from tests/sql/examples/*.slt: pages whose every statement CI runs, with its rows.
 
-    python infra/example_pages.py
+python infra/example_pages.py
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Row:
 class Decision:
     """Where a row ended (W5): `outcome` is on_time, late or rejected. A late row has `missed`, the
     watermark it missed, and `late_by` = missed - event time; a rejected one has `reason`. `watermark`: Wp
-    after the row."""
+    after the row. `found`: the watermark as of the row (W14), what it was judged against."""
 
     row: Row
     outcome: str
@@ -41,6 +41,7 @@ class Decision:
     late_by: int | None = None
     reason: str | None = None
     watermark: int | None = None
+    found: int | None = None
 
 
 @dataclass(frozen=True)
@@ -102,18 +103,18 @@ class Oracle:
     def read(self, row: Row) -> Decision:
         """W1, W2, W5: decide the row, once."""
         p = row.partition
+        bar = larger(self.wp[p], self.g)
         if row.reject is not None:
-            decision = Decision(row, "rejected", reason=row.reject, watermark=self.wp[p])
+            decision = Decision(row, "rejected", reason=row.reject, watermark=self.wp[p], found=bar)
             self.decisions.append(decision)
             return decision
 
         assert row.event_time is not None
-        bar = larger(self.wp[p], self.g)
         if bar is not None and row.event_time < bar:
-            decision = Decision(row, "late", bar, bar - row.event_time, watermark=self.wp[p])
+            decision = Decision(row, "late", bar, bar - row.event_time, watermark=self.wp[p], found=bar)
         else:
             self.wp[p] = larger(self.wp[p], self.strategy(row))
-            decision = Decision(row, "on_time", watermark=self.wp[p])
+            decision = Decision(row, "on_time", watermark=self.wp[p], found=bar)
         self.decisions.append(decision)
         return decision
 

@@ -233,11 +233,16 @@ def test_D3_a_view_over_several_inputs_makes_one_family_of_them(root: Path) -> N
 def test_T2_a_cleanup_is_a_job_with_a_schedule_of_its_own(tmp_path: Path) -> None:
     jobs = 'cleanups: [{name: nightly_cleanup, cron: "0 3 * * *", select: [prices], enabled: true}]'
     root = write_project(tmp_path / "shop", jobs)
-    (root / "assets" / "prices.sql").write_text("CREATE TABLE prices (item VARCHAR PRIMARY KEY, price DECIMAL);")
+    (root / "assets" / "prices.sql").write_text(
+        "CREATE TABLE prices (item VARCHAR PRIMARY KEY, price DECIMAL);"
+    )
     defs = load_definitions(root)
     dg.Definitions.validate_loadable(defs)
     found = {s.name: s for s in defs.schedules if isinstance(s, dg.ScheduleDefinition)}
     assert set(found) == {"tidegate_hourly", "nightly_cleanup"}
     schedule = found["nightly_cleanup"]
-    assert (schedule.cron_schedule, schedule.default_status) == ("0 3 * * *", dg.DefaultScheduleStatus.RUNNING)
+    assert (schedule.cron_schedule, schedule.default_status) == (
+        "0 3 * * *",
+        dg.DefaultScheduleStatus.RUNNING,
+    )
     assert defs.resolve_job_def("tidegate_nightly_cleanup").executor_def is dg.in_process_executor

@@ -157,7 +157,14 @@ def test_C2_sinks_deliver_in_the_run_of_what_they_deliver(root: Path, instance: 
     out = [json.loads(line) for file in (root / "out").glob("*.jsonl") for line in file.open()]
     assert [(row["window_start"], row["orders"]) for row in out] == [("2026-03-01T09:00:00.000000", 3)]
     files = facts(result, "exported")
-    keys = ("connector", "place", "dagster/row_count", "delivered rows", "delivered rows of this run", "position")
+    keys = (
+        "connector",
+        "place",
+        "dagster/row_count",
+        "delivered rows",
+        "delivered rows of this run",
+        "position",
+    )
     assert [files[k].value for k in keys] == ["filesystem", "out", 1, 1, 1, 1]
     written = next((root / "out" / "_tidegate").glob("position.json")).stat().st_mtime
     assert files["last delivery"].value == int(written)
@@ -263,7 +270,10 @@ def test_D2_D3_views_over_several_inputs_run_in_order_and_are_audited(
     assert (joined["final result rows"].value, joined["held back by"].value) == (4, "returns")
     assert (joined["orders rows late"].value, joined["returns watermark"].value) == (1, "2026-03-01 10:00:00")
     daily = facts(result, "together_daily")
-    assert (daily["open result rows"].value, daily["together final up to"].value) == (1, "2026-03-01 10:00:00")
+    assert (daily["open result rows"].value, daily["together final up to"].value) == (
+        1,
+        "2026-03-01 10:00:00",
+    )
     found = checks(result)
     for name in ("together", "together_daily"):
         assert found[name, "windowed_equals_raw"].passed, found[name, "windowed_equals_raw"].description

@@ -134,7 +134,7 @@ class Play:
             for r in self.session.table("events$raw").collect()
         }
         decisions = self.oracle.decisions
-        assert seen == {(d.row.partition, d.row.offset): (d.outcome, d.missed) for d in decisions}
+        assert seen == {(d.row.partition, d.row.offset): (d.outcome, d.found) for d in decisions}
         assert {p: s.watermark for p, s in self.log.progress.states.items()} == self.oracle.wp
         assert self.log.progress.published == self.oracle.g
         for name in VIEWS:

@@ -49,7 +49,11 @@ def _shown(value: object, indent: str = "") -> str:
         columns = ", ".join(f"{name}: {derived.describe()}" for name, derived in value.columns)
         lost = "".join(f"; {name} lost it: {reason}" for name, reason in value.lost)
         return f"{value.name} [{columns}]{lost}"
-    if (is_dataclass(value) and not indent) or isinstance(value, View) or type(value).__name__ in ("Relation", "Sink"):
+    if (
+        (is_dataclass(value) and not indent)
+        or isinstance(value, View)
+        or type(value).__name__ in ("Relation", "Sink")
+    ):
         inner = indent + "  "
         lines = [type(value).__name__]
         for item in fields(value):

@@ -173,7 +173,9 @@ class Log:
             clock=watermark.kind.clock(arrived) if watermark is not None else None,
         )
         windows = watermark.strategy.preceding if watermark is not None and task.has_strategy else ()
-        preceding = PrecedingTask(windows, task.states, task.numbering, task.drop_repeats) if windows else None
+        preceding = (
+            PrecedingTask(windows, task.states, task.numbering, task.drop_repeats) if windows else None
+        )
         return run_task(gate_input(frame, self.relation, arrived, preceding), task)
 
 

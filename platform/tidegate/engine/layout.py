@@ -149,9 +149,7 @@ def view_columns(
     ]
 
 
-def create_view_table(
-    view: View, columns: tuple[Column, ...], table: str, carried: str | None = None
-) -> str:
+def create_view_table(view: View, columns: tuple[Column, ...], table: str, carried: str | None = None) -> str:
     """CREATE TABLE IF NOT EXISTS for a view.
 
     `_open` is a partition, so that open windows are replaced by dropping files.

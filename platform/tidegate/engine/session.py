@@ -146,7 +146,9 @@ class Session:
         except AnalysisException as error:
             raise refused("an expression of a source or view", error) from None
 
-    def cleanup(self, names: Iterable[str] | None = None, keep_seconds: float = KEEP_SECONDS) -> list[Cleaned]:
+    def cleanup(
+        self, names: Iterable[str] | None = None, keep_seconds: float = KEEP_SECONDS
+    ) -> list[Cleaned]:
         """Delete the rows of tables WITH TTL that have expired and that no view needs any more (T2, T3), and tidy their
         files; views' results stay.
 

@@ -132,7 +132,9 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case DescribeSyntax():
             described = catalog.sinks.find(syntax.name.text)
             if described is None:
-                return Describe(catalog.get(syntax.name.text, text.at(syntax.name.span)).name, syntax.extended)
+                return Describe(
+                    catalog.get(syntax.name.text, text.at(syntax.name.span)).name, syntax.extended
+                )
             return Describe(described.name, syntax.extended)
         case ExplainSyntax():
             return _explain(text, syntax, catalog)
@@ -174,7 +176,9 @@ def _altered(text: Text, syntax: AlterWatermarkSyntax | ResetWatermarkSyntax, ca
 def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation | View | Sink:
     if kind.text == "sink" and name.text not in catalog and catalog.find(name.text) is None:
         hint = did_you_mean(name.text, [sink.name for sink in catalog.sinks])
-        raise error("TG201", f'there is no sink "{name.text}"', text.at(name.span), hint or "SHOW SINKS lists them")
+        raise error(
+            "TG201", f'there is no sink "{name.text}"', text.at(name.span), hint or "SHOW SINKS lists them"
+        )
     found = catalog.sinks.find(name.text) or catalog.get(name.text, text.at(name.span))
     if isinstance(found, SystemTable):
         raise error(

@@ -328,7 +328,9 @@ class Catalog:
 
     def names(self) -> list[str]:
         """The names of relations and views in the order of definition, without the implicit gates and views."""
-        return [o.name for o in self._objects.values() if "$" not in o.name and getattr(o, "kind", "") != "gate"]
+        return [
+            o.name for o in self._objects.values() if "$" not in o.name and getattr(o, "kind", "") != "gate"
+        ]
 
     def add_sink(self, sink: Sink) -> None:
         """With its implicit view, if it has one. Raises TG204 if the name is taken."""

@@ -203,7 +203,9 @@ def _column(cursor: Cursor) -> ColumnSyntax:
         elif cursor.word() in _CONSTRAINTS:
             raise unsupported(cursor.word(), cursor.here(), _CONSTRAINTS[cursor.word()])
         else:
-            hint = did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS", "PRIMARY"]) or "is a comma missing?"
+            hint = (
+                did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS", "PRIMARY"]) or "is a comma missing?"
+            )
             cursor.fail('expected "," or ")" after the column', hint)
     return ColumnSyntax(name, type_, nullable is not False, generated, comment, key)
 

@@ -31,7 +31,9 @@ def analyse_insert(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Insert
             message = f"this yields {_count(len(output))} for {_count(len(targets), 'column')}"
             raise error("TG212", message, text.at(syntax.query_span), f"the columns are {', '.join(targets)}")
         sql = _reordered(columns, targets, f"({to_spark(query)})")
-        return InsertSelect(table.name, columns, sql, tuple(analysis.relations), where, tuple(analysis.hidden))
+        return InsertSelect(
+            table.name, columns, sql, tuple(analysis.relations), where, tuple(analysis.hidden)
+        )
     scope = Scope(text, (), what="in VALUES", repeatable=False)
     rows = []
     for span, values in syntax.rows:

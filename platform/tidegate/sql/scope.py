@@ -146,11 +146,7 @@ class Scope:
             raise error("TG102", "* can't stand inside an expression", self.at(column))
         parts = list(column.parts)
         qualifier = None
-        if (
-            len(parts) > 1
-            and parts[0].name.casefold() in self.qualifiers
-            and not self.written(parts[0].name)
-        ):
+        if len(parts) > 1 and parts[0].name.casefold() in self.qualifiers and not self.written(parts[0].name):
             qualifier, parts = parts[0].name, parts[1:]
         first = parts[0]
         matches = self.written(first.name, qualifier)
@@ -241,7 +237,9 @@ def refuse_clock(text: Text, node: exp.Expr) -> None:
     """TG220 for PROC_TIME() in a definition, where it is not a watermark strategy."""
     for call in node.find_all(exp.Anonymous):
         if call.name.lower() in CLOCK:
-            message = f"{call.name.upper()}() is another value for every batch, and stands in a watermark only"
+            message = (
+                f"{call.name.upper()}() is another value for every batch, and stands in a watermark only"
+            )
             hint = "let the row bring the value, in a column of its own"
             raise error("TG220", message, name_location(text, call), hint)
 

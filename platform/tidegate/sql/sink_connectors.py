@@ -101,7 +101,11 @@ class Sink:
         """Where the rows go: a folder, a table, or the console."""
         if isinstance(self.connector, FilesystemSinkOptions):
             return self.connector.path
-        return (self.connector.table or self.name) if isinstance(self.connector, IcebergSinkOptions) else "console"
+        return (
+            (self.connector.table or self.name)
+            if isinstance(self.connector, IcebergSinkOptions)
+            else "console"
+        )
 
 
 class Sinks:

@@ -15,7 +15,9 @@ def run(
     call: Invocation,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Sources, tables, views or sinks; each brings along what it reads. Without: everything."),
+        typer.Argument(
+            help="Sources, tables, views or sinks; each brings along what it reads. Without: everything."
+        ),
     ] = None,
     max_rows_per_batch: Annotated[
         int | None,
