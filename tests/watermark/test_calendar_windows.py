@@ -123,13 +123,6 @@ def test_D1_the_derived_watermark_is_that_of_the_earliest_open_window(
     assert previous[1] <= watermark < end
 
 
-@given(windows, days, days)
-def test_C2_read_from_leaves_out_exactly_the_rows_of_closed_windows(
-    window: CalendarTumble | CalendarHop, frontier: int, t: int
-) -> None:
-    assert any(end > frontier for _, end in window.bounds(t)) == (t >= window.read_from(frontier))
-
-
 @given(windows, st.lists(days, min_size=1, max_size=5))
 def test_C1_arrays_answer_like_integers(window: CalendarTumble | CalendarHop, times: list[int]) -> None:
     assert window.starts(np.array(times)).tolist() == [window.starts(t) for t in times]

@@ -112,14 +112,6 @@ def test_D1_the_derived_watermark_is_that_of_the_earliest_open_window(
     assert window.watermark_end(watermark) == earliest + window.size
 
 
-@given(windows, st.integers(-60, 60), st.integers(-60, 60))
-def test_C2_read_from_leaves_out_exactly_the_rows_of_closed_windows(
-    window: Tumble | Hop, frontier: int, t: int
-) -> None:
-    in_a_later_window = any(window.end(start) > frontier for start in window.starts(t))
-    assert in_a_later_window == (t >= window.read_from(frontier))
-
-
 def test_C1_a_window_says_what_it_is() -> None:
     assert Tumble(60 * MINUTE).describe(TimeKind.TIMESTAMP) == "TUMBLE 1 hour"
     assert Hop(15 * MINUTE, 60 * MINUTE, 5 * MINUTE).describe(TimeKind.TIMESTAMP) == (
@@ -177,13 +169,6 @@ def test_D1_the_watermark_of_cumulate_is_that_of_the_smallest_end_beyond(
     every = [bounds for t in range(watermark - 60, watermark + 60) for bounds in window.bounds(t)]
     ends = [(end, start) for start, end in every if end > watermark]
     assert (window.watermark_end(watermark), window.watermark_start(watermark)) == min(ends)
-
-
-@given(cumulating, st.integers(-200, 200), st.integers(-200, 200))
-def test_C2_read_from_of_cumulate_leaves_out_exactly_the_rows_of_closed_windows(
-    window: Cumulate, frontier: int, t: int
-) -> None:
-    assert any(end > frontier for _, end in window.bounds(t)) == (t >= window.read_from(frontier))
 
 
 @given(windows | cumulating, st.integers(-200, 200))

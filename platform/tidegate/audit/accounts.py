@@ -9,6 +9,7 @@ from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
 from tidegate.engine.slices import evaluate, read, run_sql
 from tidegate.engine.windows import assign_windows
+from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +50,9 @@ def account(
     assert view.accounts is not None
     windows = _windows(session, view, stored)
     bound = F.lit(None) if frontier is None else F.expr(view.kind.spark_literal(frontier))
-    windows = windows.withColumn("closed", F.coalesce(F.col("_window_end") <= bound, F.lit(False)))
+    windows = windows.withColumn(
+        "closed", F.coalesce(window_is_closed(F.col("_window_end"), bound), F.lit(False))
+    )
     remainder = F.col("raw") - F.col("counted") - F.col("filtered") - F.col("late") - F.col("rejected")
     windows = windows.withColumn("remainder", F.when(F.col("closed"), remainder).otherwise(F.lit(0)))
     windows = windows.persist()

@@ -19,6 +19,7 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.slices import evaluate, read
 from tidegate.plan.closing import commits
 from tidegate.sql.repeatable import order_dependent
+from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -79,12 +80,12 @@ def compare(session: Session, view: View, stored: str) -> Comparison:
     if since is not None:
         beyond = F.lit(False)
         if since != math.inf:
-            beyond = F.col("_window_end") > F.expr(view.kind.spark_literal(int(since)))
+            beyond = ~window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(int(since))))
         now, then = now.where(beyond), then.where(beyond)
     if not whole:
         final = F.lit(False)
         if frontier is not None:
-            final = F.col("_window_end") <= F.expr(view.kind.spark_literal(frontier))
+            final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(frontier)))
         now, then = now.where(final), then.where(~F.col("_open"))
     skipped = order_dependent(view)
     names = [

@@ -24,7 +24,7 @@ from tidegate.engine.layout import quote
 from tidegate.engine.over_frames import BELOW, NEW, PREFIX, TIME, Ordering
 from tidegate.engine.over_sql import MERGEABLE, RANKS, Partial
 from tidegate.engine.resolve import ddl
-from tidegate.watermark import TimeKind
+from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,7 +109,8 @@ def _tick(
     result = spark.sql(over.query_sql.replace("{over}", _ROWS))
     closed = F.lit(False)
     if watermark is not None:
-        closed = F.coalesce(F.col("_window_end") <= F.expr(view.kind.spark_literal(watermark)), closed)
+        reached = F.expr(view.kind.spark_literal(watermark))
+        closed = F.coalesce(window_is_closed(F.col("_window_end"), reached), closed)
     result = result.withColumn("_open", ~closed)
     if watermark is None:
         return Evaluation(result, None, frame)

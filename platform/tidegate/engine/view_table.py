@@ -21,7 +21,7 @@ from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
 from tidegate.engine.writer import WriteTask, run_task
 from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.events import SliceCommitted
-from tidegate.watermark import TimeKind
+from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -123,14 +123,18 @@ class ViewTable:
         view, end = self.view, F.col("_window_end")
         result = evaluate(self._spark, view, rows)
         if frontier is not None:
-            beyond = end > self._literal(frontier)
+            beyond = ~window_is_closed(end, self._literal(frontier))
             result = result.where(beyond if view.emit_on_window_close else beyond | end.isNull())
         if reached is None or view.clock is None:
             return result.withColumn("_open", F.lit(True))
         if view.emit_on_window_close:
-            return result.where(end <= self._literal(reached)).withColumn("_open", F.lit(False))
+            return result.where(window_is_closed(end, self._literal(reached))).withColumn(
+                "_open", F.lit(False)
+            )
         # Nobody knows when a row without a time would be final.
-        return result.withColumn("_open", F.coalesce(end > self._literal(reached), F.lit(True)))
+        return result.withColumn(
+            "_open", F.coalesce(~window_is_closed(end, self._literal(reached)), F.lit(True))
+        )
 
     def _write_over(
         self,
@@ -182,9 +186,8 @@ class ViewTable:
         if view.open_sql is None or reached is None:
             return None
         sessions = run_sql(self._spark, view, view.open_sql, rows)
-        start = sessions.where(F.col("_window_end") > self._literal(reached)).agg(
-            F.min("_window_start").alias("start")
-        )
+        still_open = ~window_is_closed(F.col("_window_end"), self._literal(reached))
+        start = sessions.where(still_open).agg(F.min("_window_start").alias("start"))
         return ticks(start, view.kind)
 
     def _literal(self, value: int) -> Column:

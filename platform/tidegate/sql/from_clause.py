@@ -14,7 +14,7 @@ from tidegate.sql.flow import Flow, Reader, named, relation_name
 from tidegate.sql.functions import kind_of
 from tidegate.sql.inline_gate import advisory_gate, inline_gate, watermark_call
 from tidegate.sql.joins import join
-from tidegate.sql.parts import keyword_location, refuse_arguments
+from tidegate.sql.parts import refuse_arguments
 from tidegate.sql.scope import name_location
 from tidegate.sql.text import node_span
 from tidegate.sql.windows import through_window, window_function
@@ -167,8 +167,3 @@ def _nested(reader: Reader, query: exp.Expr, ctes: Ctes) -> Flow:
     from tidegate.sql.selects import read_query
 
     return read_query(reader, query, ctes)
-
-
-def union_keyword(reader: Reader, query: exp.SetOperation) -> object:
-    """Where UNION, EXCEPT or INTERSECT stands."""
-    return keyword_location(reader.text, query.expression, query.key.upper())

@@ -330,7 +330,7 @@ def _joined(
     if side == "FULL" and distance is not None:
         # Of an unmatched row, only one of the two times is there.
         a, b = distance.left, distance.right
-        whole = _timed(reader.text, node, left_of(left, a), left_of(right, b), distance, "INNER")
+        whole = _timed(reader.text, node, _restored(left, a), _restored(right, b), distance, "INNER")
         pair = [next(c for c in f.columns if c.name == n.name) for f, n in zip(whole, (a, b), strict=True)]
         both = replace(
             pair[0],
@@ -369,7 +369,7 @@ def _joined(
     return replace(found, nodes=(*found.nodes, found.node(names)))
 
 
-def left_of(flow: Flow, column: ScopeColumn) -> Flow:
+def _restored(flow: Flow, column: ScopeColumn) -> Flow:
     """The flow with this column as it was before the join took its watermark away."""
     return replace(flow, columns=tuple(column if c.name == column.name else c for c in flow.columns))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.watermark.calendar_windows import CalendarHop, CalendarTumble
-from tidegate.watermark.closing import is_closed, window_is_closed
+from tidegate.watermark.closing import window_is_closed
 from tidegate.watermark.derive import (
     Derived,
     EarliestOpen,
@@ -57,7 +57,6 @@ __all__ = [
     "Window",
     "WindowEnd",
     "WindowStart",
-    "is_closed",
     "is_late",
     "judge",
     "least",

@@ -57,10 +57,6 @@ class _CalendarWindows:
         """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
         return self._tick(self._last_month(watermark) + self.slide_months)
 
-    def read_from(self, frontier: int) -> int:
-        """The lowest event time (inclusive) that can be in a window closing after `frontier`."""
-        return self.watermark_start(frontier)
-
     @property
     def reach(self) -> int:
         """The longest that a window can be, in ticks: 31 days for a month, 366 for a year."""

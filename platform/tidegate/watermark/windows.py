@@ -53,12 +53,6 @@ class _Windows:
         """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
         return self.end(self.watermark_start(watermark))
 
-    def read_from(self, frontier: int) -> int:
-        """The lowest event time (inclusive) that can be in a window closing after `frontier`, that is with
-        window_end > frontier. Rows before it are only in windows that are already final.
-        """
-        return self.watermark_start(frontier)
-
     @property
     def reach(self) -> int:
         """The longest that a window can be, in ticks."""
@@ -154,12 +148,6 @@ class Cumulate:
     def watermark_end(self, watermark: int) -> int:
         """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
         return watermark - (watermark % self.step - self.offset) % self.step + self.step
-
-    def read_from(self, frontier: int) -> int:
-        """The lowest event time (inclusive) that can be in a window closing after `frontier`: the longest one of
-        those that are open began with it.
-        """
-        return self.watermark_start(frontier)
 
     @property
     def reach(self) -> int:
