@@ -43,6 +43,10 @@ GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
 
 CREATE MATERIALIZED VIEW in_order AS SELECT ts, meter, id FROM readings EMIT ON WINDOW CLOSE;
 
+CREATE MATERIALIZED VIEW steps AS
+SELECT ts, meter, id, lag(id) OVER w AS before, count(*) OVER w AS nth, lead(id, 2) OVER w AS later
+FROM readings WINDOW w AS (PARTITION BY meter ORDER BY ts) EMIT ON WINDOW CLOSE;
+
 CREATE SINK to_files FROM in_order
 WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV (without_header = true);
 
@@ -69,7 +73,7 @@ def facts(session: Session) -> dict[str, list]:
     """Everything that must not depend on what happened to the process."""
     raw = session.table("readings$raw").select("partition", "offset", "id", "outcome", "watermark", "reason")
     out = {"raw": sorted(map(tuple, raw.collect()), key=str)}
-    for view in ("per_minute", "rolling", "per_quarter", "busy"):
+    for view in ("per_minute", "rolling", "per_quarter", "busy", "steps"):
         out[view] = sorted(map(tuple, session.table(view).collect()), key=str)
     out["in_order"] = list(map(tuple, session.table("in_order").collect()))
     files = sorted(path for path in (session.project.root / "out").iterdir() if path.is_file())
