@@ -278,6 +278,12 @@ class SparkTextGenerator(FrameGenerator):
     def datatype_sql(self, expression: exp.DataType) -> str:
         return str(from_datatype(expression))
 
+    def extract_sql(self, expression: exp.Extract) -> str:
+        if expression.name.upper() != "EPOCH":
+            return super().extract_sql(expression)
+        # Spark has no such part: whole seconds (D1).
+        return f"unix_seconds(CAST({self.sql(expression, 'expression')} AS TIMESTAMP))"
+
 
 class SparkText(Spark):
     """Output only."""

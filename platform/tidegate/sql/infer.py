@@ -169,6 +169,8 @@ def infer(node: exp.Expr | None, lookup: Lookup) -> SparkType | None:
     if isinstance(node, exp.Extract):
         if infer(node.expression, lookup) not in (TIMESTAMP, TIMESTAMPTZ, DATE):
             return None
+        if node.name.upper() == "EPOCH":
+            return BIGINT
         return SparkType("decimal", (8, 6)) if node.name.upper().startswith("S") else INT
     if isinstance(node, exp.CurrentTimestamp):
         return TIMESTAMPTZ

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from tidegate.errors import Location
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.flow import Flow, Reader, quoted
 from tidegate.sql.intervals import constant_ticks
@@ -14,7 +15,7 @@ from tidegate.sql.parts import keyword_location
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Lost, Reach, Scope, ScopeColumn, require_scalar, require_type
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import Derived, Identity, Shift, TimeKind, least, substitute
+from tidegate.watermark import Derived, Identity, Shift, TimeKind, inputs_of, least, substitute
 
 _COMPARED = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -173,8 +174,9 @@ def _timed(
         lost = Lost(f"{reason}: add {hint}", text.at(node_span(node.this)))
         return _losing(left, lost), _losing(right, lost)
     a, b = distance.left, distance.right
-    new_left = _behind(left, a, b, distance.low, -distance.high, -distance.low)
-    new_right = _behind(right, b, a, -distance.high, distance.low, distance.high)
+    where = text.at(node_span(node.this))
+    new_left = _behind(left, a, b, (distance.low, -distance.high, -distance.low), where)
+    new_right = _behind(right, b, a, (-distance.high, distance.low, distance.high), where)
     unmatched = 'it is NULL where a row of "{}" has no match'
     if side in ("LEFT", "FULL"):
         new_right = _losing(new_right, Lost(unmatched.format(left.name), text.at(node_span(node.this))))
@@ -183,8 +185,12 @@ def _timed(
     return new_left, new_right
 
 
-def _behind(flow: Flow, own: ScopeColumn, other: ScopeColumn, low: int, near: int, far: int) -> Flow:
-    """One side behind the join: own >= other + `low`, and other lies in [own + `near`, own + `far`]."""
+def _behind(
+    flow: Flow, own: ScopeColumn, other: ScopeColumn, apart: tuple[int, int, int], where: Location
+) -> Flow:
+    """One side behind the join. `apart` is (low, near, far): own >= other + low, and other lies in [own + near,
+    own + far]."""
+    low, near, far = apart
     assert other.derived is not None
     marks: dict[int, Derived] = {}
     for number in flow.reads:
@@ -195,6 +201,11 @@ def _behind(flow: Flow, own: ScopeColumn, other: ScopeColumn, low: int, near: in
     for column in flow.columns:
         if column.derived is None:
             columns.append(column)
+            continue
+        if not inputs_of(column.derived) <= marks.keys():
+            # On another scale than its input (EXTRACT): how far the two sides are apart is not known there.
+            reason = f"{column.called} and {other.called} are not on the scale of what they come from"
+            columns.append(replace(column, derived=None, spans={}, lost=Lost(reason, where)))
             continue
         to_own = (0, 0) if column.name == own.name else _between(column, own)
         spans = dict(column.spans)

@@ -69,7 +69,9 @@ class Selected:
         else:
             wanted = [_select_item(i, self.scope) for i in self.items]
             sql = f"(SELECT {', '.join([*wanted, *map(quoted, self.source.hidden)])} FROM {self.source.sql})"
-            found = replace(self.source, columns=columns, sql=sql)
+            kept = {i.name.text for i in self.items if self.bound(i.name.text) == i.name.text}
+            window = self.source.window if kept == {"window_start", "window_end"} else None
+            found = replace(self.source, columns=columns, sql=sql, window=window)
             title = "project"
         # What FULL JOIN put side by side is gone with the columns.
         found = replace(found, merged={})

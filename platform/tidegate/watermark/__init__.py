@@ -16,6 +16,7 @@ from tidegate.watermark.derive import (
     Truncated,
     WindowEnd,
     WindowStart,
+    inputs_of,
     least,
     substitute,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Window",
     "WindowEnd",
     "WindowStart",
+    "inputs_of",
     "is_late",
     "judge",
     "least",

@@ -200,6 +200,15 @@ def substitute(derived: Derived, marks: Mapping[int, Derived]) -> Derived:
     return replace(derived, of=substitute(derived.of, marks))
 
 
+def inputs_of(derived: Derived) -> frozenset[int]:
+    """The numbers of the inputs that it follows from."""
+    if isinstance(derived, Identity | EarliestOpen):
+        return frozenset((derived.input,))
+    if isinstance(derived, Least):
+        return frozenset(number for part in derived.of for number in inputs_of(part))
+    return inputs_of(derived.of)
+
+
 def _window_call(side: str, of: Derived, window: Window, kind: TimeKind | None, inputs: Sequence[str]) -> str:
     arguments = [of.describe(kind, inputs), *window.lengths(kind)]
     return f"{window.function.lower()}_{side}({', '.join(arguments)})"

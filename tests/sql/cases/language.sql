@@ -14,6 +14,8 @@ FROM orders GROUP BY 1, ROLLUP(customer) EMIT ON WINDOW CLOSE;
 
 CREATE MATERIALIZED VIEW by_year AS SELECT EXTRACT(YEAR FROM ts) AS y, count(*) AS n FROM orders GROUP BY 1 EMIT ON WINDOW CLOSE;
 
+CREATE MATERIALIZED VIEW by_second AS SELECT EXTRACT(EPOCH FROM ts) AS e, count(*) AS n FROM orders GROUP BY 1 EMIT ON WINDOW CLOSE;
+
 CREATE MATERIALIZED VIEW distinct_times AS SELECT DISTINCT ts, customer FROM orders EMIT ON WINDOW CLOSE;
 
 -- Never final, recomputed.
@@ -48,6 +50,14 @@ CREATE MATERIALIZED VIEW two_levels AS
 SELECT window_start, count(*) AS customers
 FROM (SELECT window_start, customer, count(*) AS n FROM TUMBLE(orders, ts, INTERVAL '1 hour') GROUP BY window_start, customer)
 WHERE n > 2 GROUP BY window_start EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW through_subquery AS
+SELECT window_start, count(*) AS n
+FROM (SELECT window_start, customer FROM TUMBLE(orders, ts, INTERVAL '1 minute')) GROUP BY window_start EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW renamed_bound AS
+SELECT window_start, count(*) AS n
+FROM (SELECT window_end AS window_start FROM TUMBLE(orders, ts, INTERVAL '1 minute')) GROUP BY window_start EMIT ON WINDOW CLOSE;
 
 -- D2: several inputs.
 CREATE TABLE clicks (id BIGINT, t TIMESTAMP, WATERMARK FOR t AS t - INTERVAL '1 second') APPEND ONLY;

@@ -104,6 +104,8 @@ CREATE MATERIALIZED VIEW v AS SELECT ts, sum(price) AS s FROM orders GROUP BY GR
 ----
 CREATE MATERIALIZED VIEW v AS SELECT ts, customer FROM orders QUALIFY row_number() OVER (PARTITION BY customer ORDER BY ts) = 1
 ----
+CREATE MATERIALIZED VIEW v AS SELECT a.y FROM (SELECT year(ts) AS y FROM orders) a JOIN (SELECT year(d) AS y FROM days) b ON a.y = b.y EMIT ON WINDOW CLOSE
+----
 CREATE SOURCE s (ts TIMESTAMP, WATERMRK FOR ts AS ts) WITH (connector = 'filesystem', path = 'p') FORMAT PLAIN ENCODE JSON
 ----
 CREATE SOURCE s (ts TIMESTAMP, WATERMARK FRO ts AS ts) WITH (connector = 'filesystem', path = 'p') FORMAT PLAIN ENCODE JSON
