@@ -118,7 +118,7 @@ def read_connector(
     later: Sequence[str] = LATER_CONNECTORS,
 ) -> ConnectorOptions:
     """The options of WITH (…), checked: of one of `connectors`; those in `later` are TG106. Raises TG401–TG405."""
-    given = _once(text, options)
+    given = once(text, options)
     if "connector" not in given:
         for option in options:
             if hint := did_you_mean(option.name.text, ["connector"]):
@@ -175,7 +175,7 @@ def read_format(text: Text, syntax: FormatSyntax) -> Format:
             raise unsupported(f"ENCODE {encode.upper()}", where, "there are JSON, CSV and PARQUET")
         hint = did_you_mean(encode, FORMAT_OPTIONS) or "there are JSON, CSV and PARQUET"
         raise error("TG406", f'unknown encoding "{syntax.encode.text}"', where, hint)
-    given = _once(text, syntax.options)
+    given = once(text, syntax.options)
     known = FORMAT_OPTIONS[encode]
     for name, option in given.items():
         if name not in known:
@@ -202,7 +202,8 @@ def _format_value(name: str, value: str) -> str:
     return value.replace("\\t", "\t") if name == "delimiter" else value
 
 
-def _once(text: Text, options: tuple[OptionSyntax, ...]) -> dict[str, OptionSyntax]:
+def once(text: Text, options: tuple[OptionSyntax, ...]) -> dict[str, OptionSyntax]:
+    """The options by their names in lower case. Raises TG405 for one that is there twice."""
     given: dict[str, OptionSyntax] = {}
     for option in options:
         name = option.name.text.lower()

@@ -7,7 +7,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidegate.sql.intervals import constant_ticks
-from tidegate.sql.scope import Lost, Reach, Scope, ScopeColumn
+from tidegate.sql.reach import moved
+from tidegate.sql.scope import Lost, Scope, ScopeColumn
 from tidegate.sql.text import Text, node_span
 from tidegate.watermark import CalendarTumble, Extracted, Shift, TimeKind, Truncated, Tumble, Window
 
@@ -56,20 +57,6 @@ def derive(text: Text, node: exp.Expr, written: exp.Expr, scope: Scope) -> Scope
     return ScopeColumn("", None)
 
 
-def shifted_reach(spans: dict[int, Reach], by: int) -> dict[int, Reach]:
-    """The spans of a column that is `by` ticks later than one with these."""
-    return {k: (_plus(low, -by), _plus(high, -by)) for k, (low, high) in spans.items()}
-
-
-def window_reach(spans: dict[int, Reach], low: int, high: int | None) -> dict[int, Reach]:
-    """The spans of a column in whose rows the time lies in [value + low, value + high]."""
-    return {k: (_plus(a, low), _plus(b, high)) for k, (a, b) in spans.items()}
-
-
-def _plus(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
-
-
 def _shifted(text: Text, bare: exp.Binary, written: exp.Expr, scope: Scope) -> ScopeColumn | None:
     """column ± constant; None if it is something else."""
     if isinstance(bare.this.unnest(), exp.Interval | exp.Literal):
@@ -87,7 +74,7 @@ def _shifted(text: Text, bare: exp.Binary, written: exp.Expr, scope: Scope) -> S
     if ticks is None:
         return None
     ticks = ticks if isinstance(bare, exp.Add) else -ticks
-    spans = shifted_reach(dict(column.spans), ticks)
+    spans = moved(column.spans, (-ticks, -ticks))
     return replace(column, derived=Shift(column.derived, ticks), spans=spans)
 
 
@@ -116,7 +103,7 @@ def _truncated(bare: exp.Expr, scope: Scope) -> ScopeColumn | None:
         return None
     if column.type.name not in ("timestamp", "timestamp_ntz"):
         return None
-    spans = window_reach(dict(column.spans), 0, window.reach - 1)
+    spans = moved(column.spans, (0, window.reach - 1))
     return replace(column, derived=Truncated(column.derived, unit.lower(), window), spans=spans)
 
 

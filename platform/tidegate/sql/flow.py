@@ -14,7 +14,8 @@ from tidegate.sql.catalog import Catalog, Input, Node, Over, Relation, SystemTab
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.hidden import log_columns
-from tidegate.sql.scope import Reach, Scope, ScopeColumn, known
+from tidegate.sql.reach import Reach
+from tidegate.sql.scope import Scope, ScopeColumn, known
 from tidegate.sql.syntax import Name
 from tidegate.sql.system_names import ROWTIME
 from tidegate.sql.text import Text, node_span

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error
+from tidegate.sql.connectors import once
 from tidegate.sql.intervals import Length, read_length
 from tidegate.sql.syntax import OptionSyntax
 from tidegate.sql.text import Text
@@ -134,12 +135,7 @@ def split_options(
 
 def read_gate_options(text: Text, options: tuple[OptionSyntax, ...]) -> GateOptions:
     """The gate's options, checked. Raises TG404, TG405."""
-    given: dict[str, OptionSyntax] = {}
-    for option in options:
-        name = option.name.text.lower()
-        if name in given:
-            raise error("TG405", f"{name} is there twice", text.at(option.name.span))
-        given[name] = option
+    given = once(text, options)
     try:
         return GateOptions(**{_FIELDS[name]: option.value for name, option in given.items()})
     except ValidationError as problem:

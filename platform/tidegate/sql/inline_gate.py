@@ -17,7 +17,8 @@ from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog import Catalog, Column, Relation, Watermark
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.connectors import LogOptions
-from tidegate.sql.dialect import to_spark, to_text
+from tidegate.sql.dialect import to_text
+from tidegate.sql.flow import quoted
 from tidegate.sql.relations import analyse_watermark, check_column_name
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, ScopeColumn, known, name_location, require_scalar, require_type
@@ -114,8 +115,8 @@ def _with_rowtime(rows: _Rows) -> _Rows:
     """With `$rowtime` as a column of its own, for the gate to judge by."""
     if any(c.name == ROWTIME for c in rows.columns):
         return rows
-    names = ", ".join(_quoted(c.name) for c in rows.columns)
-    sql = f"(SELECT {names}, `_arrival` AS {_quoted(ROWTIME)}, {_PLACE} FROM {rows.sql})"
+    names = ", ".join(quoted(c.name) for c in rows.columns)
+    sql = f"(SELECT {names}, `_arrival` AS {quoted(ROWTIME)}, {_PLACE} FROM {rows.sql})"
     return replace(rows, columns=(*rows.columns, Column(ROWTIME, "timestamp", False)), sql=sql)
 
 
@@ -221,13 +222,13 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
     for item in query.expressions:
         if item.is_star:
             columns += inner.columns
-            items += [_quoted(c.name) for c in inner.columns]
+            items += [quoted(c.name) for c in inner.columns]
         elif item.find(exp.Window) is not None:
             windows[_window_name(text, item)] = item.unalias()
         else:
             column, sql = _item(text, item, scope, inner)
             columns.append(column)
-            items.append(f"{sql} AS {_quoted(column.name)}")
+            items.append(f"{sql} AS {quoted(column.name)}")
     _check_twice(text, query, columns)
     where = ""
     if (condition := query.args.get("where")) is not None:
@@ -254,7 +255,7 @@ def _item(text: Text, item: exp.Expr, scope: Scope, inner: _Rows) -> tuple[Colum
     bare = node.unnest()
     same = next((c for c in inner.columns if isinstance(bare, exp.Column) and c.name == bare.name), None)
     if same is not None:
-        return replace(same, name=name.text), _quoted(same.name)
+        return replace(same, name=name.text), quoted(same.name)
     type_ = scope.type(node)
     if type_ is None or not type_.is_exact:
         hint = f"write its type: CAST(… AS BIGINT) AS {name.text}, or whatever it is"
@@ -330,7 +331,3 @@ def _with_windows(strategy: exp.Expr, windows: dict[str, exp.Expr]) -> exp.Expr:
             written.meta["span"] = node_span(column)
             column.replace(written)
     return root.this.pop()
-
-
-def _quoted(name: str) -> str:
-    return to_spark(exp.to_identifier(name, quoted=True))

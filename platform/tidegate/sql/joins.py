@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from tidegate.errors import Location
+from tidegate.errors import Location, TidegateError
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.flow import Flow, Reader, quoted
 from tidegate.sql.intervals import constant_ticks
 from tidegate.sql.parts import keyword_location
+from tidegate.sql.reach import add, between, hull
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import Lost, Reach, Scope, ScopeColumn, require_scalar, require_type
+from tidegate.sql.scope import Lost, Scope, ScopeColumn, require_scalar, require_type
 from tidegate.sql.text import Text, node_span
 from tidegate.watermark import Derived, Identity, Shift, TimeKind, inputs_of, least, substitute
 
@@ -112,8 +113,6 @@ def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp
 
 def _bounds_in(scope: Scope, where: exp.Expr) -> exp.Expr:
     """WHERE as far as it can be resolved here: conditions on relations that are joined later say nothing yet."""
-    from tidegate.errors import TidegateError
-
     found: list[exp.Expr] = []
     for part in where.flatten() if isinstance(where, exp.And) else [where]:
         try:
@@ -207,52 +206,17 @@ def _behind(
             reason = f"{column.called} and {other.called} are not on the scale of what they come from"
             columns.append(replace(column, derived=None, spans={}, lost=Lost(reason, where)))
             continue
-        to_own = (0, 0) if column.name == own.name else _between(column, own)
+        to_own = (0, 0) if column.name == own.name else between(column.spans, own.spans)
         spans = dict(column.spans)
-        for number, (a, b) in other.spans.items():
+        for number, reach in other.spans.items():
             if to_own is not None:
-                spans[number] = _sum(_sum(to_own, (near, far)), (a, b))
+                spans[number] = add(add(to_own, (near, far)), reach)
         columns.append(replace(column, derived=substitute(column.derived, marks), spans=spans))
     return replace(flow, columns=tuple(columns))
 
 
-def _between(column: ScopeColumn, own: ScopeColumn) -> Reach | None:
-    """(low, high): `own` lies in [column + low, column + high], as an input of both says."""
-    for number, (low, high) in column.spans.items():
-        if number in own.spans:
-            own_low, own_high = own.spans[number]
-            return (
-                None if low is None or own_high is None else low - own_high,
-                None if high is None or own_low is None else high - own_low,
-            )
-    return None
-
-
-def _sum(a: Reach, b: Reach) -> Reach:
-    return (
-        None if a[0] is None or b[0] is None else a[0] + b[0],
-        None if a[1] is None or b[1] is None else a[1] + b[1],
-    )
-
-
 def _shift(derived: Derived, ticks: int) -> Derived:
     return Shift(derived, ticks) if ticks else derived
-
-
-def hull(spans: Sequence[dict[int, Reach]]) -> dict[int, Reach]:
-    """Spans of a column that is one or the other: wide enough for each. Inputs that only one knows keep its own."""
-    found: dict[int, Reach] = {}
-    for one in spans:
-        for number, (low, high) in one.items():
-            if number not in found:
-                found[number] = (low, high)
-                continue
-            a, b = found[number]
-            found[number] = (
-                None if a is None or low is None else min(a, low),
-                None if b is None or high is None else max(b, high),
-            )
-    return found
 
 
 def _distance(text: Text, conditions: Sequence[exp.Expr], left: Flow, right: Flow) -> Distance | None:
@@ -347,7 +311,7 @@ def _joined(
             pair[0],
             name=f"_time_{max(right.reads)}",
             derived=least(*(c.derived for c in pair if c.derived is not None)),
-            spans=hull([dict(c.spans) for c in pair]),
+            spans=hull(*(c.spans for c in pair)),
             written=f"{a.called} of either side",
             qualifier="",
             starred=False,

@@ -14,6 +14,7 @@ from tidegate.sql.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.frame_syntax import refuse_frames
 from tidegate.sql.functions import UNREPEATABLE, kind_of, spark_functions
 from tidegate.sql.infer import infer
+from tidegate.sql.reach import Spans
 from tidegate.sql.system_names import WATERMARK
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import UNKNOWN, SparkType, from_datatype, parse_ddl
@@ -32,10 +33,6 @@ class Lost:
     location: Location
 
 
-Reach = tuple[int | None, int | None]
-"""(low, high): the input's time lies in [value + low, value + high], ticks; None: no such bound."""
-
-
 @dataclass(frozen=True)
 class ScopeColumn:
     """`derived`: how its watermark follows from the inputs', `spans`: by input, how far that input's time may be from
@@ -46,7 +43,7 @@ class ScopeColumn:
     name: str
     type: SparkType | None
     derived: Derived | None = None
-    spans: Mapping[int, Reach] = field(default_factory=dict)
+    spans: Spans = field(default_factory=dict)
     lost: Lost | None = None
     written: str | None = None
     qualifier: str | None = None

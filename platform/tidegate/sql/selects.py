@@ -13,8 +13,8 @@ from tidegate.sql.derivation import derive
 from tidegate.sql.flow import Flow, Reader, quoted
 from tidegate.sql.from_clause import Ctes, check_ctes, read_from, refuse_over, with_ctes
 from tidegate.sql.groups import Grouping, is_bound, read_grouping
-from tidegate.sql.joins import hull
 from tidegate.sql.parts import keyword_location, refuse_arguments
+from tidegate.sql.reach import hull
 from tidegate.sql.relations import check_column_name
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Lost, Scope, ScopeColumn, known, require_scalar, require_type
@@ -386,7 +386,7 @@ def _united(a: ScopeColumn, b: ScopeColumn, lost: Lost) -> ScopeColumn:
     type_ = a.type if a.type == b.type else None
     plain = ScopeColumn(a.called, type_)
     if a.derived is not None and b.derived is not None and type_ is not None:
-        spans = hull([dict(a.spans), dict(b.spans)])
+        spans = hull(a.spans, b.spans)
         return replace(plain, derived=least(a.derived, b.derived), spans=spans)
     if a.derived is not None or b.derived is not None:
         return replace(plain, lost=lost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -12,8 +11,9 @@ from tidegate.sql.codes import error
 from tidegate.sql.flow import PLACE, Flow, Reader, node, time_kind
 from tidegate.sql.from_clause import Ctes, with_ctes
 from tidegate.sql.groups import is_bound
+from tidegate.sql.reach import Spans, between, moved, plus
 from tidegate.sql.relations import check_object_name
-from tidegate.sql.scope import Reach, ScopeColumn
+from tidegate.sql.scope import ScopeColumn
 from tidegate.sql.selects import Selected, can_sort, read_query, read_select
 from tidegate.sql.syntax import CreateViewSyntax
 from tidegate.sql.text import Text
@@ -41,7 +41,7 @@ class Closing:
 
     kind: TimeKind
     clock: Derived
-    spans: Mapping[int, Reach]
+    spans: Spans
     column: ScopeColumn | None = None
     key: exp.Expr | None = None
 
@@ -98,7 +98,7 @@ def _closing(flow: Flow, selected: Selected | None) -> Closing | None:
 def _one_tick(column: ScopeColumn) -> Closing:
     """A row is in the one tick of this column's value."""
     assert column.derived is not None
-    spans = {k: (_plus(low, -1), _plus(high, -1)) for k, (low, high) in column.spans.items()}
+    spans = moved(column.spans, (-1, -1))
     return Closing(time_kind(column), column.derived, spans, column)
 
 
@@ -163,15 +163,15 @@ def _inputs(reader: Reader, flow: Flow, closing: Closing | None) -> tuple[Input,
     found = []
     for number, one in enumerate(reader.inputs):
         low, high = closing.spans.get(number, (None, None)) if closing is not None else (None, None)
-        low = _plus(low, 1)
+        low = plus(low, 1)
         if flow.open_time is not None:
             # From the earliest open session on: the engine knows where it begins. Up to the clock itself: a row that is
             # in no final session is what keeps its own from being final.
             low, high = flow.open_time.spans.get(number, (None, None))
-            high = _plus(high, -1)
+            high = plus(high, -1)
         if one.time_column is None or one.lookup:
             low = high = None
-        found.append(replace(one, low=low, high=_plus(high, 1) if high is not None else None))
+        found.append(replace(one, low=low, high=plus(high, 1)))
     return tuple(found)
 
 
@@ -195,13 +195,11 @@ def _watermarks(flow: Flow, selected: Selected | None, closing: Closing) -> tupl
             or TimeKind.from_spark_type(str(column.type)) is not closing.kind
         ):
             continue
-        reach = next(
-            (_apart(column.spans[k], closing.spans[k]) for k in column.spans if k in closing.spans), None
-        )
+        reach = between(column.spans, closing.spans)
         if reach is None or reach[1] is None:
             continue
         # Rows of OVER that reach ahead are released that much later.
-        low, high = _plus(reach[0], flow.ahead), reach[1] + (flow.ahead or 0)
+        low, high = plus(reach[0], flow.ahead), reach[1] + (flow.ahead or 0)
         back = 1 - high
         found.append(Carried(column.name, Shift(Identity(), back) if back else Identity(), low, high))
     return tuple(found)
@@ -212,12 +210,6 @@ def _closes(column: ScopeColumn, selected: Selected | None, closing: Closing) ->
     if closing.key is not None and selected is not None:
         return next(i for i in selected.items if i.name.text == column.name).node.unnest() == closing.key
     return column is closing.column
-
-
-def _apart(column: Reach, closing: Reach) -> Reach:
-    """(low, high): `_window_end` lies in [column + low, column + high]."""
-    low = None if column[0] is None or closing[1] is None else column[0] - closing[1]
-    return low, None if column[1] is None or closing[0] is None else column[1] - closing[0]
 
 
 def _bound(name: str, bound: str, window: Window | None) -> Carried:
@@ -290,7 +282,3 @@ def _no_watermark(text: Text, syntax: CreateViewSyntax, flow: Flow, selected: Se
     else:
         hint = "no column that it reads carries one: tidegate explain shows why; or leave out EMIT …"
     return error("TG309", what, where, hint)
-
-
-def _plus(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b

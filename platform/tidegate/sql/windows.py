@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error
-from tidegate.sql.derivation import window_reach
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.flow import Flow, WindowTable, quoted, time_kind
 from tidegate.sql.intervals import Length, constant_ticks, read_interval
+from tidegate.sql.reach import moved
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import ScopeColumn, name_location, require_scalar
 from tidegate.sql.text import Text, node_span
@@ -58,13 +58,12 @@ def through_window(text: Text, call: exp.Anonymous, flow: Flow) -> Flow:
     flow, keep = _without_bounds(flow)
     sql = window_sql(flow.sql, keep, quoted(time.name), window, time_kind(time), str(time.type))
     assert time.derived is not None
-    spans = dict(time.spans)
     reach = window.reach
     start = ScopeColumn(
-        "window_start", time.type, WindowStart(time.derived, window), window_reach(spans, 0, reach - 1)
+        "window_start", time.type, WindowStart(time.derived, window), moved(time.spans, (0, reach - 1))
     )
     end = ScopeColumn(
-        "window_end", time.type, WindowEnd(time.derived, window), window_reach(spans, -reach, -1)
+        "window_end", time.type, WindowEnd(time.derived, window), moved(time.spans, (-reach, -1))
     )
     return _windowed(flow, sql, (start, end), WindowTable(time, window), window.describe(time_kind(time)))
 
@@ -113,7 +112,7 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
     sql = session_sql(flow.sql, keep, quoted(time.name), keys, gap, kind, str(time.type))
     assert time.derived is not None
     # window_end: a session is final iff the watermark is there (C3); how far back it began, nobody knows beforehand.
-    unbounded = {k: (None, high) for k, (_, high) in window_reach(dict(time.spans), 0, -gap).items()}
+    unbounded = {k: (None, high) for k, (_, high) in moved(time.spans, (0, -gap)).items()}
     end = ScopeColumn("window_end", time.type, time.derived, unbounded)
     start = ScopeColumn("window_start", time.type)
     table = WindowTable(time, None)
