@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property lint ui bench clean java browser
+.PHONY: help demo test test-fast property lint ui bench clean java browser kafka kafka-stop demo-kafka cluster cluster-stop chaos soak
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: java $(STAMP) ## A year of real flights through gate, log and windows, in a few minutes
 	@$(BIN)/python infra/demo.py
+
+demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: idle and slow partitions, windows closing
+	@$(BIN)/python -m infra.demo_kafka
 
 test: java $(STAMP) browser ## The whole test suite, as CI runs it
 	@$(BIN)/python -m pytest
@@ -23,6 +26,14 @@ test-fast: java $(STAMP) ## The tests that take seconds, not minutes
 property: java $(STAMP) ## Many more random cases than CI runs
 	@TIDEGATE_HYPOTHESIS=thorough $(BIN)/python -m pytest -k property
 
+kafka: java $(STAMP) ## A real Kafka broker on 127.0.0.1:9092, without Docker; its data stays in .tidegate/kafka
+	@$(BIN)/python -m infra.kafka start
+	@echo "Next: $(BIN)/python -m infra.kafka topic NAME --partitions 3   create a topic (--help for more)"
+	@echo "      make kafka-stop                                      stop the broker"
+
+kafka-stop: ## Stop that broker
+	@test ! -x $(BIN)/python || $(BIN)/python -m infra.kafka stop
+
 lint: $(STAMP) ## Style and imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -30,10 +41,22 @@ lint: $(STAMP) ## Style and imports
 ui: java $(STAMP) ## The Dagster UI of this project on http://127.0.0.1:3000
 	@$(BIN)/tidegate ui
 
+cluster: java $(STAMP) ## A Spark cluster on this machine: master and two workers (tidegate run --env cluster)
+	@$(BIN)/python infra/cluster.py start
+
+cluster-stop: ## Stop that cluster
+	@test ! -x $(BIN)/python || $(BIN)/python infra/cluster.py stop
+
 bench: java $(STAMP) ## CPU seconds per million rows, as ratios
 	@$(BIN)/python tests/benchmarks/run.py
 
-clean: ## Remove everything that was made here, data included
+chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows, then compare all with an oracle
+	@$(BIN)/python tests/chaos/run.py $(ARGS)
+
+soak: java $(STAMP) ## Half an hour at a steady rate: does anything grow?
+	@$(BIN)/python tests/soak/run.py $(ARGS)
+
+clean: kafka-stop cluster-stop ## Remove everything that was made here, data included
 	rm -rf $(VENV) .tidegate dist .pytest_cache .ruff_cache .hypothesis
 
 # One line and what to do, before anything is downloaded or started. Spark, too, prefers JAVA_HOME.
@@ -52,10 +75,10 @@ browser:
 	  { echo "The browser test needs Chromium: install it (Debian: apt-get install chromium) and run again."; exit 1; }; }
 
 # Installed once; again when the pins or the project file change.
-$(STAMP): pyproject.toml infra/requirements.lock
+$(STAMP): pyproject.toml infra/requirements.lock infra/fetch_jars.py
 	@command -v $(PYTHON) >/dev/null || { echo "tidegate needs Python 3.11: $(PYTHON) not found. Install it, or make PYTHON=/path/to/python3.11 …"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (the first time takes a few minutes) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c infra/requirements.lock -e '.[demo,dev]'
-	@$(BIN)/python infra/fetch_jars.py
+	@$(BIN)/python -m infra.fetch_jars
 	@touch $@

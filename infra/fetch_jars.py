@@ -1,30 +1,103 @@
-"""Resolve Spark's extra jars into Ivy's cache once, so that the first run does not pause for a download."""
+"""Resolve Spark's extra jars once, so that the first run does not pause for a download: `python -m infra.fetch_jars`.
+
+Registries that mirror Maven Central in part lack `spark-token-provider-kafka-0-10`. Where it cannot be resolved, a
+test-only stand-in for its four classes (infra/kafka/standin: plaintext brokers only) is compiled into the jar folder.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+import zipfile
+from pathlib import Path
 
-from tidegate.engine.spark import ICEBERG_PACKAGE, cached_jars
+from infra.ivy import SPARK_JARS, Unresolved, resolve
+from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder
+from tidegate.errors import TidegateError
 from tidegate.project.java import require_java
+
+SOURCES = Path(__file__).resolve().parent / "kafka" / "standin"
+TOKEN_PROVIDER = next(package for package in KAFKA_PACKAGES if "token-provider" in package)
+STANDIN = "test-only stand-in, see infra/kafka/standin"
 
 
 def main() -> int:
-    if cached_jars([ICEBERG_PACKAGE]) is not None:
+    packages = [ICEBERG_PACKAGE, *KAFKA_PACKAGES]
+    standin = standin_jar()
+    if cached_jars(packages) and not is_standin(standin):
         return 0
-    require_java()
-    print(f"Fetching {ICEBERG_PACKAGE} …", flush=True)
-    code = (
-        "from pyspark.sql import SparkSession\n"
-        f"SparkSession.builder.master('local[1]').config('spark.jars.packages', {ICEBERG_PACKAGE!r})"
-        ".config('spark.ui.enabled', 'false').config('spark.driver.bindAddress', '127.0.0.1')"
-        ".config('spark.driver.host', '127.0.0.1').getOrCreate().stop()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(done.stderr[-2000:], file=sys.stderr)
-        print(f"could not fetch {ICEBERG_PACKAGE}: see above", file=sys.stderr)
-    return done.returncode
+    try:
+        require_java()
+        print("Fetching Spark's jars for Iceberg and Kafka …", flush=True)
+        try:
+            resolve(packages)
+        except Unresolved as missing:
+            if not missing.names(TOKEN_PROVIDER):
+                raise
+            resolve(
+                [package for package in packages if package != TOKEN_PROVIDER],
+                exclude=[TOKEN_PROVIDER.rpartition(":")[0]],
+            )
+            compile_standin(standin)
+            artifact = TOKEN_PROVIDER.split(":")[1]
+            print(
+                f"{artifact} is in no repository that this machine reaches: tests use a stand-in, plaintext only"
+            )
+        else:
+            if is_standin(standin):
+                standin.unlink()
+    except (TidegateError, Unresolved) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def standin_jar() -> Path:
+    """Where the stand-in goes: the jar folder, which Ivy's cache goes before."""
+    group, name, version = TOKEN_PROVIDER.split(":")
+    return jar_folder() / f"{group}_{name}-{version}.jar"
+
+
+def is_standin(jar: Path) -> bool:
+    """Whether this jar is the stand-in, and not the real artifact that somebody put into the jar folder."""
+    if not jar.is_file():
+        return False
+    with zipfile.ZipFile(jar) as archive:
+        return STANDIN in archive.read("META-INF/MANIFEST.MF").decode()
+
+
+def compile_standin(jar: Path) -> None:
+    """Compile SOURCES into `jar`, with the Janino that Spark brings along: a Java runtime has no javac."""
+    from pyspark.java_gateway import launch_gateway
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    with tempfile.TemporaryDirectory() as folder:
+        gateway = launch_gateway(popen_kwargs={"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
+        try:
+            file = gateway.jvm.java.io.File
+            compiler = gateway.jvm.org.codehaus.janino.Compiler()
+
+            def files(paths: list[Path]) -> object:
+                array = gateway.new_array(file, len(paths))
+                for index, path in enumerate(paths):
+                    array[index] = file(str(path))
+                return array
+
+            needed = [next(SPARK_JARS.glob(f"{name}*.jar")) for name in ("scala-library", "spark-core")]
+            compiler.setClassPath(files(needed))
+            compiler.setSourcePath(files([SOURCES]))
+            compiler.setDestinationDirectory(file(folder), False)
+            compiler.compile(files(sorted(SOURCES.rglob("*.java"))))
+        finally:
+            gateway.shutdown()
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(jar, "w") as archive:
+            manifest = f"Manifest-Version: 1.0\nImplementation-Title: {STANDIN}\n"
+            archive.writestr("META-INF/MANIFEST.MF", manifest)
+            for made in sorted(Path(folder).rglob("*.class")):
+                archive.write(made, made.relative_to(folder))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kafka import kafka as kafka  # the fixture
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -31,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The process's one Spark, as `tidegate.connect()` would start it, tuned for thousands of tiny jobs."""
-    from tidegate.engine.spark import start
+    from tidegate.engine.spark import KAFKA_PACKAGES, start
     from tidegate.project import Environment
 
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
@@ -41,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
-    session = start(Environment.model_validate({"spark": {"conf": quick}}), [], "tests")
+    session = start(Environment.model_validate({"spark": {"conf": quick}}), KAFKA_PACKAGES, "tests")
     yield session
     session.stop()
 

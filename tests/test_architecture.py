@@ -17,6 +17,7 @@ PACKAGE = ROOT / "platform" / "tidegate"
 ROOMS = (
     "cli",
     "testing",
+    "live",
     "console",
     "dagster",
     "plots",
@@ -39,7 +40,12 @@ HOME = {
     "matplotlib": {"plots"},
     "typer": {"cli"},
     "prompt_toolkit": {"cli"},
+    "prometheus_client": {"live"},
     "pyiceberg": {"store", "engine", "cli"},
+    "kafka": {"store"},
+    "fastavro": {"engine"},
+    "google": {"engine", "project"},
+    "grpc_tools": {"project"},
 }
 #: Imported for what it says (versions, a session that runs), not for what it does.
 EXCUSED = {

@@ -49,6 +49,7 @@ def test_the_template_is_a_good_project(tidegate: Call) -> None:
             "sinks": [],
             "schedules": ["every_quarter_hour"],
             "cleanups": [],
+            "live": [],
             "thresholds": ["orders"],
         },
     )

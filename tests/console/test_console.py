@@ -137,6 +137,23 @@ RUN = [
     events.RowsDelivered("out", ("k", "n"), (("a", "1"), (None, "2")), 3),
     events.SinkDelivered("out", "console", 5, 0.5),
     events.RunFinished(6.5),
+    events.WorkerStarted("flights", ("flights", "hourly"), 7),
+    events.TickFinished("flights", 1, 60, True, 1.5, 0.25),
+    events.TickFinished("flights", 2, 1, False, 1.5, 0.25, ("hourly",)),
+    events.MemberFailed("flights", "hourly", "view", "TG507", "Spark refuses", 2, 4.0),
+    events.MemberRecovered("flights", "hourly", "view", 2),
+    events.UpkeepFinished("flights", "hourly", ("hourly: 60 old snapshots",), 1.5),
+    events.WorkerStopping("flights", "asked to", 2),
+    events.WorkerFailed("flights", "TG506", "changed", "DROP it", False),
+    events.WorkerFailed("flights", None, "boom", None, True),
+    events.LiveStarted(("flights",), "http://127.0.0.1:9464"),
+    events.LiveStarted(("flights",), None),
+    events.WorkerSpawned("flights", 7, 0),
+    events.WorkerSpawned("flights", 8, 1),
+    events.WorkerExited("flights", -9, 1.5, "worker 7 was killed by SIGKILL"),
+    events.WorkerExited("flights", 2, None, "given up: TG506 changed"),
+    events.LiveStopped(0, 3.0),
+    events.LiveStopped(2, 3.0, ("flights",)),
 ]
 
 
@@ -158,7 +175,31 @@ def test_every_event_has_a_line() -> None:
         DELIVERED,
         "out: 5 rows delivered, connector console (0.5 s)",
         "run: finished in 6.5 s",
+        "flights: worker 7 keeps flights, hourly up to date",
+        "flights: tick 1, 60 rows, more waits (1.5 s)",
+        "flights: tick 2, 1 row, nothing waits (1.5 s); failing: hourly",
+        "hourly: view failed, try 3 in 4 s: TG507: Spark refuses",
+        "hourly: works again after 2 failures",
+        "hourly: upkeep (1.5 s): hourly: 60 old snapshots",
+        "flights: worker stops after 2 ticks: asked to",
+        "flights: worker failed: TG506: changed; hint: DROP it",
+        "flights: worker failed: boom",
+        "live: flights; health and metrics on http://127.0.0.1:9464",
+        "live: flights",
+        "flights: worker 7 starts",
+        "flights: worker 8 starts (restart 1)",
+        "flights: worker 7 was killed by SIGKILL; the next one starts in 1.5 s",
+        "flights: given up: TG506 changed",
+        "live: stopped after 3.0 s",
+        "live: stopped after 3.0 s; given up: flights",
     ]
+
+
+def test_every_event_comes_back_from_json() -> None:
+    for event in RUN:
+        assert events.event_of(json.loads(json.dumps(event.to_dict()))) == event
+    assert events.event_of({"event": "of_another_version"}) is None
+    assert events.event_of({"event": "run_finished"}) is None
 
 
 ERROR = TidegateError("TG1", "wrong", hint="do", location=Location("a.sql", 1, 3, 2, "x yy"))

@@ -180,7 +180,7 @@ def test_a_file_that_grew_after_it_was_read_is_an_error_not_silence(workbench: W
     assert caught.value.code == "TG505"
 
 
-def test_R2_a_lost_checkpoint_loses_and_repeats_nothing(workbench: Workbench) -> None:
+def test_R2_a_lost_work_folder_loses_and_repeats_nothing(workbench: Workbench) -> None:
     workbench.assets(s=source("JSON", max_files_per_batch="1"))
     for n in range(3):
         workbench.json_lines(f"input/{n}.json", [row(n, n)])

@@ -15,7 +15,7 @@ from tests.watermark.test_source_watermark import ByTheRule
 from tidegate.engine import layout
 from tidegate.engine.run import connect
 from tidegate.engine.sources import Rows
-from tidegate.engine.stream import PlanInbox
+from tidegate.engine.stream import SourceFeed
 from tidegate.plan.events import BatchCommitted
 from tidegate.watermark import SourceWatermark
 
@@ -226,12 +226,14 @@ def test_W4_a_retry_uses_the_clock_that_the_plan_recorded(workbench: Workbench) 
     session = workbench.json_lines("recording/a.json", lines(rows)).session()
     relation = session.relation("s")
     # A run that was killed between its plan and its commit: at 10:00 the row of 11:00 lay in the future.
-    connector = connect(session, relation, session.log(relation))
+    log = session.log(relation)
+    connector = connect(session, relation, log)
     assert connector is not None
     connector.pending()
-    plan = connector.plan(1, START.replace(tzinfo=UTC))
-    assert plan is not None
-    PlanInbox(session.project.storage, f"{session.work_folder('s')}/plans").write(plan)
+    folder = session.work_folder("s")
+    assert SourceFeed(
+        session.project.storage, log, connector, folder, lambda: START.replace(tzinfo=UTC)
+    ).ready()
     workbench.session().run()
     assert judged(session) == {0: "on_time", 1: "on_time"}
     newest = session.table("s$watermarks").where("partition = 'a'").first()

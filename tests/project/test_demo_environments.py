@@ -18,13 +18,19 @@ def test_local_yaml_says_the_defaults() -> None:
     assert written.spark.master == Environment().spark.master
 
 
-def test_cluster_yaml_is_valid_with_its_secrets_and_refused_without() -> None:
+def test_cluster_yaml_is_a_standalone_cluster_of_this_machine_with_a_warehouse_of_its_own() -> None:
+    project = Project.load(ROOT, "cluster", {})
+    assert project.env.spark.master == "spark://127.0.0.1:7077"
+    assert project.storage.local_warehouse != Project.load(ROOT).storage.local_warehouse
+
+
+def test_lake_yaml_is_valid_with_its_secrets_and_refused_without() -> None:
     names = ("TIDEGATE_S3_KEY", "TIDEGATE_S3_SECRET", "TIDEGATE_CATALOG_CREDENTIAL")
-    project = Project.load(ROOT, "cluster", dict.fromkeys(names, "visible"))
+    project = Project.load(ROOT, "lake", dict.fromkeys(names, "visible"))
     assert project.storage.warehouse == "s3://lake/tidegate"
     assert "visible" not in repr(project)
     with pytest.raises(Exception, match="is not set"):
-        Project.load(ROOT, "cluster", {})
+        Project.load(ROOT, "lake", {})
 
 
 def test_jobs_are_valid() -> None:

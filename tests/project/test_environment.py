@@ -128,8 +128,20 @@ def test_one_set_of_credentials_for_spark_and_pyiceberg(tmp_path: Path) -> None:
         f"{prefix}.s3.access-key-id": "AKIA-visible",
         f"{prefix}.s3.secret-access-key": "s3cr3t-visible",
         f"{prefix}.credential": "c0de-visible",
+        # Sources on S3 are read by Spark through Hadoop's file system.
+        "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "fs.s3a.endpoint": "http://store:9000",
+        "fs.s3a.endpoint.region": "eu-central-1",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.access.key": "AKIA-visible",
+        "fs.s3a.secret.key": "s3cr3t-visible",
     }
-    assert storage.packages() == ["org.apache.iceberg:iceberg-aws-bundle:1.12.0"]
+    assert [package.split(":")[1] for package in storage.packages()] == [
+        "iceberg-aws-bundle",
+        "hadoop-aws",
+        "apache-client",
+        "s3-transfer-manager",
+    ]
     shared = {"s3.endpoint", "s3.access-key-id", "s3.secret-access-key"}
     properties = storage.pyiceberg_properties()
     assert {k: properties[k] for k in shared} == {k: storage.spark_conf()[f"{prefix}.{k}"] for k in shared}
@@ -137,6 +149,31 @@ def test_one_set_of_credentials_for_spark_and_pyiceberg(tmp_path: Path) -> None:
     assert properties["type"] == "rest"
     # Settings reach Spark and pyiceberg as real text, not as the masking kind.
     assert {type(v) for v in (storage.spark_conf() | properties).values()} == {str}
+
+
+def test_an_endpoint_is_a_url() -> None:
+    error = refused("warehouse: {storage: {endpoint: 'store:9000'}}")
+    assert (error.code, error.hint) == ("TG605", "write https://host:port")
+
+
+def test_s3_without_keys_goes_through_amazons_own_chain(tmp_path: Path) -> None:
+    storage = Project(tmp_path, "test", read("warehouse: {storage: {region: eu-central-1}}")).storage
+    settings = storage.spark_conf()
+    provider = settings["fs.s3a.aws.credentials.provider"]
+    assert provider == "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    assert "fs.s3a.access.key" not in settings
+    assert storage.object_store
+    assert storage.packages()
+
+
+def test_a_source_on_s3_needs_settings_for_s3(tmp_path: Path) -> None:
+    storage = Project(tmp_path, "test", read("")).storage
+    assert storage.packages() == []
+    storage.require_object_store('source "a"', "file:///somewhere")
+    with pytest.raises(TidegateError) as caught:
+        storage.require_object_store('source "a"', "s3://bucket/in")
+    assert caught.value.code == "TG607"
+    assert "warehouse.storage" in str(caught.value.hint)
 
 
 def test_pyarrow_uses_the_same_credentials(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,16 +40,22 @@ class WindowProblem:
 
 
 def account(
-    session: Session, view: View, stored: str, frontier: int | None
+    session: Session, view: View, stored: str, frontier: int | None, since: float | None = None
 ) -> tuple[dict[str, Any], DataFrame, list[WindowProblem]]:
     """Sums over all closed windows by the names of `ViewAudit`, one line for each window, and those with a remainder.
 
-    Open windows are left out of the comparison: until they close they hold rows that no view owes anybody.
+    Open windows are left out of the comparison: until they close they hold rows that no view owes anybody. So are those
+    that end at or before `since`: rows of theirs are beyond their retention.
     """
     from pyspark.sql import functions as F
 
     assert view.accounts is not None
     windows = _windows(session, view, stored)
+    if since is not None:
+        beyond = F.lit(False)
+        if since != math.inf:
+            beyond = ~window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(int(since))))
+        windows = windows.where(beyond)
     bound = F.lit(None) if frontier is None else F.expr(view.kind.spark_literal(frontier))
     windows = windows.withColumn(
         "closed", F.coalesce(window_is_closed(F.col("_window_end"), bound), F.lit(False))
@@ -122,6 +129,7 @@ def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list
     from pyspark.sql import functions as F
 
     bad = bad.orderBy("_window_end").limit(SHOWN_WINDOWS)
+    # Bounded: SHOWN_WINDOWS rows.
     found = bad.collect()
     if not found:
         return []
@@ -137,6 +145,7 @@ def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list
         same = same & rows[quote(key)].eqNullSafe(uneven[quote(key)])
     place = F.concat_ws(":", "_source_partition", F.col("_offset").cast("string"))
     first = Window.partitionBy("_window_start", "_window_end").orderBy("_source_partition", "_offset")
+    # Bounded: SHOWN_WINDOWS rows of SHOWN_OFFSETS places.
     listed = (
         rows.join(uneven, same, "left_semi")
         .withColumn("_place", F.row_number().over(first))

@@ -16,8 +16,11 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import Pinned, positions
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
+from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import evaluate, read
+from tidegate.engine.table import state_identifier
 from tidegate.plan.closing import commits
+from tidegate.sql.catalog import Relation
 from tidegate.sql.repeatable import order_dependent
 from tidegate.watermark import window_is_closed
 
@@ -75,8 +78,9 @@ def compare(session: Session, view: View, stored: str) -> Comparison:
     if not fresh and not view.emit_on_window_close:
         notes.append("open rows are not compared: the inputs have new rows since the last run")
     then = session.spark.table(stored).where(F.col("_open").isNotNull())
-    now = _batch(session, view, pinned, frontier, notes)
-    since = _since(view, pinned, notes)
+    now, known = _batch(session, view, pinned, frontier, notes)
+    bounds = [known, comparable_since(session, view, stored, pinned, notes)]
+    since = max((bound for bound in bounds if bound is not None), default=None)
     if since is not None:
         beyond = F.lit(False)
         if since != math.inf:
@@ -113,20 +117,22 @@ def _batch(
     pinned: Sequence[Pinned],
     frontier: int | None,
     notes: list[str],
-) -> DataFrame:
+) -> tuple[DataFrame, float | None]:
     """The query over the whole history. Rows that were joined with a lookup are recomputed with the state of it that
-    the tick has read which released them (B1)."""
+    the tick has read which released them (B1). Second: only rows that end after it are recomputed; None: all are."""
     from pyspark.sql import functions as F
 
     clock = frontier if view.emit_on_window_close else None
     if not any(p.input.lookup for p in pinned) or frontier is None:
-        return evaluate(session.spark, view, read(session, view, pinned, None, clock), frontier)
+        return evaluate(session.spark, view, read(session, view, pinned, None, clock), frontier), None
     stored = session.stored(view.name)
     assert stored is not None
     parts = []
     end = F.col("_window_end")
     lookups = [p.input.name for p in pinned if p.input.lookup]
-    for after, upto, states in _states(IcebergTable(session.spark, stored), lookups, notes):
+    stretches = _states(IcebergTable(session.spark, stored), lookups, notes)
+    stretches = _readable(session, pinned, stretches, notes)
+    for after, upto, states in stretches:
         then = [p.at(states[p.input.name]) if p.input.lookup else p for p in pinned]
         part = evaluate(session.spark, view, read(session, view, then, None, clock), frontier)
         if after is not None:
@@ -134,10 +140,12 @@ def _batch(
         if upto is not None:
             part = part.where(end <= F.expr(view.kind.spark_literal(upto)))
         parts.append(part)
+    if not parts:
+        return evaluate(session.spark, view, read(session, view, pinned, None, clock), frontier), math.inf
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part)
-    return whole
+    return whole, stretches[0][0]
 
 
 def _states(
@@ -175,10 +183,56 @@ def _states(
     return [*found[:-1], (found[-1][0], None, found[-1][2])]
 
 
-def _since(view: View, pinned: Sequence[Pinned], notes: list[str]) -> float | None:
-    """Rows that end at or before it can't be recomputed: expired rows that they need may have been cleaned up (T3)."""
-    bounds: list[float] = []
+def _readable(
+    session: Session,
+    pinned: Sequence[Pinned],
+    stretches: list[tuple[int | None, int | None, dict[str, int | None]]],
+    notes: list[str],
+) -> list[tuple[int | None, int | None, dict[str, int | None]]]:
+    """The stretches from the first on whose lookups can all still be read as they were: upkeep expires snapshots."""
+    known = {}
     for p in pinned:
+        if p.input.lookup and p.table is not None:
+            keyed = isinstance(p.source, Relation) and p.source.primary_key
+            table = IcebergTable(session.spark, state_identifier(p.table) if keyed else p.table)
+            known[p.input.name] = {snapshot.snapshotId() for snapshot in table.java.snapshots()}
+    gone = [
+        number
+        for number, (_, _, states) in enumerate(stretches)
+        if any(
+            state is not None and name in known and state not in known[name] for name, state in states.items()
+        )
+    ]
+    if not gone:
+        return stretches
+    notes.append(
+        "older rows are not compared: the snapshots of the lookups that they were joined with have expired"
+    )
+    return stretches[gone[-1] + 1 :]
+
+
+def comparable_since(
+    session: Session, view: View, stored: str, pinned: Sequence[Pinned], notes: list[str]
+) -> float | None:
+    """Rows that end at or before it can't be compared: rows that they need were expired and cleaned up (T3) or are
+    beyond their retention (R5), or they are themselves. None: all can."""
+    bounds: list[float] = []
+    own = IcebergTable(session.spark, stored).property(RETAINED_FROM)
+    if own is not None:
+        bounds.append(int(own) - 1)
+        notes.append(f"rows that ended before {view.kind.format(int(own))} are beyond their retention")
+    for p in pinned:
+        edge = p.snapshot.integer(RETAINED_FROM)
+        if edge is not None and not p.input.lookup:
+            reaches_back = view.open_sql is not None or view.over is not None or p.input.low is None
+            if reaches_back or p.kind is None:
+                notes.append(f"nothing is compared: rows of {p.input.name} are beyond their retention")
+                return math.inf
+            bounds.append(edge - p.input.low)
+            notes.append(
+                f"older rows are not compared: rows of {p.input.name} before {p.kind.format(edge)} are beyond "
+                "their retention"
+            )
         cleaned = p.snapshot.integer("tidegate.cleaned")
         if cleaned is None or p.input.lookup:
             continue
@@ -260,6 +314,7 @@ def _examples(differences: DataFrame, names: Sequence[str]) -> list[RowDifferenc
 
     wrong = differences.where(F.col("_kind") != "equal").orderBy("_window_end").limit(SHOWN_ROWS)
     text = [F.col(quote(name)).cast("string").alias(name) for name in names]
+    # Bounded: SHOWN_ROWS rows.
     found = wrong.select("_kind", *text).collect()
     hidden = ("_kind", "_window_start", "_rows")
     return [

@@ -77,6 +77,7 @@ def completeness(session: Session, name: str) -> Completeness:
             # Steps that people's delays are multiples of: rounding up then never crosses one.
             step = next((s * 1_000_000 for s in _STEPS if s * 1_000_000 >= step), step)
         point = F.ceil(F.col("behind") / step).cast("bigint") * step
+        # Bounded: the points of the curve.
         counts = rows.groupBy(point.alias("delay")).count().orderBy("delay").collect()
         punctual = rows.where(F.col("_outcome") == "on_time").count()
     finally:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.retire import Gone, retired
 from tidegate.engine.run import connect
 from tidegate.errors import TidegateError
+from tidegate.sql.connectors import LogOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
+    from tidegate.engine.ingest import Log
     from tidegate.engine.session import Session
+    from tidegate.sql.catalog import Relation
 
 _SHOWN = 20
 
@@ -21,7 +26,8 @@ class PartitionAudit:
     """One partition: rows found in the log, rows that the committed counters say, and offsets that do not fit.
 
     `missing` lists ranges ("17", "20-25") of offsets that were committed and are not in the log; for sources whose
-    offsets come from a column of their own, gaps can be theirs, and are no problem (`gaps_allowed`).
+    offsets are not tidegate's own, gaps can be theirs, and are no problem (`gaps_allowed`). `retired`: rows
+    that retention has removed, as it wrote down; their offsets are not missing.
     """
 
     partition: str
@@ -33,10 +39,12 @@ class PartitionAudit:
     repeated: int
     missing: list[str]
     gaps_allowed: bool
+    retired: int = 0
 
     @property
     def ok(self) -> bool:
-        return self.raw == self.counted and not self.repeated and (self.gaps_allowed or not self.missing)
+        complete = self.raw + self.retired == self.counted
+        return complete and not self.repeated and (self.gaps_allowed or not self.missing)
 
 
 @dataclass(frozen=True)
@@ -52,13 +60,18 @@ class SourceAudit:
         return sum(p.raw for p in self.partitions)
 
     @property
+    def retired(self) -> int:
+        """Rows that retention has removed from the log."""
+        return sum(p.retired for p in self.partitions)
+
+    @property
     def ok(self) -> bool:
-        agrees = self.source_rows is None or self.source_rows == self.raw
+        agrees = self.source_rows is None or self.source_rows == self.raw + self.retired
         return agrees and all(p.ok for p in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return asdict(self) | {"raw": self.raw, "ok": self.ok}
+        return asdict(self) | {"raw": self.raw, "retired": self.retired, "ok": self.ok}
 
 
 def audit_source(session: Session, name: str, recount: bool = True) -> SourceAudit:
@@ -82,16 +95,21 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
             for n, f in (("low", F.min), ("high", F.max), ("distinct", F.count_distinct))
         ],
     )
-    gaps_allowed = bool(getattr(relation.connector, "order_column", None))
+    own_offsets = bool(getattr(relation.connector, "order_column", None))
+    # A topic has offsets without a message (transactions, compaction): there the broker's own count decides.
+    gaps_allowed = own_offsets or bool(log.progress.sightings)
     partitions = []
+    # Bounded: a row for each source partition.
     found = {row["_source_partition"]: row for row in counts.collect()}
+    gone = retired(log.table, session.project.storage).partitions
     for partition in sorted({*found, *log.progress.states}):
         row = found.get(partition)
         state = log.progress.states.get(partition)
         outcome = {o: row[o] if row else 0 for o in ("on_time", "late", "rejected")}
         next_offset = state.next_offset if state else 0
         # A rejected repetition of an offset is a repetition of the source's, kept on purpose.
-        repeated = row["repeated"] if row and not gaps_allowed else 0
+        repeated = row["repeated"] if row and not own_offsets else 0
+        left = gone.get(partition, Gone())
         partitions.append(
             PartitionAudit(
                 partition=partition,
@@ -99,16 +117,34 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
                 **outcome,
                 counted=state.on_time + state.late + state.rejected if state else 0,
                 repeated=repeated,
-                missing=_missing(rows, partition, row, None if gaps_allowed else next_offset),
+                missing=_missing(rows, partition, row, None if gaps_allowed else next_offset, left.offsets),
                 gaps_allowed=gaps_allowed,
+                retired=left.rows,
             )
         )
-    connector = connect(session, relation, log) if recount else None
-    return SourceAudit(name, partitions, connector.recount() if connector else None)
+    return SourceAudit(name, partitions, _recounted(session, relation, log) if recount else None)
 
 
-def _missing(rows: DataFrame, partition: str, found: Row | None, next_offset: int | None) -> list[str]:
-    """The first ranges of offsets that are not there; with `next_offset`, between 0 and it."""
+def _recounted(session: Session, relation: Relation, log: Log) -> int | None:
+    """The rows in the source itself; None where that cannot be."""
+    connector = connect(session, relation, log)
+    found = connector.recount() if connector is not None else None
+    options = relation.connector
+    if found is None or not isinstance(options, LogOptions):
+        return found
+    # What a gate of WATERMARK(…) has read may be beyond the retention of the log that it follows.
+    upstream = session.stored(options.relation)
+    assert upstream is not None
+    return found + retired(IcebergTable(session.spark, upstream), session.project.storage).on_time
+
+
+def _missing(
+    rows: DataFrame, partition: str, found: Row | None, next_offset: int | None, retired: int
+) -> list[str]:
+    """The first ranges of offsets that are not there; with `next_offset`, between 0 and it. None if there are just as
+    many as were `retired`: by event time they are no range, and only their number is known."""
+    if retired and next_offset is not None and next_offset - (found["distinct"] if found else 0) == retired:
+        return []
     low, high = (found["low"], found["high"]) if found else (None, None)
     if low is None:
         return [_range(0, next_offset - 1)] if next_offset else []
@@ -139,4 +175,5 @@ def _holes(rows: DataFrame, partition: str) -> list[tuple[int, int]]:
         .orderBy("_offset")
         .limit(_SHOWN)
     )
+    # Bounded: _SHOWN rows.
     return [(row["_offset"] + 1, row["next"] - 1) for row in holes.collect()]

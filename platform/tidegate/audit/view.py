@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import WindowProblem, account
-from tidegate.audit.batch import Comparison, compare
+from tidegate.audit.batch import Comparison, comparable_since, compare
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.resolve import pin
+from tidegate.engine.retire import retired
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Relation, View
 
@@ -28,7 +30,8 @@ class ViewAudit:
     (a row of a HOP counts in each of its windows), and the windows with a remainder.
 
     `still_open`: rows in windows beyond the frontier. `rejected_without_time`: rejected rows that belong to no
-    window. `windows`: a Spark DataFrame with one line for each window.
+    window. `retired`: rows of the log beyond their retention; what needs them is left out. `windows`: a Spark DataFrame
+    with one line for each window.
     """
 
     view: str
@@ -43,6 +46,7 @@ class ViewAudit:
     still_open: int | None = None
     remainder: int | None = None
     rejected_without_time: int | None = None
+    retired: int | None = None
     problems: list[WindowProblem] = field(default_factory=list)
     windows: DataFrame | None = field(default=None, repr=False, compare=False)
 
@@ -82,7 +86,11 @@ def audit_view(session: Session, name: str) -> ViewAudit:
     batch = compare(session, view, stored)
     if not _accountable(session, view):
         return ViewAudit(view.name, view.kind.format(frontier), batch)
-    sums, windows, problems = account(session, view, stored, frontier)
+    pinned = pin(session, view)
+    since = comparable_since(session, view, stored, pinned, [])
+    sums, windows, problems = account(session, view, stored, frontier, since)
+    log = IcebergTable(session.spark, session.identifier(view.inputs[0].name))
+    sums["retired"] = retired(log, session.project.storage).rows
     return ViewAudit(view.name, view.kind.format(frontier), batch, **sums, problems=problems, windows=windows)
 
 

@@ -83,12 +83,12 @@ def package(name: str, wanted: str) -> Finding:
 
 
 def iceberg_jar(project: Project | None) -> Finding:
-    """Whether Spark's Ivy cache has the Iceberg runtime already."""
+    """Whether the Iceberg runtime is on this machine already."""
     from tidegate.engine.spark import ICEBERG_PACKAGE
 
     _, artifact, version = ICEBERG_PACKAGE.split(":")
     jar = _jar(ICEBERG_PACKAGE, project)
-    if jar.is_file():
+    if jar is not None:
         return Finding("iceberg jar", "ok", f"{version} at {jar}")
     todo = "the first tidegate run downloads it from Maven Central (about 50 MB)"
     return Finding("iceberg jar", "warning", f"{artifact} {version} not in the cache", todo)
@@ -146,7 +146,7 @@ def _packages_of(project: Project) -> list[Finding]:
     findings = []
     for coordinates in project.storage.packages():
         artifact, version = coordinates.split(":")[1:]
-        if _jar(coordinates, project).is_file():
+        if _jar(coordinates, project) is not None:
             findings.append(Finding(artifact, "ok", version))
         else:
             todo = "the first tidegate run downloads it from Maven Central"
@@ -167,8 +167,7 @@ def _project(project: Project | None, problem: TidegateError | None) -> Finding:
     return Finding("project", "ok", f"{project.root}, environment {project.env_name}")
 
 
-def _jar(coordinates: str, project: Project | None) -> Path:
-    group, artifact, version = coordinates.split(":")
-    ivy = project.env.spark.conf.get("spark.jars.ivy") if project else None
-    base = Path(ivy).expanduser() if ivy else Path.home() / ".ivy2.5.2"
-    return base / "jars" / f"{group}_{artifact}-{version}.jar"
+def _jar(coordinates: str, project: Project | None) -> Path | None:
+    from tidegate.engine.spark import cached_jar
+
+    return cached_jar(coordinates, project.env.spark.conf.get("spark.jars.ivy") if project else None)

@@ -12,11 +12,13 @@ from tidegate.cli.commands.doctor import doctor
 from tidegate.cli.commands.explain import explain
 from tidegate.cli.commands.init import init
 from tidegate.cli.commands.late import late
+from tidegate.cli.commands.live import live
 from tidegate.cli.commands.run import run
 from tidegate.cli.commands.sql import sql
 from tidegate.cli.commands.status import status
 from tidegate.cli.commands.test import run_tests
 from tidegate.cli.commands.ui import ui
+from tidegate.cli.commands.upkeep import upkeep
 from tidegate.cli.invocation import DebugOption, EnvOption, Globals, JsonOption, ProjectOption
 
 app = typer.Typer(
@@ -49,7 +51,7 @@ def options(
     context.obj = Globals(project, env, json, debug)
 
 
-for _command in (init, check, explain, run, sql, status, late, audit, cleanup, doctor, ui):
+for _command in (init, check, explain, run, live, sql, status, late, audit, cleanup, upkeep, doctor, ui):
     app.command(no_args_is_help=False)(_command)
 app.command("test", no_args_is_help=False)(run_tests)
 

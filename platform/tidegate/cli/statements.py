@@ -77,6 +77,7 @@ def show_result(
         names, types = [n for n, _ in result.columns], [t for _, t in result.columns]
         rows: Any
         if stream and result.dataframe is not None:
+            # Bounded: one Spark partition at a time.
             rows = (tuple(row) for row in result.dataframe.toLocalIterator())
         else:
             rows = result.rows(None if limit is None else limit + 1)

@@ -107,6 +107,35 @@ def _rows_delivered(event: events.RowsDelivered) -> str:
     return f"{drawn}\n… and {event.more:,} more" if event.more else drawn
 
 
+def _tick_finished(event: events.TickFinished) -> str:
+    waits = "more waits" if event.backlog else "nothing waits"
+    failing = f"; failing: {', '.join(event.failing)}" if event.failing else ""
+    return (
+        f"{event.group}: tick {event.tick:,}, {_rows(event.rows)}, {waits} ({event.seconds:.1f} s){failing}"
+    )
+
+
+def _member_failed(event: events.MemberFailed) -> str:
+    code = f"{event.code}: " if event.code else ""
+    again = f"try {event.attempt + 1} in {event.retry_seconds:.0f} s"
+    return f"{event.name}: {event.kind} failed, {again}: {code}{event.message}"
+
+
+def _worker_failed(event: events.WorkerFailed) -> str:
+    code = f"{event.code}: " if event.code else ""
+    hint = f"; hint: {event.hint}" if event.hint else ""
+    return f"{event.group}: worker failed: {code}{event.message}{hint}"
+
+
+def _worker_exited(event: events.WorkerExited) -> str:
+    then = "" if event.restart_seconds is None else f"; the next one starts in {event.restart_seconds:.1f} s"
+    return f"{event.group}: {event.why}{then}"
+
+
+def _times(count: int) -> str:
+    return f"{count:,} {'failure' if count == 1 else 'failures'}"
+
+
 def _rows(count: int) -> str:
     return f"{count:,} {'row' if count == 1 else 'rows'}"
 
@@ -123,4 +152,21 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
         f"{e.sink}: {_rows(e.rows)} delivered, connector {e.connector} ({e.seconds:.1f} s)"
     ),
     events.RunFinished: lambda e: f"run: finished in {e.seconds:.1f} s",
+    events.WorkerStarted: lambda e: f"{e.group}: worker {e.pid} keeps {', '.join(e.names)} up to date",
+    events.TickFinished: _tick_finished,
+    events.MemberFailed: _member_failed,
+    events.MemberRecovered: lambda e: f"{e.name}: works again after {_times(e.attempts)}",
+    events.UpkeepFinished: lambda e: f"{e.name}: upkeep ({e.seconds:.1f} s): {'; '.join(e.why)}",
+    events.WorkerStopping: lambda e: f"{e.group}: worker stops after {e.ticks:,} ticks: {e.why}",
+    events.WorkerFailed: _worker_failed,
+    events.LiveStarted: lambda e: (
+        f"live: {', '.join(e.groups)}" + (f"; health and metrics on {e.url}" if e.url else "")
+    ),
+    events.WorkerSpawned: lambda e: (
+        f"{e.group}: worker {e.pid} starts" + (f" (restart {e.restarts})" if e.restarts else "")
+    ),
+    events.WorkerExited: _worker_exited,
+    events.LiveStopped: lambda e: (
+        f"live: stopped after {e.seconds:.1f} s" + (f"; given up: {', '.join(e.failed)}" if e.failed else "")
+    ),
 }

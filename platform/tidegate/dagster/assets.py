@@ -11,8 +11,9 @@ the log holds already, a sink delivers what is stored, a check without its asset
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from dagster import (
     AssetCheckResult,
@@ -27,6 +28,7 @@ from dagster import (
 )
 
 from tidegate.dagster import checks
+from tidegate.dagster.live import refuse_while_live
 from tidegate.dagster.metadata import completeness_plot, relation_metadata, sink_metadata, soft, view_metadata
 from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.progress import ProgressLog
@@ -44,13 +46,22 @@ _TRANSIENT = frozenset({"TG502", "TG508"})
 
 
 def build_assets(
-    assets: list[TidegateAsset], translator: TidegateTranslator, prefix: str, resource_key: str
+    assets: list[TidegateAsset],
+    translator: TidegateTranslator,
+    prefix: str,
+    resource_key: str,
+    live: Mapping[str, str] = MappingProxyType({}),
 ) -> list[AssetsDefinition]:
-    """The multi-assets of a project. `assets` in the order in which they are computed."""
+    """The multi-assets of a project. `assets` in the order in which they are computed; `live`: jobs that keep a family
+    up to date all the time, by the name of its first member.
+    """
     families: dict[str, list[TidegateAsset]] = {}
     for asset in assets:
         families.setdefault(asset.root.name, []).append(asset)
-    return [_family(members, translator, prefix, resource_key) for members in families.values()]
+    return [
+        _family(members, translator, prefix, resource_key, live.get(root))
+        for root, members in families.items()
+    ]
 
 
 def check_spec(asset: TidegateAsset, key: AssetKey) -> AssetCheckSpec:
@@ -61,7 +72,11 @@ def check_spec(asset: TidegateAsset, key: AssetKey) -> AssetCheckSpec:
 
 
 def _family(
-    members: list[TidegateAsset], translator: TidegateTranslator, prefix: str, resource_key: str
+    members: list[TidegateAsset],
+    translator: TidegateTranslator,
+    prefix: str,
+    resource_key: str,
+    live_job: str | None,
 ) -> AssetsDefinition:
     specs = [translator.get_asset_spec(asset) for asset in members]
     named = {spec.key: asset for spec, asset in zip(specs, members, strict=True)}
@@ -86,6 +101,8 @@ def _family(
         checked = {check.asset_key for check in context.selected_asset_check_keys}
         audited = {key: asset for key, asset in named.items() if key in checked}
         with _failures(), ProgressLog(context.log).reminding() as progress:
+            if live_job is not None and selected:
+                refuse_while_live(context.instance, live_job, root)
             yield from _run(context, resource, selected, audited, progress)
 
     return bring_up_to_date

@@ -18,6 +18,7 @@ from dagster import (
 
 from tidegate.dagster.naming import identifier
 from tidegate.project.jobs import Cleanup, Schedule
+from tidegate.project.maintenance import UpkeepSchedule
 from tidegate.sql.catalog import Catalog
 from tidegate.sql.lineage import computed, reads_of
 
@@ -90,6 +91,41 @@ def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinit
         clean()
 
     return run
+
+
+def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
+    """`<prefix>_upkeep`: `tidegate upkeep` over everything that has a table."""
+    text = "Puts small files together, forgets old snapshots, deletes rows beyond their retention and unknown files."
+
+    @op(name=identifier(f"{prefix}_upkeep_op"), required_resource_keys={resource_key}, description=text)
+    def keep_up(context) -> None:
+        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+        from tidegate.engine.upkeep import maintain_all
+
+        session = getattr(context.resources, resource_key).session
+        for report in maintain_all(session, orphans=True, tell=context.log.debug):
+            for done in report.tables:
+                files, snapshots = (" → ".join(map(str, pair)) for pair in (done.files, done.snapshots))
+                context.log.info(
+                    f"{done.table}: files {files}, snapshots {snapshots}, {done.retired:,} rows retired"
+                )
+                for note in done.notes:
+                    context.log.warning(f"{done.table}: {note}")
+
+    @job(name=identifier(f"{prefix}_upkeep"), executor_def=in_process_executor, description=text)
+    def run() -> None:
+        keep_up()
+
+    return run
+
+
+def build_upkeep(
+    schedule: UpkeepSchedule | None, prefix: str, upkeep: JobDefinition
+) -> list[ScheduleDefinition]:
+    """The schedule of jobs/maintenance.yaml, if there is one: `<prefix>_<its name>`."""
+    if schedule is None:
+        return []
+    return [_schedule(schedule.model_copy(update={"name": identifier(f"{prefix}_{schedule.name}")}), upkeep)]
 
 
 def covered(catalog: Catalog, select: list[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tidegate.errors import TidegateError
+
 CODES: dict[str, str] = {
     "TG501": "Spark session without the Iceberg runtime",
     "TG502": "another run committed to the same table meanwhile; nothing of this one was kept",
@@ -16,7 +18,26 @@ CODES: dict[str, str] = {
     "TG512": "question about something that has no results, or no watermark",
     "TG513": "batch that broke off in Spark; nothing of it was kept",
     "TG514": "Spark does not start",
+    "TG550": "Kafka broker that does not answer, or refuses the login",
+    "TG551": "Kafka topic that is not there",
+    "TG552": "rows that Kafka's retention removed before they were read",
+    "TG553": "Kafka topic that was deleted and made anew",
+    "TG554": "Spark session without the Kafka connector",
+    "TG555": "schema registry that does not answer, or refuses the login",
+    "TG556": "schema registry that gives a schema in a form that can't be read",
     "TG541": "place of a sink that is not its own",
     "TG542": "sink whose upstream was made anew: its rows would come twice",
+    "TG543": "view that would need rows beyond their retention (R5)",
+    "TG544": "upkeep of something that has no table",
+    "TG545": "delivery to Kafka that broke off; the next run delivers what is missing",
     "TG520": "ALTER of something that a file in assets/ defines (W13)",
 }
+
+#: What may go away by itself: another commit, a path or topic that comes later, a broker or catalog that is down.
+_CURABLE = frozenset({"TG502", "TG503", "TG513", "TG514", "TG550", "TG551", "TG555", "TG620", "TG621"})
+
+
+def is_curable(error: BaseException) -> bool:
+    """Whether the same again, later or in a fresh process, may do better. tidegate's other errors are answers to what
+    was asked, and come again; what is no tidegate error is worth a try."""
+    return not isinstance(error, TidegateError) or error.code in _CURABLE

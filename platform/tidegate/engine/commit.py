@@ -76,6 +76,15 @@ class IcebergTable:
         self._table.refresh()
         return self._at(self._table.currentSnapshot())
 
+    def rebased(self, base: Snapshot) -> Snapshot:
+        """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired
+        snapshots). If tidegate itself has committed since, `base` as it is: nothing can be committed on it (TG502)."""
+        now = self.current()
+        facts = {key: value for key, value in base.summary.items() if key.startswith("tidegate.")}
+        if facts and facts.items() <= now.summary.items():
+            return Snapshot(now.id, base.summary, now.commit)
+        return base
+
     def at(self, snapshot: int) -> Snapshot:
         """An earlier snapshot of it."""
         return self._at(self._table.snapshot(snapshot))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.result import Result
 from tidegate.sql.catalog import Column, Relation, SystemTable, View, system_table
-from tidegate.sql.system_names import ROWTIME
+from tidegate.sql.hidden import hidden_columns
+from tidegate.sql.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME
 from tidegate.sql.types import display
 
 if TYPE_CHECKING:
@@ -16,6 +17,13 @@ Line = tuple[str, str, bool, str | None, str | None]
 _NAMES = ("column", "type", "nullable", "notes", "comment")
 #: What Flink and Confluent call the column whose watermark closes windows.
 _ROWTIME_MARK = "*ROWTIME*"
+_COMMENTS = {
+    ROWTIME: "",
+    PARTITION: "which partition of the source the row came in",
+    OFFSET: "its place there",
+    KEY: "the key of the message",
+    HEADERS: "the headers of the message",
+}
 
 
 def describe(catalog: Catalog, name: str, extended: bool) -> Result:
@@ -23,7 +31,7 @@ def describe(catalog: Catalog, name: str, extended: bool) -> Result:
 
     Of a sink: those that it delivers.
 
-    `extended`: also comments, the strategy with its mark, `$rowtime`, and the columns that only `name$raw` has.
+    `extended`: also comments, the strategy with its mark, the hidden columns, and those that only `name$raw` has.
     """
     sink = catalog.sinks.find(name)
     found = catalog.get(name if sink is None else sink.upstream)
@@ -32,9 +40,9 @@ def describe(catalog: Catalog, name: str, extended: bool) -> Result:
         # It delivers the values alone: neither a watermark nor keys go with them.
         lines = [(column, kind, nullable, None, comment) for column, kind, nullable, _, comment in lines]
     elif extended and isinstance(found, Relation):
-        lines += [_rowtime(found), *_system_columns(found)]
+        lines += [*_hidden(found, current=True), *_system_columns(found)]
     elif extended and isinstance(found, SystemTable) and found.suffix != "watermarks":
-        lines.append(_rowtime(found.relation))
+        lines += _hidden(found.relation, current=False)
     names = _NAMES if extended else _NAMES[:-1]
     kinds = [(n, "boolean" if n == "nullable" else "string") for n in names]
     return Result(kinds, fixed=[line[: len(names)] for line in lines])
@@ -62,12 +70,22 @@ def _line(found: Relation | View | SystemTable, column: Column, extended: bool) 
     return (column.name, type_, column.nullable, ", ".join(notes) or None, comment)
 
 
-def _rowtime(relation: Relation) -> Line:
-    """W12: hidden, of every source and table."""
-    notes = "system column: not in SELECT *, select it by name"
-    if relation.watermark is None and not relation.primary_key:
-        notes = f"{_ROWTIME_MARK}, watermark SOURCE_WATERMARK(), advisory: for windows over it; {notes}"
-    return (ROWTIME, "TIMESTAMPTZ", False, notes, f"when the row arrived in {relation.name}")
+def _hidden(relation: Relation, current: bool) -> list[Line]:
+    """W12: what a query may name and `*` does not hold. `current`: of what a table with a PRIMARY KEY holds now."""
+    lines: list[Line] = []
+    for column in hidden_columns(relation, current):
+        notes, comment = "system column: not in SELECT *, select it by name", _COMMENTS[column.name]
+        if column.name == ROWTIME:
+            comment = f"when the row arrived in {relation.name}"
+            if column.stored != "_arrival":
+                comment = "the timestamp of the message"
+            if relation.watermark is None and not relation.primary_key:
+                notes = (
+                    f"{_ROWTIME_MARK}, watermark SOURCE_WATERMARK(), advisory: for windows over it; {notes}"
+                )
+        nullable = column.name in (KEY, HEADERS)
+        lines.append((column.name, display(column.type), nullable, notes, comment))
+    return lines
 
 
 def _system_columns(relation: Relation) -> list[Line]:

@@ -25,6 +25,14 @@ def failed(what: str, error: BaseException, location: Location | None = None) ->
     return TidegateError("TG513", f"{what} failed: {text}", hint=hint, location=location)
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says, for an event or a log: without place, hint or stack trace."""
+    if isinstance(error, TidegateError):
+        return error.message
+    text = spark_message(error) if is_from_spark(error) else str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def is_from_spark(error: BaseException) -> bool:
     """Whether the exception came out of Spark or the JVM."""
     return type(error).__module__.startswith(("pyspark.", "py4j."))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.gate import GateTask
 from tidegate.engine.layout import PROGRESS_ADDED, create_log, relation_identity, strategy_identity
+from tidegate.engine.partitions import Decisions
 from tidegate.engine.preceding import PrecedingTask
 from tidegate.engine.progress import ConsumedFile, InForce, Progress
 from tidegate.engine.shape import gate_input
@@ -74,6 +75,7 @@ class Log:
             f"SELECT inline(_progress.files) FROM {self.table.identifier} "
             "WHERE _outcome = 'watermark' AND _source_partition IS NULL"
         )
+        # Bounded: one small row for each file that the source has read (docs/sizing.md).
         return [ConsumedFile(*row) for row in rows.toLocalIterator()]
 
     def add(
@@ -83,21 +85,25 @@ class Log:
         arrived: datetime,
         files: list[ConsumedFile] | None = None,
         last: bool = False,
+        decisions: Decisions | None = None,
     ) -> BatchCommitted:
         """Judge and commit one batch as `epoch`, which must follow the last one. Returns what was committed.
 
-        `last`: nothing waits behind it (see `Progress.after`).
+        `last`: nothing waits behind it (see `Progress.after`). `decisions`: what its plan says of a
+        broker's partitions.
         Raises TG502 if another run has committed meanwhile; then nothing of the batch is in the log.
         """
         if epoch != self.progress.epoch + 1:
             raise AssertionError(f"epoch {epoch} does not follow {self.progress.epoch}")
         started = time.monotonic()
         before = self.progress.totals()
-        reports = self._judge(epoch, rows, arrived, aligned=rows.aligned)
+        if decisions is not None:
+            self.progress.prepare(decisions)
+        reports = self._judge(epoch, rows, arrived, rows.aligned, decisions)
         if not well_ordered(reports):
             # The order trap: rows of one partition met the gate in two tasks, or out of order. Nothing of it is
             # committed; sorted, the same rows are judged anew.
-            reports = self._judge(epoch, rows, arrived, aligned=False)
+            reports = self._judge(epoch, rows, arrived, False, decisions)
             if not well_ordered(reports):
                 raise AssertionError("a sorted batch reached the gate out of order")
         judged = {
@@ -105,10 +111,13 @@ class Log:
             for r in reports
             for name, entry in r["partitions"].items()
         }
-        after = self.progress.after(epoch, judged, last)
+        after = self.progress.after(epoch, judged, last, decisions, int(arrived.timestamp() * 1_000_000))
         after.strategy, after.position = self.strategy, rows.position
         written = [file for report in reports for file in report["files"]]
-        self._commit(after, arrived, written, files or [], note=altered(self.progress, after))
+        note = altered(self.progress, after)
+        judged_at = time.monotonic()
+        self._commit(after, arrived, written, files or [], note=note, decisions=decisions)
+        committed_at = time.monotonic()
         if self.state is not None:
             self.state.catch_up()
         totals = after.totals()
@@ -121,6 +130,7 @@ class Log:
             total_rows=sum(totals.values()),
             watermark=self.format(after.published),
             seconds=round(time.monotonic() - started, 3),
+            commit_seconds=round(committed_at - judged_at, 3),
         )
 
     def reset(self, watermark: int, at: datetime) -> None:
@@ -137,14 +147,16 @@ class Log:
         files: list[ConsumedFile],
         label: str | None = None,
         note: str | None = None,
+        decisions: Decisions | None = None,
     ) -> None:
         """Files of rows and the progress that goes with them, in one commit (R1)."""
         watermark = self.relation.watermark
         strategy = watermark.strategy if watermark is not None else None
-        progress_file = after.write(self._target, at, files, label, note, strategy)
-        self.table.append(
-            [*written, progress_file], self._target, after.summary(progress_file), base=self._snapshot
-        )
+        clock = watermark.kind.clock(at) if watermark is not None else None
+        stall = getattr(self.relation.connector, "stall_timeout", None)
+        progress_file = after.write(self._target, at, files, label, note, strategy, clock, stall, decisions)
+        base = self.table.rebased(self._snapshot)
+        self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
         self._snapshot = self.table.current()
         self.progress = after
 
@@ -153,8 +165,15 @@ class Log:
         kind = self.relation.watermark.kind if self.relation.watermark else TimeKind.EPOCH
         return kind.format(value)
 
-    def _judge(self, epoch: int, rows: Rows, arrived: datetime, aligned: bool) -> list[dict[str, Any]]:
-        frame = rows.frame
+    def _judge(
+        self, epoch: int, rows: Rows, arrived: datetime, aligned: bool, decisions: Decisions | None
+    ) -> list[dict[str, Any]]:
+        frame, states = rows.frame, self.progress.states
+        if frame is None:
+            return []
+        if decisions is not None:
+            # Of 10,000 partitions a task carries the states of those that it may meet.
+            states = {name: states[name] for name in decisions.until}
         if not aligned:
             frame = frame.repartition("_source_partition").sortWithinPartitions(
                 "_source_partition", *rows.order
@@ -164,7 +183,7 @@ class Log:
             config=self.relation.gate,
             time_column=watermark.column if watermark is not None else None,
             published=self.progress.published,
-            states=self.progress.states,
+            states=states,
             epoch=epoch,
             target=self._target,
             numbering=rows.numbering,

@@ -61,8 +61,9 @@ class Pinned:
         """(name, Spark type) of what a query finds here."""
         own = [(c.name, c.type) for c in self.columns]
         if isinstance(self.source, Relation):
-            marks = [] if self.source.primary_key else [("_wm", time_type(self.source))]
-            return [*own, *HIDDEN, *marks]
+            if self.source.primary_key:
+                return [*own, *HIDDEN]
+            return [*own, *HIDDEN, *self.source.message_columns, ("_wm", time_type(self.source))]
         return [*own, ("_window_end", bound_type(self.source.kind))]
 
     def rows(

@@ -19,11 +19,14 @@ ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
 PROGRESS_TYPE = (
     "struct<watermark:bigint,published:bigint,state:string,next_offset:bigint,on_time:bigint,late:bigint,"
     "rejected:bigint,max_event_time:bigint,note:string,memory:string,"
+    "first_offset:bigint,end_offset:bigint,quiet_since:bigint,moved_at:bigint,"
     "files:array<struct<path:string,size:bigint,modified:bigint,rows:bigint>>>"
 )
 
 #: Fields of it that logs of earlier versions get when they are opened.
-PROGRESS_ADDED = {"note": "string", "memory": "string"}
+PROGRESS_ADDED = {"note": "string", "memory": "string"} | dict.fromkeys(
+    ("first_offset", "end_offset", "quiet_since", "moved_at"), "bigint"
+)
 
 #: Small files of one day are read together, not a task each.
 _TABLE_PROPERTIES = {
@@ -73,6 +76,7 @@ def log_columns(relation: Relation) -> list[tuple[str, str]]:
         ("_wm", time_type(relation)),
         ("_reason", "string"),
         ("_raw", "string"),
+        *relation.message_columns,
         ("_progress", PROGRESS_TYPE),
     ]
 
@@ -169,14 +173,14 @@ def create_view_table(view: View, columns: tuple[Column, ...], table: str, carri
 
 
 def relation_identity(relation: Relation) -> str:
-    """Changes with what decides rows and their judgement (R4), not with comments or the size of batches."""
-    options = relation.connector.model_dump() if relation.connector is not None else {}
+    """Changes with what decides rows and their judgement (R4), not with comments, the size of batches, or how a broker
+    is reached."""
     facts = {
         "columns": [(c.name, c.type, c.nullable, c.generated) for c in relation.columns],
         # Not the strategy: a changed one continues the log (W13), and every commit says which it was.
         "watermark": relation.watermark and relation.watermark.column,
-        "options": {k: str(v) for k, v in options.items() if not k.startswith("max_")},
-        "format": str(relation.format),
+        "options": relation.connector.identity() if relation.connector is not None else {},
+        "format": relation.format.identity() if relation.format is not None else "None",
     }
     if relation.primary_key:
         facts |= {"key": relation.primary_key, "ttl": relation.ttl}

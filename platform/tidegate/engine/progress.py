@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 
 from tidegate.engine.commit import Snapshot
 from tidegate.engine.layout import PROGRESS
+from tidegate.engine.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
 from tidegate.engine.writer import Target
 from tidegate.store.status import UNKNOWN_PARTITION
-from tidegate.watermark import GateState, SourceWatermark, Strategy, publish, start_watermark
+from tidegate.watermark import GateState, Strategy, publish, start_watermark
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class LogPosition:
 class Progress:
     """State after the last commit: epoch, published watermark `G`, and every partition's gate state.
 
-    `strategy`: the one in force (W13). `position`: how far a log that follows another log has read it.
+    `strategy`: the one in force (W13). `position`: how far a log that follows another log has read it. `sightings`: of
+    partitions of a broker, what else is known of them. `topic_id`: which topic they are of.
     """
 
     epoch: int = 0
@@ -74,6 +76,8 @@ class Progress:
     states: dict[str, GateState] = field(default_factory=dict)
     strategy: InForce | None = None
     position: LogPosition | None = None
+    sightings: dict[str, Sighting] = field(default_factory=dict)
+    topic_id: str | None = None
 
     @classmethod
     def load(cls, snapshot: Snapshot, target: Target) -> Progress:
@@ -83,19 +87,25 @@ class Progress:
             return cls()
         path = target.data_path + uri.removeprefix(target.data_uri)
         table = pq.read_table(path, filesystem=target.filesystem, columns=["_source_partition", "_progress"])
-        states = {}
+        states, sightings = {}, {}
         for name, entry in zip(
             table.column("_source_partition").to_pylist(), table.column("_progress").to_pylist(), strict=True
         ):
             if name is not None:
                 known = {k: entry[k] for k in GateState().to_dict()}
                 states[name] = GateState.from_dict(known | {"memory": entry.get("memory")})
+                if entry.get("quiet_since") is not None:
+                    facts = {f.name: entry[f.name] for f in fields(Sighting) if f.name != "absent"}
+                    absent = entry["state"] if entry["state"] in ABSENT else None
+                    sightings[name] = Sighting(**facts, absent=absent)
         return cls(
             snapshot.integer("tidegate.epoch") or 0,
             snapshot.integer("tidegate.watermark"),
             states,
             InForce.from_summary(snapshot.summary),
             LogPosition.from_text(snapshot.summary.get("tidegate.position")),
+            sightings,
+            snapshot.summary.get("tidegate.topic-id"),
         )
 
     def enumerate(self, partitions: Iterable[str]) -> None:
@@ -104,19 +114,55 @@ class Progress:
             if name != UNKNOWN_PARTITION and not _rows(self.states.get(name)):
                 self.states[name] = GateState(watermark=start_watermark(self.published))
 
-    def after(self, epoch: int, judged: dict[str, GateState], last: bool = False) -> Progress:
+    def prepare(self, decisions: Decisions) -> None:
+        """Let a broker's partitions begin, before the first row of a batch is judged: new ones, and those that wake up,
+        at max(Wp, G) (W6, W7, R3)."""
+        for name, offset in decisions.start.items():
+            self.states[name] = GateState(watermark=start_watermark(self.published), next_offset=offset)
+        for name in decisions.until:
+            sighting = self.sightings.get(name)
+            if sighting is not None and sighting.absent is not None and self.published is not None:
+                state = self.states[name]
+                mark = self.published if state.watermark is None else max(state.watermark, self.published)
+                self.states[name] = replace(state, watermark=mark)
+        for name, (_, offset) in decisions.lost.items():
+            self.states[name] = replace(self.states[name], next_offset=offset)
+
+    def after(
+        self,
+        epoch: int,
+        judged: dict[str, GateState],
+        last: bool = False,
+        decisions: Decisions | None = None,
+        at: int = 0,
+    ) -> Progress:
         """The progress once a batch is committed: new states, and `G` over all that take part (W6).
 
         `last`: nothing waits behind this batch, so a partition without a row has none, and takes no part. (An
         empty file has a folder, and a row that does not parse can seem to name a partition.)
+        `decisions`: of a broker, who takes no part instead. `at`: the batch's clock, µs since the epoch.
         """
         states = self.states | judged
+        sightings, absent = self.sightings, set()
+        if decisions is not None:
+            for name, until in decisions.until.items():
+                # Also where the last offsets hold no row: a transaction's marker, or what compaction took.
+                states[name] = replace(states[name], next_offset=max(states[name].next_offset, until))
+            sightings = sighted(self.sightings, decisions, self.states, states, at)
+            absent = {name for name, sighting in sightings.items() if sighting.absent is not None}
+        elif last:
+            absent = {name for name, s in states.items() if not _rows(s)}
         taking_part = [
-            s.watermark
-            for name, s in states.items()
-            if name != UNKNOWN_PARTITION and not (last and not _rows(s))
+            s.watermark for name, s in states.items() if name != UNKNOWN_PARTITION and name not in absent
         ]
-        return replace(self, epoch=epoch, published=publish(taking_part, self.published), states=states)
+        published = publish(taking_part, self.published)
+        if decisions is not None and decisions.advance is not None:
+            # All are idle, and the clock moves G (W7).
+            published = publish([decisions.advance], published)
+        topic = decisions.topic_id if decisions is not None else self.topic_id
+        return replace(
+            self, epoch=epoch, published=published, states=states, sightings=sightings, topic_id=topic
+        )
 
     def reset(self, watermark: int) -> Progress:
         """The progress with every `Wp`, and `G`, at `watermark` (W9): a new definition, so it may be below them."""
@@ -146,6 +192,8 @@ class Progress:
             facts |= {"strategy": self.strategy.text, "strategy-identity": self.strategy.identity}
         if self.position is not None:
             facts["position"] = self.position.to_text()
+        if self.topic_id is not None:
+            facts["topic-id"] = self.topic_id
         return {f"tidegate.{key}": str(value) for key, value in facts.items()}
 
     def write(
@@ -156,11 +204,15 @@ class Progress:
         label: str | None = None,
         note: str | None = None,
         strategy: Strategy | None = None,
+        clock: int | None = None,
+        stall_timeout: float | None = None,
+        decisions: Decisions | None = None,
     ) -> dict[str, Any]:
         """Write the progress rows as one small file of the log; its description for the commit.
 
         `label`: replaces the state of every partition. `note`: what people should know of this commit. `strategy`: the
-        gate's, which says whether a partition is still warming up (W8).
+        gate's, which says whether a partition is still warming up (W8). `clock`, `stall_timeout`: of
+        `partition_state`.
         """
         source = {
             "watermark": self.published,
@@ -174,12 +226,16 @@ class Progress:
             "note": note,
             "files": [vars(f) for f in files],
         }
-        entries = [source]
-        for state in self.states.values():
-            shown = label or partition_state(state, strategy)
-            entries.append(
-                state.to_dict() | {"published": self.published, "state": shown, "note": None, "files": None}
-            )
+        entries, micros = [source], int(at.timestamp() * 1_000_000)
+        for name, state in self.states.items():
+            seen = self.sightings.get(name)
+            shown = partition_state(state, strategy, seen, clock, micros, stall_timeout)
+            if label is not None and not (seen and seen.absent):
+                shown = label
+            entry: dict[str, Any] = state.to_dict() | {"published": self.published, "state": shown}
+            if seen is not None:
+                entry |= {f.name: getattr(seen, f.name) for f in fields(Sighting) if f.name != "absent"}
+            entries.append(entry | {"note": decisions.note(name) if decisions is not None else None})
         names = [None, *self.states]
         schema = pa.schema(
             [
@@ -208,18 +264,6 @@ class Progress:
             "day": None,
             "bounds": {"_epoch": [self.epoch, self.epoch]},
         }
-
-
-def partition_state(state: GateState, strategy: Strategy | None) -> str:
-    """W8: `empty`, `warming` (of SOURCE_WATERMARK() with the rows that it has, and needs for a first estimate) or
-    `active`."""
-    if not state.next_offset:
-        return "empty" if state.watermark is None else "active"
-    if isinstance(strategy, SourceWatermark):
-        rows = strategy.rows(state.memory)
-        if rows < strategy.interval:
-            return f"warming ({rows} of {strategy.interval})"
-    return "active" if state.watermark is not None else "warming"
 
 
 def _rows(state: GateState | None) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tidegate.engine.inputs import empty
 from tidegate.engine.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
 from tidegate.engine.table import current_rows
+from tidegate.sql.hidden import hidden_columns
+from tidegate.sql.system_names import WATERMARK
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -16,35 +18,32 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Relation, SystemTable, View
 
 
-#: The hidden columns of a log (W12, W14), as queries call them and as they are stored.
-_HIDDEN = (("$rowtime", "_arrival"), ("$watermark", "_wm"))
-
-
 def relation_frame(
     spark: SparkSession, relation: Relation, table: str | None, hidden: bool = False
 ) -> DataFrame:
     """The relation's rows: those on time (W5), with a PRIMARY KEY the last of each key that has not expired (T2, T4).
-    `table`: its log, None if there is none yet (then it is empty). `hidden`: with `$rowtime` and `$watermark`."""
+    `table`: its log, None if there is none yet (then it is empty). `hidden`: with `$rowtime` and its kin."""
     from pyspark.sql import functions as F
 
     if relation.primary_key and table is not None:
         if not hidden:
             return current_rows(spark, relation, table)
         # The state does not know the watermark that its rows were judged by; `$raw` does, and the analysis says so.
-        rows = current_rows(spark, relation, table, "_arrival")
+        stored = [c.stored for c in hidden_columns(relation, current=True)]
+        rows = current_rows(spark, relation, table, *stored)
         return rows.withColumn("_wm", F.lit(None)).select(
-            *[quote(c.name) for c in relation.columns], *_hidden(True)
+            *[quote(c.name) for c in relation.columns], *_hidden(relation, current=True)
         )
     log = _table_or_empty(spark, table, log_columns(relation))
     own = [F.col(quote(c.name)) for c in relation.columns]
-    return log.where(F.col("_outcome") == ON_TIME).select(*own, *_hidden(hidden))
+    return log.where(F.col("_outcome") == ON_TIME).select(*own, *(_hidden(relation) if hidden else ()))
 
 
 def system_frame(
     spark: SparkSession, system: SystemTable, table: str | None, hidden: bool = False
 ) -> DataFrame:
     """`$late`, `$rejected`, `$raw` (every row with its outcome) or `$watermarks` (the history of every partition).
-    `hidden`: with `$rowtime` and `$watermark`, which the history does not have."""
+    `hidden`: with `$rowtime` and its kin, which the history does not have."""
     from pyspark.sql import functions as F
 
     relation = system.relation
@@ -63,13 +62,15 @@ def system_frame(
         frame = log.where(outcome == LATE).withColumn("_late_by", late_by)
     names = zip(system.stored, system.columns, strict=True)
     own = [F.col(quote(stored)).alias(column.name) for stored, column in names]
-    return frame.select(*own, *_hidden(hidden))
+    return frame.select(*own, *(_hidden(relation) if hidden else ()))
 
 
-def _hidden(wanted: bool) -> list[Column]:
+def _hidden(relation: Relation, current: bool = False) -> list[Column]:
+    """The hidden columns of a log (W12, W14), as queries call them."""
     from pyspark.sql import functions as F
 
-    return [F.col(stored).alias(name) for name, stored in _HIDDEN if wanted]
+    columns = [F.col(c.stored).alias(c.name) for c in hidden_columns(relation, current)]
+    return [*columns, F.col("_wm").alias(WATERMARK)]
 
 
 def view_frame(

@@ -10,6 +10,7 @@ from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.failures import refused
 from tidegate.engine.inputs import Pinned, empty, source_of
 from tidegate.engine.layout import quote
+from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import evaluate
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Relation, View
@@ -43,7 +44,10 @@ def _columns_of(session: Session, source: Relation | View) -> tuple[Column, ...]
 
 def _current(session: Session, source: Relation | View, table: str) -> Snapshot:
     if not isinstance(source, Relation) or not source.primary_key:
-        return IcebergTable(session.spark, table).current()
+        log = IcebergTable(session.spark, table)
+        found, edge = log.current(), log.property(RETAINED_FROM)
+        # From one reading of the metadata: what the snapshot still has, and where it ends (R5).
+        return found if edge is None else replace(found, summary=found.summary | {RETAINED_FROM: edge})
     from tidegate.engine.table import applied_state, state_identifier
 
     if not session.spark.catalog.tableExists(state_identifier(table)):

@@ -32,6 +32,7 @@ class Result:
     def __iter__(self) -> Iterator[tuple]:
         """The rows one by one, fetched as they are asked for."""
         if self.dataframe is not None:
+            # Bounded: one Spark partition at a time.
             yield from map(tuple, self.dataframe.toLocalIterator())
         else:
             yield from self.fixed or []
@@ -40,6 +41,7 @@ class Result:
         """The rows, at most `limit` of them, on the driver."""
         if self.dataframe is not None:
             frame = self.dataframe if limit is None else self.dataframe.limit(limit)
+            # Bounded: by what a person asked for; whoever wants all rows iterates.
             return [tuple(row) for row in frame.collect()]
         rows = self.fixed or []
         return rows if limit is None else rows[:limit]

@@ -1,35 +1,106 @@
-"""How long rows of a table WITH TTL are kept: until they have expired (T2) and no view needs them any more (T3)."""
+"""What readers still need of a log or view, so that nothing of it is removed too early (T3, R5); and the cleanup of
+tables WITH TTL: rows go when they have expired (T2) and no view needs them any more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, is_untidy
+from tidegate.engine.inputs import Pinned
+from tidegate.engine.progress import LogPosition
+from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, applied_state, is_untidy
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog import Relation, View
+from tidegate.store.positions import read_position
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Input, View
+    from tidegate.sql.catalog import Input
 
 _MICROS = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
 
 
-def needed_from(session: Session, relation: Relation) -> int | None:
-    """The lowest event time that a view over the table may still read, in ticks; None if no view reads it in time.
-
-    EVERYTHING if one may read all of it. A view reads from its own frontier on; one that has never run reads all.
+def needed_from(session: Session, source: Relation | View) -> int | None:
+    """The lowest event time that a view over a relation or view may still read, in ticks; None if no view reads it in
+    time. EVERYTHING if one may read all of it. A view reads from its own frontier on; one that has never run reads all.
     """
-    lowest = None
-    for view in session.catalog.readers(relation.name):
+    return min((needed for _, needed in needs(session, source)), default=None)
+
+
+def needs(session: Session, source: Relation | View) -> list[tuple[str, int]]:
+    """By view that reads it, the lowest event time that it may still read (see `needed_from`)."""
+    found = []
+    for view in session.catalog.readers(source.name):
         for entry in view.inputs:
-            if entry.name.casefold() == relation.name.casefold() and not entry.lookup:
-                needed = _needs(session, relation, view, entry)
-                lowest = needed if lowest is None else min(lowest, needed)
-    return lowest
+            if entry.name.casefold() != source.name.casefold():
+                continue
+            if not entry.lookup:
+                found.append((view.name, _needs(session, source, view, entry)))
+            elif not (isinstance(source, Relation) and source.primary_key):
+                # What a table with a key holds now is in its state; of anything else every row is looked up.
+                found.append((view.name, EVERYTHING))
+    return found
+
+
+def taken(session: Session, source: Relation | View) -> list[tuple[str, int]]:
+    """By whoever follows it commit by commit (a sink, a gate of WATERMARK(…), its own state), the last one taken."""
+    found = []
+    table = session.stored(source.name)
+    if table is None:
+        return []
+    uuid = IcebergTable(session.spark, table).uuid
+    for sink in session.catalog.sinks:
+        if sink.upstream.casefold() == source.name.casefold():
+            position = read_position(session.project.storage, sink)
+            # One that never began may still want everything.
+            there = position is not None and position[0].table == uuid
+            found.append((sink.name, position[0].tick if position is not None and there else 0))
+    if isinstance(source, View):
+        return found
+    for gate in session.catalog.order():
+        upstream = getattr(gate.connector, "relation", None) if isinstance(gate, Relation) else None
+        if upstream is not None and upstream.casefold() == source.name.casefold():
+            log = session.stored(gate.name)
+            summary = {} if log is None else IcebergTable(session.spark, log).current().summary
+            at = LogPosition.from_text(summary.get("tidegate.position"))
+            found.append((gate.name, at.epoch if at is not None and at.table == uuid else 0))
+    if source.primary_key:
+        state = session.stored(f"{source.name}$state")
+        found.append(
+            (f"{source.name}$state", 0 if state is None else applied_state(session.spark, table).epoch)
+        )
+    return found
+
+
+def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
+    """R5: the frontier that a new view begins with: nothing that ends at or before it can be computed, because rows
+    that it needs may be beyond an input's retention. None if all rows that there ever were are there.
+
+    TG543 for a session, which may have begun before that, and for frames that reach back over all rows.
+    """
+    marks = []
+    for p in pinned:
+        edge = p.snapshot.integer("tidegate.retained-from")
+        if edge is None or p.input.lookup:
+            continue
+        reaches_back = view.open_sql is not None or view.over is not None or p.input.low is None
+        if reaches_back or not same_scale(p.kind, view.kind):
+            raise TidegateError(
+                "TG543",
+                f'"{view.name}" can\'t begin: rows of "{p.input.name}" are beyond their retention, '
+                "and nobody can tell which of its results they belong to",
+                hint="only windows of a fixed length and sorted rows can begin at the edge of what is kept",
+                location=view.location,
+            )
+        marks.append(edge - p.input.low)
+    return max(marks, default=None)
+
+
+def same_scale(kind: TimeKind | None, other: TimeKind) -> bool:
+    """Whether ticks of one say something about the other."""
+    return kind is other or (kind in _MICROS and other in _MICROS)
 
 
 def tidy(session: Session, relations: Iterable[Relation]) -> list[Cleaned]:
@@ -78,16 +149,11 @@ def _table(session: Session, name: str) -> Relation:
     return found
 
 
-def _needs(session: Session, relation: Relation, view: View, entry: Input) -> int:
+def _needs(session: Session, source: Relation | View, view: View, entry: Input) -> int:
     """The lowest event time that one input of one view may still read."""
     table = session.stored(view.name)
-    assert relation.watermark is not None
-    kind = relation.watermark.kind
-    if (
-        table is None
-        or entry.low is None
-        or not (kind is view.kind or (kind in _MICROS and view.kind in _MICROS))
-    ):
+    kind = source.kind if isinstance(source, View) else source.watermark.kind if source.watermark else None
+    if table is None or entry.low is None or not same_scale(kind, view.kind):
         return EVERYTHING
     stood = IcebergTable(session.spark, table).current()
     marks = [stood.integer("tidegate.frontier"), stood.integer("tidegate.earliest-open")]

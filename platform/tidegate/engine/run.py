@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
@@ -13,9 +14,10 @@ from tidegate.engine.retention import tidy
 from tidegate.engine.sinks.deliver import begin, deliver
 from tidegate.engine.sources import Connector
 from tidegate.engine.sources.filesystem import FilesystemConnector
+from tidegate.engine.sources.kafka import KafkaConnector
 from tidegate.engine.sources.log import LogConnector, follow
 from tidegate.engine.sources.replay import ReplayConnector
-from tidegate.engine.stream import catch_up
+from tidegate.engine.stream import SourceFeed, catch_up
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -27,6 +29,7 @@ from tidegate.plan.events import (
 )
 from tidegate.sql.catalog import Relation, SystemTable, View
 from tidegate.sql.connectors import FilesystemOptions, LogOptions, ReplayOptions
+from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import sources_of
 
 if TYPE_CHECKING:
@@ -136,9 +139,6 @@ def run_source(session: Session, relation: Relation, max_rows: int | None, tell:
     connector = connect(session, relation, log, max_rows)
     if connector is None:
         return report
-    pending = connector.pending()
-    log.progress.enumerate(pending.partitions)
-    tell(SourceStarted(relation.name, pending.rows, pending.files))
 
     def on_batch(event: BatchCommitted) -> None:
         report.epochs += 1
@@ -148,11 +148,15 @@ def run_source(session: Session, relation: Relation, max_rows: int | None, tell:
         report.watermark = event.watermark
         tell(event)
 
-    if isinstance(connector, LogConnector):
-        follow(log, connector, on_batch)
-    else:
-        folder = session.work_folder(relation.name)
-        catch_up(session.spark, session.project.storage, log, connector, folder, on_batch)
+    with closing(connector):
+        pending = connector.pending()
+        log.progress.enumerate(pending.partitions)
+        tell(SourceStarted(relation.name, pending.rows, pending.files))
+        if isinstance(connector, LogConnector):
+            follow(log, connector, on_batch)
+        else:
+            folder = session.work_folder(relation.name)
+            catch_up(session.spark, SourceFeed(session.project.storage, log, connector, folder), on_batch)
     totals = log.progress.totals()
     tell(SourceFinished(relation.name, **totals, watermark=report.watermark, epochs=report.epochs))
     return report
@@ -183,6 +187,8 @@ def connect(session: Session, relation: Relation, log: Log, max_rows: int | None
         return ReplayConnector(
             session.spark, session.project, relation, options, log.consumed_files, played, max_rows
         )
+    if isinstance(options, KafkaOptions):
+        return KafkaConnector(session.spark, session.project, relation, options, log, max_rows)
     if isinstance(options, LogOptions):
         upstream = session.relation(options.relation)
         return LogConnector(

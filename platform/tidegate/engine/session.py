@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from tidegate.project import Project
 from tidegate.project.project import is_project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import Column, Relation, SystemTable, View
+from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
 from tidegate.sql.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Session:
         self._parent = parent
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
         self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
+        self._held: set[str] = set()
 
     @classmethod
     def open(
@@ -55,8 +58,9 @@ class Session:
         project: Project | Path | str | None = None,
         env: str = "local",
         spark: SparkSession | None = None,
+        log: str = "spark",
     ) -> Session:
-        """See `tidegate.connect`."""
+        """See `tidegate.connect`. `log`: name of the file in `.tidegate/logs` that gets what Spark has to say."""
         if project is None:
             opened = Project.load(Path.cwd(), env) if is_project(Path.cwd()) else Project.temporary()
         else:
@@ -64,9 +68,8 @@ class Session:
         opened.catalog()  # a definition that does not hold should not cost a JVM
         owned = None
         if spark is None:
-            spark = owned = spark_room.start(
-                opened.env, opened.storage.packages(), opened.name, opened.state_dir / "logs" / "spark.log"
-            )
+            logs = opened.state_dir / "logs"
+            spark = owned = spark_room.start(opened.env, packages(opened), opened.name, logs / f"{log}.log")
         child = spark_room.child(spark, opened.storage.spark_conf())
         return cls(opened, child, owned)
 
@@ -188,8 +191,20 @@ class Session:
         return ViewTable(self, view)
 
     def lease(self, name: str) -> AbstractContextManager[None]:
-        """The right to write `name` (TG508 if another process has it)."""
-        return lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name)
+        """The right to write `name` (TG508 if another process has it). This session may take it twice: live
+        mode holds for its whole life what a run takes for every batch."""
+        if name in self._held:
+            return nullcontext()
+        return self._holding(name)
+
+    @contextmanager
+    def _holding(self, name: str) -> Iterator[None]:
+        with lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name):
+            self._held.add(name)
+            try:
+                yield
+            finally:
+                self._held.discard(name)
 
     def work_folder(self, name: str) -> str:
         """URI of a source's plans and checkpoint, or of a sink's position."""
@@ -207,3 +222,12 @@ class Session:
             info: Any = filesystem.get_file_info(path)
             if info.type.name == "Directory":
                 filesystem.delete_dir(path)
+
+
+def packages(project: Project) -> list[str]:
+    """Maven coordinates that Spark needs for a project, beyond the Iceberg runtime."""
+    catalog, kafka = project.catalog(), list(spark_room.KAFKA_PACKAGES)
+    connectors = [x.connector for x in [*catalog.relations, *catalog.sinks]]
+    needed = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in connectors)
+    # Where it costs no download it is there, so that a shell can create a Kafka source, too.
+    return project.storage.packages() + (kafka if needed or spark_room.cached_jars(kafka) else [])

@@ -28,11 +28,16 @@ def add_generated(frame: DataFrame, relation: Relation) -> DataFrame:
     return frame
 
 
-def reason(relation: Relation) -> Column:
-    """Why a row is rejected, or NULL: `unparseable`, `null_event_time`, `not_null`, in this order."""
+def reason(relation: Relation, decoded: bool = False) -> Column:
+    """Why a row is rejected, or NULL: what its decoder says in `_why` (if it was `decoded`), `unparseable`,
+    `null_event_time`, `not_null`, in this order."""
     from pyspark.sql import functions as F
 
-    out = F.when(F.col("_raw").isNotNull(), F.lit("unparseable"))
+    unparseable = F.col("_raw").isNotNull()
+    if decoded:
+        out = F.when(F.col("_why").isNotNull(), F.col("_why")).when(unparseable, F.lit("unparseable"))
+    else:
+        out = F.when(unparseable, F.lit("unparseable"))
     if relation.watermark is not None:
         out = out.when(F.col(quote(relation.watermark.column)).isNull(), F.lit("null_event_time"))
     for column in relation.columns:
@@ -44,7 +49,8 @@ def reason(relation: Relation) -> Column:
 def gate_input(
     frame: DataFrame, relation: Relation, arrived: datetime, preceding: PrecedingTask | None = None
 ) -> DataFrame:
-    """What the gate reads: the relation's own columns, `_source_partition`, `_offset`, `_arrival`, `_raw`, `_reason`.
+    """What the gate reads: the relation's own columns, `_source_partition`, `_offset`, `_arrival`, `_raw`, what the log
+    keeps of messages, `_reason`.
 
     With `_strategy` where the strategy is an expression that Spark evaluates (W11); a value that fails is NULL
     and raises nothing (W2). `arrived`: the clock of the batch's plan, for PROC_TIME(). `preceding`: computes the
@@ -57,7 +63,8 @@ def gate_input(
         # A connector's rows are upserts; UPDATE and DELETE bring theirs.
         columns.append(F.col("_op") if "_op" in frame.columns else F.lit("upsert").alias("_op"))
     columns += [F.col("_source_partition"), F.col("_offset").cast("bigint"), F.col("_arrival"), F.col("_raw")]
-    columns.append(reason(relation).alias("_reason"))
+    columns += [F.col(name) for name, _ in relation.message_columns]
+    columns.append(reason(relation, decoded="_why" in frame.columns).alias("_reason"))
     strategy = relation.watermark.strategy if relation.watermark is not None else None
     if not isinstance(strategy, Expression):
         return frame.select(*columns)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.failures import spark_message
 from tidegate.errors import TidegateError
-from tidegate.project.storage import CATALOG
+from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,8 +25,18 @@ if TYPE_CHECKING:
 #: The runtime that belongs to the pinned pyspark. One self-contained jar.
 ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
+#: Spark's Kafka source and sink, and all that they need beyond Spark's own jars.
+KAFKA_PACKAGES = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.3",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
+
 #: What every tidegate query runs under, in a child session, so that a caller's own session keeps its settings.
 SQL_SETTINGS = {
+    # What a reader or writer is given must not be seen in plans, in the UI or in event logs.
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|key|jaas|certificate",
     "spark.sql.session.timeZone": "UTC",
     # C7: an expression that fails on a row yields NULL; what could wrap silently is rewritten to try_*.
     "spark.sql.ansi.enabled": "false",
@@ -37,6 +48,8 @@ SQL_SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Rows may be large (a message of 10 MB): a batch is cut by whichever comes first.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.sql.sources.partitionOverwriteMode": "static",
     # A batch's rows stay on the task that their source partition was hashed to.
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
@@ -57,13 +70,20 @@ _LOCAL_SETTINGS = {
     "spark.log.level": "ERROR",
 }
 
+#: On a cluster: what people see is tidegate's own progress, not Spark's bar and warnings between its lines.
+_REMOTE_SETTINGS = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_MASTER_SECONDS = 5.0
 
-def start(environment: Environment, packages: list[str], name: str, log: Path | None = None) -> SparkSession:
+
+def start(
+    environment: Environment, packages: Sequence[str], name: str, log: Path | None = None
+) -> SparkSession:
     """Start (or reuse) this process's Spark for `environment`.
 
-    `packages`: Maven coordinates beyond the Iceberg runtime. The jars are resolved once into Ivy's cache; later
-    starts find them there and do not ask the network. `log`: file that gets what the JVM itself has to say, instead
-    of this process's standard error. Raises TG514, with the end of that log, if Spark does not start.
+    `packages`: Maven coordinates beyond the Iceberg runtime, such as KAFKA_PACKAGES. The jars are resolved once into
+    Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
+    jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
+    error. Raises TG514, with the end of that log, if Spark does not start.
     """
     from pyspark.sql import SparkSession
 
@@ -75,9 +95,10 @@ def start(environment: Environment, packages: list[str], name: str, log: Path | 
     local = _in_this_process(environment.spark.master)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _require_master(environment.spark.master)
     builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
-    settings = dict(_LOCAL_SETTINGS) if local else {}
-    settings |= _jars([ICEBERG_PACKAGE, *packages]) | environment.spark.conf
+    settings = dict(_LOCAL_SETTINGS) if local else dict(_REMOTE_SETTINGS)
+    settings |= environment.spark.conf | _jars([ICEBERG_PACKAGE, *packages], environment.spark.conf)
     for key, value in settings.items():
         builder = builder.config(key, value)
     if log is None or SparkSession.getActiveSession() is not None:
@@ -117,11 +138,7 @@ def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSessio
     for key, value in (SQL_SETTINGS | catalog_settings | fresh).items():
         spark.conf.set(key, value)
     try:
-        spark._jvm.java.lang.Class.forName(
-            "org.apache.iceberg.spark.SparkCatalog",
-            False,
-            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
-        )
+        _load_class(spark, "org.apache.iceberg.spark.SparkCatalog")
     except Exception as error:
         raise TidegateError(
             "TG501",
@@ -132,19 +149,87 @@ def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSessio
     return spark
 
 
-def cached_jars(packages: list[str]) -> list[str] | None:
-    """The jars of Maven coordinates in Ivy's cache; None unless all are there."""
-    cache = Path.home() / ".ivy2.5.2" / "jars"  # where Spark 4.1 keeps what it resolved
-    jars = [
-        cache / f"{group}_{name}-{version}.jar" for group, name, version in (p.split(":") for p in packages)
-    ]
-    return [str(jar) for jar in jars] if all(jar.is_file() for jar in jars) else None
+def jar_folder() -> Path:
+    """Where jars are looked for beside Ivy's cache: `$TIDEGATE_JARS`, else share/tidegate/jars of the environment.
+
+    This is the installation for machines that reach no Maven repository. On one that does, resolve ICEBERG_PACKAGE and
+    KAFKA_PACKAGES (`make` does, or any Spark with `spark.jars.packages`), and copy the jars of ~/.ivy2.5.2/jars into
+    this folder of the other machine. The names may be Ivy's (`group_artifact-version.jar`) or Maven's
+    (`artifact-version.jar`). If all that a project needs is there or in Ivy's cache, Spark asks no repository.
+    """
+    given = os.environ.get("TIDEGATE_JARS")
+    return Path(given) if given else Path(sys.prefix) / "share" / "tidegate" / "jars"
 
 
-def _jars(packages: list[str]) -> dict[str, str]:
-    """`spark.jars` from the cache if everything is there (no resolution at start-up), else have it resolved."""
-    jars = cached_jars(packages)
-    return {"spark.jars": ",".join(jars)} if jars else {"spark.jars.packages": ",".join(packages)}
+def require_s3(spark: SparkSession, what: str) -> None:
+    """TG607 if this Spark, which somebody else may have started, lacks the jars to read `s3://` in `what`."""
+    try:
+        _load_class(spark, "org.apache.hadoop.fs.s3a.S3AFileSystem")
+    except Exception as error:
+        raise TidegateError(
+            "TG607",
+            f"{what} is on S3, and this Spark session has no jars for it",
+            hint=f"start it with spark.jars.packages={','.join(S3A_PACKAGES)}, or let tidegate.connect() start Spark",
+        ) from error
+
+
+def _load_class(spark: SparkSession, name: str) -> None:
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    spark._jvm.java.lang.Class.forName(name, False, loader)
+
+
+def cached_jars(packages: Sequence[str], ivy: str | None = None) -> list[str] | None:
+    """The jars of Maven coordinates on this machine; None unless all are there. `ivy`: see `cached_jar`."""
+    jars = [cached_jar(package, ivy) for package in packages]
+    return [str(jar) for jar in jars if jar] if all(jars) else None
+
+
+def cached_jar(package: str, ivy: str | None = None) -> Path | None:
+    """The jar of one artifact (group:artifact:version), if it is on this machine; `ivy`: `spark.jars.ivy`, if set."""
+    group, name, version = package.split(":")
+    base = Path(ivy).expanduser() if ivy else Path.home() / ".ivy2.5.2"
+    cache = base / "jars"  # where Spark 4.1 keeps what it resolved
+    folder, full = jar_folder(), f"{group}_{name}-{version}.jar"
+    # What was resolved goes before what somebody put into the folder.
+    places = (cache / full, folder / full, folder / f"{name}-{version}.jar")
+    return next((jar for jar in places if jar.is_file()), None)
+
+
+def _jars(packages: Sequence[str], given: Mapping[str, Any]) -> dict[str, str]:
+    """Where Spark finds the jars of `packages`: on this machine (no resolution at start-up), else it resolves them.
+
+    `given`: the environment's own settings. Its `spark.jars` and `spark.jars.packages` are added, not replaced by ours.
+    """
+    ivy = given.get("spark.jars.ivy")
+    found = {package: cached_jar(package, ivy) for package in packages}
+    lists = {
+        "spark.jars": [str(jar) for jar in found.values() if jar],
+        "spark.jars.packages": [package for package, jar in found.items() if not jar],
+    }
+    if not set(S3A_PACKAGES).isdisjoint(lists["spark.jars.packages"]):
+        lists["spark.jars.excludes"] = list(EXCLUDED_PACKAGES)
+    texts = {
+        key: ",".join([*ours, *([str(given[key])] if key in given else [])]) for key, ours in lists.items()
+    }
+    return {key: text for key, text in texts.items() if text}
+
+
+def _require_master(master: str) -> None:
+    """TG514 if no standalone master answers. Spark itself would ask for a minute, and then fail with another error."""
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _MASTER_SECONDS).close()
+        except (OSError, ValueError):
+            continue
+        return
+    raise TidegateError(
+        "TG514",
+        f"the Spark master {master} does not answer",
+        hint="start it (`make cluster` starts one on this machine), or correct spark.master of the environment",
+    )
 
 
 def _in_this_process(master: str) -> bool:

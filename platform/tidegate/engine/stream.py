@@ -1,19 +1,26 @@
-"""A source as a Structured Streaming query: plans go in as tiny files, batches come out through `foreachBatch`.
+"""A source's micro-batches: Structured Streaming is the heartbeat, durable plans say what each beat reads.
 
-The stream carries plans, not rows. A plan (which files or offsets, in which order, at what wall clock) is written
-before its batch starts, so a batch that is retried after a crash reads the same rows (W4), and the log's epoch
-says whether it is committed already (R2). Losing the checkpoint loses nothing: the log decides what comes next.
+The stream carries no rows. A plan (which files or offsets, in which order, at what wall clock, which partitions are
+idle) is written to the warehouse before its batch starts, so a batch that is retried after a crash reads the same rows
+and decides the same (W4), and the log's epoch says whether it is committed already (R2). So Spark's checkpoint holds
+nothing that anybody needs: it is scratch on the driver's disk, new in every run, and never grows.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
 from tidegate.engine.failures import failed, is_from_spark
+from tidegate.engine.partitions import Decisions
 from tidegate.engine.sources import BatchPlan, Connector
 from tidegate.plan.events import BatchCommitted
 
@@ -23,12 +30,18 @@ if TYPE_CHECKING:
     from tidegate.engine.ingest import Log
     from tidegate.project import Storage
 
+Clock = Callable[[], datetime]
+
+
+def now() -> datetime:
+    """The wall clock, UTC."""
+    return datetime.now(UTC)
+
 
 class PlanInbox:
-    """The folder of plan files of one source. A file appears complete, by a rename."""
+    """The folder of plan files of one source. A file appears complete: written whole, or renamed into place."""
 
     def __init__(self, storage: Storage, uri: str) -> None:
-        self.uri = uri
         self._filesystem, self._path = storage.filesystem(uri)
         self._filesystem.create_dir(self._path, recursive=True)
 
@@ -47,7 +60,7 @@ class PlanInbox:
         self._filesystem.move(hidden, self._file(plan.epoch))
 
     def forget(self, epoch: int) -> None:
-        """Remove a plan that no restart can ask for any more."""
+        """Remove the plan of a committed epoch."""
         path = self._file(epoch)
         if self._filesystem.get_file_info(path).type == pafs.FileType.File:
             self._filesystem.delete_file(path)
@@ -56,90 +69,120 @@ class PlanInbox:
         return f"{self._path}/plan-{epoch:012d}"
 
 
-def catch_up(
-    spark: SparkSession,
-    storage: Storage,
-    log: Log,
-    connector: Connector,
-    folder: str,
-    on_batch: Callable[[BatchCommitted], None],
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> None:
-    """Run the source's query until nothing waits. `folder`: URI for plans and checkpoint.
+class SourceFeed:
+    """One source, batch by batch: plan, note the plan, read, judge, commit. Hold the lease of its log while it is used.
 
-    Errors of a batch are raised as they are, not wrapped in the query's.
+    `folder`: URI for its plans. `clock` gives the wall clock of new plans.
     """
-    inbox, checkpoint = PlanInbox(storage, f"{folder}/plans"), f"{folder}/checkpoint"
+
+    def __init__(
+        self, storage: Storage, log: Log, connector: Connector, folder: str, clock: Clock = now
+    ) -> None:
+        self.log, self.connector = log, connector
+        self._clock = clock
+        self._inbox = PlanInbox(storage, f"{folder}/plans")
+        self._planned: BatchPlan | None = None
+
+    def ready(self) -> bool:
+        """Whether `advance` has something to carry out; its plan is durable then."""
+        if self._planned is None:
+            self._planned = self._next()
+        return self._planned is not None
+
+    def advance(self, on_batch: Callable[[BatchCommitted], None]) -> bool:
+        """Carry out at most one batch; whether more waits. Raises TG513 if Spark fails; then nothing of it is kept."""
+        if not self.ready():
+            return False
+        plan, self._planned = self._planned, None
+        assert plan is not None
+        try:
+            rows, read = self.connector.read(plan), self.connector.consumed(plan)
+            last, decisions = not self.connector.waits(), Decisions.from_json(plan.decisions)
+            event = self.log.add(plan.epoch, rows, plan.arrived, read, last, decisions)
+        except Exception as error:
+            if is_from_spark(error):
+                relation = self.log.relation
+                raise failed(f'a batch of "{relation.name}"', error, relation.location) from error
+            raise
+        self._inbox.forget(plan.epoch)
+        on_batch(event)
+        return self.connector.waits()
+
+    def _next(self) -> BatchPlan | None:
+        """The plan of the next epoch, durable. None if nothing waits."""
+        epoch, life = self.log.progress.epoch + 1, self.log.table.uuid
+        left = self._inbox.read(epoch)
+        # What a run that broke off has planned stands: its decisions may have been seen. (Unless it was planned for
+        # another log, one of this name that was dropped.)
+        if left is not None and left.log == life and self.connector.adopt(left):
+            return left
+        plan = self.connector.plan(epoch, self._clock())
+        if plan is None:
+            return None
+        plan = replace(plan, log=life)
+        self._inbox.write(plan)
+        return plan
+
+
+def drive(
+    spark: SparkSession,
+    name: str,
+    step: Callable[[], bool],
+    interval: float = 0.0,
+    stop: threading.Event | None = None,
+) -> None:
+    """Run `step` in the micro-batches of a streaming query called `name`, until it returns False or `stop` is set.
+
+    `interval`: seconds between the starts of two micro-batches; one that takes longer is followed at once. A step that
+    runs when `stop` is set is finished first. Errors of a step are raised as they are, not wrapped in the query's.
+    """
+    over, running = threading.Event(), threading.Lock()
     failure: list[BaseException] = []
 
-    def line_up() -> bool:
-        """Make sure that the next plan is in the inbox; False if nothing waits."""
-        epoch = log.progress.epoch + 1
-        # A plan that an earlier run left is what the query's checkpoint may already hold: it stands.
-        left = inbox.read(epoch)
-        if left is not None:
-            connector.adopt(left)
-            return True
-        plan = connector.plan(epoch, clock())
-        if plan is None:
-            return False
-        inbox.write(plan)
-        return True
-
-    def on_plans(plans: DataFrame, _: int) -> None:
-        # Bounded: one plan file per micro-batch.
-        for plan in sorted((BatchPlan.from_json(row[0]) for row in plans.collect()), key=lambda p: p.epoch):
-            if plan.epoch <= log.progress.epoch:
-                continue  # committed before the query could note it (R2)
+    def on_beat(_: DataFrame, __: int) -> None:
+        with running:
+            if over.is_set() or (stop is not None and stop.is_set()):
+                over.set()
+                return
             try:
-                rows, read = connector.read(plan), connector.consumed(plan)
-                event = log.add(plan.epoch, rows, plan.arrived, read, last=not connector.waits())
-                inbox.forget(plan.epoch - 2)
-                on_batch(event)
-                line_up()
+                if not step():
+                    over.set()
             except BaseException as error:
                 failure.append(error)
+                over.set()
                 raise
 
-    def stream() -> None:
-        """Run the query until the inbox is read."""
+    scratch = Path(tempfile.mkdtemp(prefix="tidegate-beat-"))
+    try:
         query = (
-            spark.readStream.format("text")
-            .option("maxFilesPerTrigger", 1)
-            .option("wholetext", True)
-            .load(inbox.uri)
-            .writeStream.queryName(f"tidegate {log.relation.name}")
-            .foreachBatch(on_plans)
-            .option("checkpointLocation", checkpoint)
-            .trigger(processingTime="0 seconds")
+            spark.readStream.format("rate-micro-batch")
+            .option("rowsPerBatch", 1)
+            .option("numPartitions", 1)
+            .load()
+            .writeStream.queryName(name)
+            .foreachBatch(on_beat)
+            .option("checkpointLocation", f"file://{scratch}")
+            .trigger(processingTime=f"{round(interval * 1000)} milliseconds")
             .start()
         )
         try:
-            query.processAllAvailable()
+            while not over.wait(0.2) and query.isActive:
+                if stop is not None and stop.is_set():
+                    with running:  # the step that is under way ends first
+                        over.set()
         finally:
             query.stop()
+        if failure:
+            raise failure[0] from None
+        broken = query.exception()
+        if broken is not None:
+            raise failed(f"the stream {name}", broken)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
-    def unread() -> bool:
-        return not failure and inbox.read(log.progress.epoch + 1) is not None
 
-    if not line_up():
-        return
-    try:
-        try:
-            stream()
-        except Exception:
-            if not unread():
-                raise
-        if unread():
-            # The checkpoint is damaged, or of another life of this log: it takes the plan for one that it has
-            # seen. The log decides what comes next, so a new checkpoint loses nothing.
-            filesystem, path = storage.filesystem(checkpoint)
-            filesystem.delete_dir(path)
-            stream()
-    except Exception:
-        if not failure:
-            raise
-        if is_from_spark(failure[0]):
-            what = f'a batch of "{log.relation.name}"'
-            raise failed(what, failure[0], log.relation.location) from failure[0]
-        raise failure[0] from None
+def catch_up(spark: SparkSession, feed: SourceFeed, on_batch: Callable[[BatchCommitted], None]) -> None:
+    """Carry out batches until nothing waits."""
+    # Without anything to do there is no need to start a query.
+    if feed.ready():
+        drive(spark, f"tidegate {feed.log.relation.name}", lambda: feed.advance(on_batch))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.layout import ON_TIME, create_state, quote, relation_identity, state_columns
+from tidegate.engine.upkeep_table import Shape, compact, expire
 from tidegate.errors import TidegateError
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
@@ -129,25 +130,16 @@ class TableState:
 
     def compact(self) -> None:
         """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
-        jvm = self._spark._jvm
-        actions = jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._spark._jsparkSession)
-        rewrite = actions.rewriteDataFiles(self.table.java).option("delete-file-threshold", "1")
-        rewrite = rewrite.option("min-input-files", "2")
         now = self.applied()
         facts = {"applied-epoch": now.epoch, "applied-watermark": now.watermark, "cleaned": now.cleaned}
-        for key, value in _text(facts).items():
-            rewrite = rewrite.snapshotProperty(key, value)
-        rewrite.execute()
+        compact(self._spark, self.table, least_files=2, properties=_text(facts))
 
     def vacuum(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
         """Forget snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
         held; nothing happens below `many` snapshots."""
-        self.table.current()
-        java = self.table.java
-        if java.currentSnapshot() is None or sum(1 for _ in java.snapshots()) <= max(many, KEEP_SNAPSHOTS):
-            return
-        bound = int((time.time() - keep_seconds) * 1000)
-        java.expireSnapshots().expireOlderThan(bound).retainLast(KEEP_SNAPSHOTS).commit()
+        shape = Shape.of(self.table)
+        if len(shape.snapshots) > max(many, KEEP_SNAPSHOTS):
+            expire(self.table, shape.bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
 
     def tidy(self, keep_from: int | None) -> Cleaned:
         """What a run does after its views: whole days go, old snapshots go where many have gathered."""

@@ -17,6 +17,7 @@ from tidegate.engine.layout import create_view_table, quote, view_columns, view_
 from tidegate.engine.over import CARRIED, carried_type
 from tidegate.engine.over import evaluate as evaluate_over
 from tidegate.engine.resolve import no_rows, pin, resolve_columns
+from tidegate.engine.retention import begin
 from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
 from tidegate.engine.writer import WriteTask, run_task
 from tidegate.plan.closing import closes_anything, commits
@@ -55,10 +56,13 @@ class ViewTable:
     def tick(self) -> SliceCommitted | None:
         """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
         started = time.monotonic()
-        base = self._snapshot
+        # A view that stays open for weeks: upkeep has compacted its files meanwhile, and expired old snapshots.
+        base = self._snapshot = self.table.rebased(self._snapshot)
         pinned = pin(self._session, self.view)
         clock = clock_of(self.view, pinned)
         frontier = base.integer("tidegate.frontier")
+        if frontier is None:
+            frontier = begin(self.view, pinned)
         if not self._is_due(base, pinned, frontier, clock):
             return None
         # A reset watermark (W9) may stand below what is closed: the frontier never goes back.
@@ -87,6 +91,7 @@ class ViewTable:
             summary["tidegate.earliest-open"] = str(open_since)
         # A view that emits on close is append-only by construction: nothing of it is ever replaced (C2).
         replaced = [*([] if emit else [True]), *([] if self.view.over is None else [None])]
+        computed_at = time.monotonic()
         committed = self.table.append(files, self._target, summary, base, replaced)
         self._snapshot = Snapshot(committed, summary, committed)
         return SliceCommitted(
@@ -95,6 +100,7 @@ class ViewTable:
             groups=total,
             open=opened,
             seconds=round(time.monotonic() - started, 3),
+            commit_seconds=round(time.monotonic() - computed_at, 3),
         )
 
     def totals(self) -> tuple[str, int, int]:

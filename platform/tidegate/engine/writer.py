@@ -177,6 +177,7 @@ def run_task(
     """
     plain = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
     out = plain.mapInArrow(_Named(task, tuple(frame.columns)), "report string")
+    # Bounded: a line for each task: its files (outcomes × days), and the states of the partitions it saw.
     return [json.loads(row[0]) for row in out.collect()]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 
@@ -13,8 +14,7 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, with the kind of event as `event` (`batch_committed`, …)."""
-        kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
-        return {"event": kind, **asdict(self)}
+        return {"event": _kind(type(self)), **asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class SourceStarted(Event):
 
 @dataclass(frozen=True)
 class BatchCommitted(Event):
-    """A batch is in the log. Counts are of this batch; `total_rows` of the log since the source began."""
+    """A batch is in the log. Counts are of this batch; `total_rows` of the log since the source began; `commit_seconds`
+    is the part of `seconds` that Iceberg's commit took."""
 
     source: str
     epoch: int
@@ -45,6 +46,7 @@ class BatchCommitted(Event):
     total_rows: int
     watermark: str
     seconds: float
+    commit_seconds: float = 0.0
 
     @property
     def rows(self) -> int:
@@ -66,13 +68,15 @@ class SourceFinished(Event):
 
 @dataclass(frozen=True)
 class SliceCommitted(Event):
-    """A view took in a slice. `groups` and `open` are result rows so far: of final windows, of open ones."""
+    """A view took in a slice. `groups` and `open` are result rows so far: of final windows, of open ones.
+    `commit_seconds` is the part of `seconds` that Iceberg's commit took."""
 
     view: str
     frontier: str
     groups: int
     open: int
     seconds: float
+    commit_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,3 +120,150 @@ class RunFinished(Event):
     """The run ended well."""
 
     seconds: float
+
+
+# -- live mode: of workers, one for each group, and of the supervisor that starts them ------------------------------
+
+
+@dataclass(frozen=True)
+class WorkerStarted(Event):
+    """A worker has Spark and the leases of its group, and begins with its first tick. `names`: what it keeps up to
+    date, in the order of computation."""
+
+    group: str
+    names: tuple[str, ...]
+    pid: int
+
+
+@dataclass(frozen=True)
+class TickFinished(Event):
+    """A group has advanced by at most one batch for each source, closed what that allows, and delivered it.
+
+    `tick` counts from 1 in each worker; `rows` were judged in it; `backlog`: more waits, the next tick starts at once.
+    `commit_seconds` is the part of `seconds` that Iceberg's commits took. `failing`: the sources, views and sinks that
+    wait for another try.
+    """
+
+    group: str
+    tick: int
+    rows: int
+    backlog: bool
+    seconds: float
+    commit_seconds: float
+    failing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MemberFailed(Event):
+    """One source, view or sink of a group failed; the others go on. `attempt`: failures in a row; the next try is in
+    `retry_seconds`. `code` is None for what is no tidegate error."""
+
+    group: str
+    name: str
+    kind: str
+    code: str | None
+    message: str
+    attempt: int
+    retry_seconds: float
+
+
+@dataclass(frozen=True)
+class MemberRecovered(Event):
+    """What failed works again, after `attempts` failures in a row."""
+
+    group: str
+    name: str
+    kind: str
+    attempts: int
+
+
+@dataclass(frozen=True)
+class UpkeepFinished(Event):
+    """Between two ticks the tables of `name` were made smaller; `why` it was due. The next tick waited so long."""
+
+    group: str
+    name: str
+    why: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class WorkerStopping(Event):
+    """A worker was told to stop, or has nothing more to do; what was under way is committed. `ticks` it has done."""
+
+    group: str
+    why: str
+    ticks: int
+
+
+@dataclass(frozen=True)
+class WorkerFailed(Event):
+    """A worker ends because of an error. `curable`: whether a new worker may fare better. `code` is None for what is no
+    tidegate error."""
+
+    group: str
+    code: str | None
+    message: str
+    hint: str | None
+    curable: bool
+
+
+@dataclass(frozen=True)
+class LiveStarted(Event):
+    """The supervisor is up. `url`: where health and metrics are served; None: nowhere."""
+
+    groups: tuple[str, ...]
+    url: str | None
+
+
+@dataclass(frozen=True)
+class WorkerSpawned(Event):
+    """A worker process was started; `restarts` of the group so far."""
+
+    group: str
+    pid: int
+    restarts: int
+
+
+@dataclass(frozen=True)
+class WorkerExited(Event):
+    """A worker process is gone. `exit_code` is negative for a signal. `restart_seconds`: when the next one starts;
+    None: there will be none. `why` in words."""
+
+    group: str
+    exit_code: int
+    restart_seconds: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class LiveStopped(Event):
+    """The supervisor ends, all workers are gone. `failed`: the groups that had given up."""
+
+    exit_code: int
+    seconds: float
+    failed: tuple[str, ...] = ()
+
+
+def event_of(document: Mapping[str, Any]) -> Event | None:
+    """The inverse of `Event.to_dict`, JSON's lists as tuples; None for what is no event (of this version)."""
+    kind = _KINDS.get(str(document.get("event")))
+    if kind is None:
+        return None
+    names = {field.name for field in fields(kind)}
+    values = {key: _tupled(value) for key, value in document.items() if key in names}
+    try:
+        return kind(**values)
+    except TypeError:
+        return None
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
+
+
+def _kind(event: type[Event]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event.__name__).lower()
+
+
+_KINDS = {_kind(event): event for event in Event.__subclasses__()}

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from tidegate.plan.differences import Difference
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.sql.catalog import Relation, View
+from tidegate.sql.kafka_options import KafkaSinkOptions
 from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions, Sink, SinkOptions
+
+#: The header of a Kafka sink's messages that says which row of which delivery each is.
+KAFKA_ID_HEADER = "tidegate-id"
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,24 @@ def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
     lines = [("to", f"connector {sink.connector.connector}{form}")]
     for name, option in type(sink.connector).model_fields.items():
         value = getattr(sink.connector, name)
-        if name not in ("connector", "snapshot") and value is not None:
-            lines.append((option.alias or name, str(value)))
+        if name in ("connector", "snapshot", "properties") or value in (None, ()):
+            continue
+        text = ", ".join(value) if isinstance(value, tuple) else str(value)
+        lines.append((option.alias or name, text))
+    if isinstance(sink.connector, KafkaSinkOptions):
+        lines += _kafka(sink.connector)
     return tuple(lines)
+
+
+def _kafka(options: KafkaSinkOptions) -> list[tuple[str, str]]:
+    """As they are written: what the environment has for `${NAME}` is shown nowhere."""
+    properties = [("properties", f"{name} = {value}") for name, value in options.properties.items()]
+    order = "messages of a key in the order of closing" if options.key else "without a key: in no order"
+    return [
+        *properties,
+        ("order", order),
+        ("header", f"{KAFKA_ID_HEADER}: the same however often a row is sent"),
+    ]
 
 
 def _position(options: SinkOptions) -> str:
@@ -65,4 +84,9 @@ def _position(options: SinkOptions) -> str:
         )
     if isinstance(options, IcebergSinkOptions):
         return "in the summary of the snapshot that has the rows: one commit (R2)"
+    if isinstance(options, KafkaSinkOptions):
+        return (
+            "in the warehouse, before and after each delivery; of one that breaks off the next run reads the ids "
+            "that arrived, and sends the rest (R2)"
+        )
     return "moves after the rows are shown: a run killed in between shows them again"

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from tidegate.plan import differences as differ
 from tidegate.plan.differences import Difference
 from tidegate.plan.judging import gate_facts
+from tidegate.plan.kafka_facts import kafka_facts
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, view_stages
 from tidegate.sql.catalog import SYSTEM_TABLES, Catalog, Object, Relation, SystemTable
 from tidegate.sql.connectors import FilesystemOptions
+from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import sources_of
 from tidegate.sql.types import display
 from tidegate.watermark import Identity, TimeKind
@@ -182,6 +184,8 @@ def _options(relation: Relation) -> tuple[tuple[str, str], ...]:
     """The connector's options by their SQL names, without the empty ones; and what stands in for those."""
     if relation.connector is None:
         return ()
+    if isinstance(relation.connector, KafkaOptions):
+        return kafka_facts(relation.connector)
     lines = []
     for name, field in type(relation.connector).model_fields.items():
         value = getattr(relation.connector, name)

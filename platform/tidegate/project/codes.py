@@ -13,5 +13,7 @@ CODES: dict[str, str] = {
     "TG608": "no Java, or one too old for Spark",
     "TG609": "name in jobs/ that the project does not have, or has twice",
     "TG610": "asset file that is not text",
+    "TG611": "schema file of messages that is not there, can't be read, or does not fit the columns",
     "TG620": "stored table, or its catalog, that can't be read",
+    "TG621": "Kafka broker that can't be reached or lets nobody in, or a topic that it does not have",
 }

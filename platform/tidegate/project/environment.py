@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from tidegate.project.strict import ScalarText, StrictModel, Text, refuse
-from tidegate.project.yamlfile import Expanded
+from tidegate.project.variables import Expanded
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -73,6 +73,13 @@ class StorageSettings(StrictModel):
 
     path_style: bool = False
     """Address buckets as `endpoint/bucket` instead of `bucket.endpoint`; MinIO and its like need it."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _full_url(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+            raise refuse("the endpoint is a URL", hint="write https://host:port")
+        return endpoint
 
     @field_validator("secret_access_key", "session_token", mode="before")
     @classmethod

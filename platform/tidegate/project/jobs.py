@@ -5,30 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.cron import check_cron
-from tidegate.project.durations import parse_duration
-from tidegate.project.strict import StrictModel, refuse, validate
+from tidegate.project.live import LiveRun
+from tidegate.project.strict import Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-
-
-def _duration(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, str):
-        raise refuse("a duration needs a unit", hint="for example 2 hours, 90 seconds, 1 day")
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise refuse(str(error), hint="for example 2 hours, 90 seconds, 1 day") from None
-
-
-Seconds = Annotated[int, BeforeValidator(_duration)]
+#: The one file of `jobs/` that has a shape of its own (`project/maintenance.py`).
+MAINTENANCE = "maintenance.yaml"
 
 
 class Schedule(StrictModel):
@@ -124,6 +114,9 @@ class JobsFile(StrictModel):
     thresholds: list[Threshold] = Field(default_factory=list)
     """Alarms on watermark lag."""
 
+    live: list[LiveRun] = Field(default_factory=list)
+    """What is kept up to date all the time."""
+
 
 @dataclass(frozen=True)
 class Jobs:
@@ -133,6 +126,11 @@ class Jobs:
     thresholds: tuple[Threshold, ...] = ()
     files: tuple[tuple[YamlFile, JobsFile], ...] = ()
     cleanups: tuple[Cleanup, ...] = ()
+
+    @property
+    def live(self) -> tuple[LiveRun, ...]:
+        """All live runs; `project.live.check_live` checks what they select."""
+        return tuple(run for _, content in self.files for run in content.live)
 
     def check(self, names: list[str], watermarked: list[str], keyed: list[str]) -> None:
         """Raise TG609 for a name that is not there: `names` of all assets, `watermarked` of relations, `keyed` of
@@ -155,6 +153,8 @@ def load_jobs(root: Path) -> Jobs:
     files: list[tuple[YamlFile, JobsFile]] = []
     seen: dict[str, str] = {}
     for path in sorted((root / "jobs").glob("*.yaml")):
+        if path.name == MAINTENANCE:
+            continue
         file = read_yaml(path, f"jobs/{path.name}")
         content = validate(JobsFile, file)
         for section in ("schedules", "cleanups"):

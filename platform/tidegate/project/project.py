@@ -103,9 +103,10 @@ class Project:
 
     def catalog(self) -> Catalog:
         """Everything the project defines, resolved. Raises the TG2xx errors of SQL, with places."""
+        from tidegate.project.schemas import schema_reader
         from tidegate.sql.analysis import load_catalog
 
-        return load_catalog(self.assets())
+        return load_catalog(self.assets(), schema_reader(self.root))
 
     def jobs(self) -> Jobs:
         """Schedules and thresholds of `jobs/*.yaml`; their names are checked by `Jobs.check`."""

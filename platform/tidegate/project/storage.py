@@ -17,11 +17,43 @@ if TYPE_CHECKING:
 #: Name of the Spark catalog, and of the catalog as a jdbc or rest server knows it.
 CATALOG = "tidegate"
 
+#: Iceberg's own access to S3, with Amazon's SDK in it.
 _AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+#: For sources on S3: Hadoop's file system, which Spark's readers use, and the two parts of the SDK that it needs and
+#: Iceberg's bundle does not have. (hadoop-aws depends on a bundle of 600 MB.) The SDK's version is Iceberg's.
+S3A_PACKAGES = (
+    "org.apache.hadoop:hadoop-aws:3.4.2",
+    "software.amazon.awssdk:apache-client:2.54.17",
+    "software.amazon.awssdk:s3-transfer-manager:2.54.17",
+)
+#: What those would bring along, and is there already: in the bundle, or in Spark. As `spark.jars.excludes` takes it.
+EXCLUDED_PACKAGES = (
+    "software.amazon.awssdk:bundle",
+    "software.amazon.awssdk:s3",
+    "software.amazon.awssdk:sdk-core",
+    "software.amazon.awssdk:aws-core",
+    "software.amazon.awssdk:utils",
+    "software.amazon.awssdk:annotations",
+    "software.amazon.awssdk:regions",
+    "software.amazon.awssdk:json-utils",
+    "software.amazon.awssdk:protocol-core",
+    "software.amazon.awssdk:auth",
+    "software.amazon.awssdk:http-client-spi",
+    "software.amazon.awssdk:metrics-spi",
+    "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3",
+    "org.apache.httpcomponents:httpclient",
+    "org.apache.httpcomponents:httpcore",
+    "commons-codec:commons-codec",
+    "org.wildfly.openssl:wildfly-openssl",
+    "org.checkerframework:checker-qual",
+)
 _JDBC_DRIVERS = {
     "jdbc:postgresql:": "org.postgresql:postgresql:42.7.7",
     "jdbc:sqlite:": "org.xerial:sqlite-jdbc:3.50.3.0",
 }
+
+#: Everything that `Storage.packages` may name: what an image has to hold, so that no container fetches it.
+OPTIONAL_PACKAGES = (_AWS_BUNDLE, *S3A_PACKAGES, *_JDBC_DRIVERS.values())
 
 
 @dataclass(frozen=True)
@@ -65,8 +97,22 @@ class Storage:
         """Where what is not in tables is kept: plans and checkpoint of a source, position of a sink."""
         return f"{self.warehouse}/_streams/{self.settings.namespace}/{name}"
 
+    @property
+    def object_store(self) -> bool:
+        """Whether Spark is set up for `s3://`: the warehouse is there, or `warehouse.storage` says how to reach it."""
+        return self.warehouse.startswith("s3:") or self.settings.storage != StorageSettings()
+
+    def require_object_store(self, what: str, path: str) -> None:
+        """TG607 if `path` is on S3, and this environment does not say how Spark gets there."""
+        if path.startswith("s3://") and not self.object_store:
+            raise TidegateError(
+                "TG607",
+                f"{what} reads {path}, and this environment has no settings for S3",
+                hint="add warehouse.storage to its file; `region` is enough, and brings Spark the jars",
+            )
+
     def spark_conf(self) -> dict[str, str]:
-        """All `spark.sql.catalog.tidegate*` settings."""
+        """All settings of a session: `spark.sql.catalog.tidegate*`, and Hadoop's for sources on S3."""
         prefix = f"spark.sql.catalog.{CATALOG}"
         catalog = self.settings.catalog
         properties = {"type": catalog.type, "warehouse": self.warehouse}
@@ -79,13 +125,15 @@ class Storage:
             properties |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", **_s3(self.settings.storage)}
             properties["s3.path-style-access"] = "true" if self.settings.storage.path_style else "false"
         properties |= {k: str(v) for k, v in catalog.properties.items()}
-        return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
-            f"{prefix}.{key}": value for key, value in properties.items()
-        }
+        return (
+            {prefix: "org.apache.iceberg.spark.SparkCatalog"}
+            | {f"{prefix}.{key}": value for key, value in properties.items()}
+            | (_s3a(self.settings.storage) if self.object_store else {})
+        )
 
     def packages(self) -> list[str]:
-        """Maven coordinates that Spark needs beyond the Iceberg runtime."""
-        needed = [_AWS_BUNDLE] if self.warehouse.startswith("s3:") else []
+        """Maven coordinates that Spark needs beyond the Iceberg runtime, each a jar without dependencies."""
+        needed = [_AWS_BUNDLE, *S3A_PACKAGES] if self.object_store else []
         uri = str(self.settings.catalog.uri or "")
         return needed + [jar for prefix, jar in _JDBC_DRIVERS.items() if uri.startswith(prefix)]
 
@@ -141,6 +189,25 @@ def _s3(settings: StorageSettings) -> dict[str, str]:
         "s3.session-token": settings.session_token and settings.session_token.get_secret_value(),
     }
     return {key: str(value) for key, value in values.items() if value is not None}
+
+
+def _s3a(settings: StorageSettings) -> dict[str, str]:
+    """The same for Hadoop, under whose own name for S3, `s3a`, its settings are kept."""
+    secret, token = settings.secret_access_key, settings.session_token
+    values = {
+        "access.key": settings.access_key_id,
+        "secret.key": secret and secret.get_secret_value(),
+        "session.token": token and token.get_secret_value(),
+        "endpoint": settings.endpoint,
+        "endpoint.region": settings.region,
+        "path.style.access": "true" if settings.path_style else "false",
+    }
+    if settings.access_key_id is None:
+        # The chain that Iceberg and pyarrow go through, too; Hadoop's own leaves out profiles.
+        chain = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+        values["aws.credentials.provider"] = chain
+    found = {f"fs.s3a.{key}": str(value) for key, value in values.items() if value is not None}
+    return {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem", **found}
 
 
 def _local(uri: str) -> str:

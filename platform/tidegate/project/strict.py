@@ -10,7 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, Wr
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.yamlfile import Expanded, YamlFile
+from tidegate.project.durations import parse_duration
+from tidegate.project.variables import Expanded
+from tidegate.project.yamlfile import YamlFile
 
 ModelT = TypeVar("ModelT", bound="StrictModel")
 
@@ -46,6 +48,19 @@ def refuse(message: str, *, code: str = "TG605", hint: str | None = None) -> Pyd
     """The error a validator of a strict model raises to choose its own code and hint."""
     escaped = message.replace("{", "{{").replace("}", "}}")
     return PydanticCustomError("tidegate", escaped, {"code": code, "hint": hint})  # type: ignore[arg-type]
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str):
+        raise refuse("a duration needs a unit", hint="for example 2 hours, 90 seconds, 1 day")
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise refuse(str(error), hint="for example 2 hours, 90 seconds, 1 day") from None
+
+
+Seconds = Annotated[int, BeforeValidator(_duration)]
+"""Seconds of wall clock, written with a unit (`2 hours`)."""
 
 
 def validate(model: type[ModelT], file: YamlFile) -> ModelT:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,19 +11,9 @@ from typing import Any
 import yaml
 
 from tidegate.errors import Location, TidegateError
-
-_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|(\$\{)")
+from tidegate.project.variables import expand
 
 Path_ = tuple[str | int, ...]
-
-
-class Expanded(str):
-    """Text that came out of the environment. It may be a secret, so its repr shows none of it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
 
 
 @dataclass(frozen=True)
@@ -107,7 +96,7 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self._build(item, (*path, i)) for i, item in enumerate(node.value)]
         value = self._loader.construct_object(node, deep=True)
-        return self._expand(value, self._values[path]) if isinstance(value, str) else value
+        return expand(value, self._environ, self._values[path]) if isinstance(value, str) else value
 
     def _mapping(self, node: yaml.MappingNode, path: Path_) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -127,33 +116,3 @@ class _Reader:
             self._keys[(*path, key)] = place
             result[key] = self._build(value_node, (*path, key))
         return result
-
-    def _expand(self, value: str, place: Location) -> str:
-        if "${" not in value:
-            return value
-        expanded = False
-
-        def replace(match: re.Match[str]) -> str:
-            nonlocal expanded
-            escaped, name, malformed = match.groups()
-            if escaped:
-                return "${"
-            if malformed:
-                raise TidegateError(
-                    "TG606",
-                    "`${` is not followed by a variable name and `}`",
-                    hint="write ${NAME}; for a literal ${ write $${",
-                    location=place,
-                )
-            if name not in self._environ:
-                raise TidegateError(
-                    "TG606",
-                    f"environment variable {name} is not set",
-                    hint=f"export {name}=… before running tidegate, or remove the line",
-                    location=place,
-                )
-            expanded = True
-            return self._environ[name]
-
-        text = _VARIABLE.sub(replace, value)
-        return Expanded(text) if expanded else text

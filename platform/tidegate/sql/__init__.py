@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from tidegate.sql.analysis import analyse, load_catalog
 from tidegate.sql.catalog import Catalog, Column, Relation, View, Watermark
-from tidegate.sql.connectors import FilesystemOptions, Format, ReplayOptions
+from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.formats import Format
 from tidegate.sql.statements import (
     CreateRelation,
     CreateView,

@@ -10,6 +10,7 @@ from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
 from tidegate.sql.changes import analyse_delete, analyse_update
 from tidegate.sql.codes import error
 from tidegate.sql.dialect import to_spark
+from tidegate.sql.formats import SchemaReader
 from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.inserts import analyse_insert
 from tidegate.sql.one_row import with_one_row
@@ -67,9 +68,9 @@ def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1
         yield _analyse(source, read_statement(source, tokens, description), catalog)
 
 
-def load_catalog(files: Iterable[tuple[str, str]]) -> Catalog:
-    """The catalog of asset files (name, text), which may define things in any order. Raises `TidegateError`;
-    TG107 for a statement that is not a CREATE."""
+def load_catalog(files: Iterable[tuple[str, str]], schemas: SchemaReader | None = None) -> Catalog:
+    """The catalog of asset files (name, text), which may define things in any order. `schemas`: see `Catalog`.
+    Raises `TidegateError`; TG107 for a statement that is not a CREATE."""
     relations: list[tuple[Text, CreateRelationSyntax]] = []
     views: list[tuple[Text, CreateViewSyntax]] = []
     sinks: list[tuple[Text, CreateSinkSyntax]] = []
@@ -88,9 +89,9 @@ def load_catalog(files: Iterable[tuple[str, str]]) -> Catalog:
                 hint = "assets only define things; run this with: tidegate sql"
                 where = text.at((start.start, start.end))
                 raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
-    catalog = Catalog()
+    catalog = Catalog(schemas)
     for text, relation in relations:
-        catalog.add(analyse_relation(text, relation))
+        catalog.add(analyse_relation(text, relation, schemas))
     for text, view in in_reading_order(views):
         catalog.add(analyse_view(text, view, catalog))
     for text, sink in sinks:
@@ -102,7 +103,9 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
     match syntax:
         case CreateRelationSyntax():
             exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
-            return CreateRelation(analyse_relation(text, syntax), syntax.if_not_exists, exists)
+            return CreateRelation(
+                analyse_relation(text, syntax, catalog.schemas), syntax.if_not_exists, exists
+            )
         case CreateViewSyntax():
             exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
             return CreateView(analyse_view(text, syntax, catalog), syntax.if_not_exists, exists)
@@ -214,7 +217,7 @@ def _explain(text: Text, syntax: ExplainSyntax, catalog: Catalog) -> Explain:
         sink = analyse_sink(text, syntax.create, catalog)
         return Explain(sink.name, sink)
     if isinstance(syntax.create, CreateRelationSyntax):
-        relation = analyse_relation(text, syntax.create)
+        relation = analyse_relation(text, syntax.create, catalog.schemas)
         return Explain(relation.name, relation)
     view = analyse_view(text, syntax.create, catalog)
     return Explain(view.name, view)

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.codes import error
-from tidegate.sql.connectors import ConnectorOptions, Format
+from tidegate.sql.formats import Format, SchemaReader
 from tidegate.sql.gate_options import GateOptions
+from tidegate.sql.option_types import ConnectorOptions
 from tidegate.sql.sink_connectors import Sink, Sinks
 from tidegate.watermark import Derived, GateConfig, Strategy, TimeKind, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.
 _LOG = """_outcome _source_partition _offset _arrival _epoch _wm _strategy _proc_time _reason _watermark _late_by
-    _raw _progress $rowtime $watermark"""
+    _raw _progress _why _rowtime _key _headers $rowtime $watermark $partition $offset $key $headers"""
 _VIEW = "_window_start _window_end _rows _open _tick _ordinal _w _w_session"
 _TABLE_WITH_KEY = "_op _since _tombstone"
 _ICEBERG = "_partition _file _pos _deleted _spec_id _row_id"
@@ -77,6 +78,11 @@ class Relation:
     def time_column(self) -> Column | None:
         """The watermark column."""
         return self.column(self.watermark.column) if self.watermark else None
+
+    @property
+    def message_columns(self) -> tuple[tuple[str, str], ...]:
+        """(name, Spark type) of what its log keeps of messages beside their values; () but for Kafka."""
+        return self.connector.message_columns if self.connector is not None else ()
 
     @property
     def gate(self) -> GateConfig | None:
@@ -256,7 +262,9 @@ Object = Relation | View
 class Catalog:
     """Names are looked up whatever their case; one name is one object."""
 
-    def __init__(self) -> None:
+    def __init__(self, schemas: SchemaReader | None = None) -> None:
+        #: Reads the files that AVRO and PROTOBUF sources name; None: their columns are taken as they are written.
+        self.schemas = schemas
         self._objects: dict[str, Object] = {}
         self.sinks = Sinks()
 

@@ -70,6 +70,7 @@ CODES: dict[str, str] = {
     "TG407": "option names a column that does not exist",
     "TG408": "bad value of a session setting",
     "TG409": "unknown session setting",
+    "TG410": "secret that is written out instead of as ${NAME}",
 }
 
 

@@ -1,58 +1,19 @@
-"""Connectors and formats: which options each has, of what type, with which defaults."""
+"""Connectors: which options each has, of what type, with which defaults."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from tidegate.errors import Location, did_you_mean
+from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.codes import error, unsupported
-from tidegate.sql.syntax import FormatSyntax, OptionSyntax
+from tidegate.sql.kafka_options import KafkaOptions
+from tidegate.sql.option_types import Bytes, ConnectorOptions, Filled, Names, Rows
+from tidegate.sql.options import located, once
+from tidegate.sql.syntax import OptionSyntax
 from tidegate.sql.text import Text
-
-_SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-def _names(value: Any) -> Any:
-    """`'a, b'` is two names."""
-    if not isinstance(value, str):
-        return value
-    names = tuple(part.strip() for part in value.split(","))
-    if not all(names):
-        raise ValueError("expected names separated by commas")
-    return names
-
-
-def _bytes(value: Any) -> Any:
-    """`'512 MB'`, `'1 GiB'` or a number of bytes."""
-    if not isinstance(value, str):
-        return value
-    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", value)
-    if match is None or match[2].upper() not in _SIZES:
-        raise ValueError("expected a size such as 512 MB or 1 GiB")
-    return int(match[1]) * _SIZES[match[2].upper()]
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, str) and not value.strip():
-        raise ValueError("this is empty")
-    return value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-Bytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
-Rows = Annotated[int, Field(gt=0)]
-Filled = Annotated[str, BeforeValidator(_text)]
-
-
-class ConnectorOptions(BaseModel):
-    """Options of WITH (…); the alias of a field is its name in SQL."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-    connector: str
 
 
 class FilesystemOptions(ConnectorOptions):
@@ -92,22 +53,12 @@ class LogOptions(ConnectorOptions):
     max_rows_per_batch: Rows = 1_000_000
 
 
-class Format(BaseModel):
-    """How rows are written in files. `options`: CSV `without_header` ('true' or 'false'), `delimiter`,
-    `null_value`, `timestamp_format`; JSON `timestamp_format`; only those that were given, by these names."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    encode: Literal["json", "csv", "parquet"]
-    options: dict[str, str] = {}
-
-
-CONNECTORS: dict[str, type[ConnectorOptions]] = {"filesystem": FilesystemOptions, "replay": ReplayOptions}
-LATER_CONNECTORS = ("kafka", "kinesis", "pulsar", "nats", "datagen", "s3", "iceberg")
-FORMAT_OPTIONS = {
-    "json": ("timestamp_format",),
-    "csv": ("without_header", "delimiter", "null_value", "timestamp_format"),
-    "parquet": (),
+CONNECTORS: dict[str, type[ConnectorOptions]] = {
+    "filesystem": FilesystemOptions,
+    "replay": ReplayOptions,
+    "kafka": KafkaOptions,
 }
+LATER_CONNECTORS = ("kinesis", "pulsar", "nats", "datagen", "s3", "iceberg")
 
 
 def read_connector(
@@ -134,80 +85,67 @@ def read_connector(
             raise unsupported(f"connector '{chosen.value}'", where, there_are)
         hint = did_you_mean(chosen.value, connectors) or there_are
         raise error("TG401", f"unknown connector '{chosen.value}'", where, hint)
-    fields = {field.alias or name: name for name, field in model.model_fields.items()}
-    for name, option in given.items():
-        if name not in fields:
-            hint = did_you_mean(name, fields) or f"{chosen.value} has {', '.join(n for n in fields)}"
-            message = f'connector {chosen.value} has no option "{option.name.text}"'
-            raise error("TG402", message, text.at(option.name.span), hint)
-    values = {fields[name]: option.value for name, option in given.items()}
+    values = _values(text, model, given)
     values["connector"] = chosen.value.lower()
     try:
-        return model(**values)
+        options_ = model(**values)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        sql_name = next((s for s, f in fields.items() if first["loc"][:1] in ((f,), (s,))), "")
-        if first["type"] == "missing":
-            raise error(
-                "TG403", f"connector {chosen.value} needs {sql_name}", whole, f"{sql_name} = '…'"
-            ) from None
-        reason = first["msg"].removeprefix("Value error, ")
-        if first["type"] in ("int_parsing", "greater_than"):
-            reason = "expected a whole number above zero"
-        message = f"{sql_name}: {reason}"
-        raise error("TG404", message, text.at(given[sql_name].value_span)) from None
+        raise _invalid(text, model, given, whole, problem) from None
+    for wrong in options_.problems():
+        raise located(text, given, whole, wrong)
+    return options_
 
 
-def read_format(text: Text, syntax: FormatSyntax) -> Format:
-    """FORMAT PLAIN ENCODE …, checked. Raises TG402, TG404–TG406."""
-    if syntax.format.text.upper() != "PLAIN":
-        where = text.at(syntax.format.span)
-        if syntax.format.text.upper() in ("UPSERT", "DEBEZIUM", "DEBEZIUM_MONGO", "MAXWELL", "CANAL"):
-            raise unsupported(
-                f"FORMAT {syntax.format.text.upper()}", where, "FORMAT PLAIN: rows are only added"
-            )
-        hint = did_you_mean(syntax.format.text, ["PLAIN"]) or "there is FORMAT PLAIN"
-        raise error("TG406", f'unknown format "{syntax.format.text}"', where, hint)
-    encode = syntax.encode.text.lower()
-    if encode not in FORMAT_OPTIONS:
-        where = text.at(syntax.encode.span)
-        if encode in ("avro", "protobuf", "bytes"):
-            raise unsupported(f"ENCODE {encode.upper()}", where, "there are JSON, CSV and PARQUET")
-        hint = did_you_mean(encode, FORMAT_OPTIONS) or "there are JSON, CSV and PARQUET"
-        raise error("TG406", f'unknown encoding "{syntax.encode.text}"', where, hint)
-    given = once(text, syntax.options)
-    known = FORMAT_OPTIONS[encode]
+def _fields(model: type[ConnectorOptions]) -> dict[str, str]:
+    """SQL name to field, without the field that open names go into."""
+    inside = model.open_prefix.removesuffix(".")
+    return {f.alias or name: name for name, f in model.model_fields.items() if not inside or name != inside}
+
+
+def _values(text: Text, model: type[ConnectorOptions], given: Mapping[str, OptionSyntax]) -> dict[str, Any]:
+    """By field. Raises TG402 for an unknown name."""
+    fields, prefix = _fields(model), model.open_prefix
+    values: dict[str, Any] = {}
     for name, option in given.items():
-        if name not in known:
-            hint = did_you_mean(name, known) or (f"there are {', '.join(known)}" if known else None)
-            message = f'{encode.upper()} has no option "{option.name.text}"'
+        if name in fields:
+            values[fields[name]] = option.value
+        elif prefix and name.startswith(prefix) and name != prefix:
+            values.setdefault(prefix.removesuffix("."), {})[option.name.text[len(prefix) :]] = option.value
+        else:
+            connector = given["connector"].value
+            hint = did_you_mean(name, model.known_names()) or f"{connector} has {', '.join(fields)}"
+            if prefix and f"{prefix}{name}" in model.known_names():
+                hint = f'did you mean "{prefix}{name}"?'
+            message = f'connector {connector} has no option "{option.name.text}"'
             raise error("TG402", message, text.at(option.name.span), hint)
-        problem = _format_problem(name, option.value)
-        if problem:
-            raise error("TG404", f"{name}: {problem}", text.at(option.value_span))
-    return Format(encode=encode, options={n: _format_value(n, o.value) for n, o in given.items()})
+    return values
 
 
-def _format_problem(name: str, value: str) -> str | None:
-    if name == "without_header" and value.lower() not in ("true", "false"):
-        return "expected true or false"
-    if name == "delimiter" and len(value.replace("\\t", "\t")) != 1:
-        return "expected one character"
-    return None
+def _invalid(
+    text: Text,
+    model: type[ConnectorOptions],
+    given: Mapping[str, OptionSyntax],
+    whole: Location,
+    problem: ValidationError,
+) -> TidegateError:
+    """TG403 or TG404 for the first value that is missing or not of its type."""
+    first = problem.errors()[0]
+    sql_name = next(s for s, f in _fields(model).items() if first["loc"][:1] in ((f,), (s,)))
+    if first["type"] == "missing":
+        message = f"connector {given['connector'].value} needs {sql_name}"
+        return error("TG403", message, whole, f"{sql_name} = '…'")
+    reason = first["msg"].removeprefix("Value error, ")
+    hint = None
+    if first["type"] in ("int_parsing", "greater_than", "greater_than_equal"):
+        reason = "expected a whole number above zero"
+    if first["type"] == "literal_error":
+        reason = f"expected {first['ctx']['expected']}"
+        words = [w for w in first["ctx"]["expected"].split("'") if w.isalpha() and w != "or"]
+        hint = did_you_mean(given[sql_name].value, words)
+    return error("TG404", f"{sql_name}: {reason}", text.at(given[sql_name].value_span), hint)
 
 
-def _format_value(name: str, value: str) -> str:
-    if name == "without_header":
-        return value.lower()
-    return value.replace("\\t", "\t") if name == "delimiter" else value
-
-
-def once(text: Text, options: tuple[OptionSyntax, ...]) -> dict[str, OptionSyntax]:
-    """The options by their names in lower case. Raises TG405 for one that is there twice."""
-    given: dict[str, OptionSyntax] = {}
-    for option in options:
-        name = option.name.text.lower()
-        if name in given:
-            raise error("TG405", f"{name} is there twice", text.at(option.name.span))
-        given[name] = option
-    return given
+def connector_of(options: Sequence[OptionSyntax] | None) -> type[ConnectorOptions]:
+    """What WITH (…) names, for those who ask before the rest of it is checked; the bare base if it names none."""
+    names = [o.value.lower() for o in options or () if o.name.text.lower() == "connector"]
+    return CONNECTORS.get(names[0], ConnectorOptions) if names else ConnectorOptions

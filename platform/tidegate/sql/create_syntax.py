@@ -20,6 +20,7 @@ from tidegate.sql.syntax import (
     PrimaryKeySyntax,
     WatermarkSyntax,
 )
+from tidegate.sql.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME
 from tidegate.sql.text import Span, token_span
 from tidegate.sql.type_syntax import read_type
 from tidegate.sql.types import NAMES
@@ -34,6 +35,8 @@ _CONSTRAINTS = {
     "DEFAULT": "use a generated column: name TYPE AS coalesce(other, value)",
     "INCLUDE": None,
 }
+#: What INCLUDE names, as hidden columns.
+_INCLUDED = {"KEY": KEY, "PARTITION": PARTITION, "OFFSET": OFFSET, "TIMESTAMP": ROWTIME, "HEADER": HEADERS}
 
 
 def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> CreateRelationSyntax:
@@ -62,7 +65,7 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
     while not cursor.done():
         start, where = cursor.index, cursor.here()
         clause = cursor.word()
-        if clause in seen:
+        if clause in seen and clause != "INCLUDE":
             raise error("TG108", f"{clause} is there twice", where)
         seen.add(clause)
         if clause == "APPEND":
@@ -79,7 +82,7 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         elif clause == "FORMAT":
             format_ = read_format_clause(cursor)
         elif clause == "INCLUDE":
-            raise unsupported("INCLUDE", where)
+            columns.append(_include(cursor))
         else:
             token = cursor.peek()
             words = [w for c in _CLAUSES for w in c.split()] + ["ENCODE"]
@@ -99,6 +102,29 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         append_only,
         tuple(keys),
     )
+
+
+def _include(cursor: Cursor) -> ColumnSyntax:
+    """RisingWave's `INCLUDE KEY | PARTITION | OFFSET | TIMESTAMP | HEADER [AS name]`: a column that is computed from a
+    hidden one."""
+    cursor.expect("INCLUDE")
+    kind, where = cursor.word(), cursor.here()
+    if kind not in _INCLUDED:
+        if (hint := did_you_mean(kind, _INCLUDED)) and kind:
+            raise error("TG104", f'"{cursor.take().text}" in INCLUDE', where, hint)
+        what = f"INCLUDE {kind}".strip()
+        raise unsupported(what, where, f"there are INCLUDE {', '.join(_INCLUDED)}")
+    token = cursor.take()
+    following = cursor.peek()
+    if following is not None and following.token_type is TokenType.STRING:
+        hint = "INCLUDE HEADER AS headers, and name VARCHAR AS … over it"
+        raise unsupported("INCLUDE HEADER of one name", cursor.here(), hint)
+    name = Name(f"_rw_kafka_{kind.lower()}", token_span(token))
+    if cursor.accept("AS"):
+        name = cursor.name("a column")
+    hidden = exp.column(exp.to_identifier(_INCLUDED[kind], quoted=True))
+    hidden.meta["span"] = hidden.this.meta["span"] = token_span(token)
+    return ColumnSyntax(name, None, True, hidden, None, None)
 
 
 def refuse_ttl(kind: str, where: Location) -> NoReturn:

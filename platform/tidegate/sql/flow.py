@@ -17,7 +17,7 @@ from tidegate.sql.hidden import log_columns
 from tidegate.sql.reach import Reach
 from tidegate.sql.scope import Scope, ScopeColumn, known
 from tidegate.sql.syntax import Name
-from tidegate.sql.system_names import ROWTIME
+from tidegate.sql.system_names import NAMES
 from tidegate.sql.text import Text, node_span
 from tidegate.watermark import Identity, TimeKind, Window, substitute
 
@@ -68,6 +68,10 @@ class Flow:
     def _is_relation(self) -> bool:
         return self.relation is not None and self.relation.name == self.name and self.sql.startswith("{")
 
+    def everything(self) -> tuple[str, ...]:
+        """The names of all that `sql` yields, each once: `$offset` in a query is one of the hidden ones."""
+        return tuple(dict.fromkeys([*(c.name for c in self.columns), *self.hidden]))
+
     def carriers(self) -> tuple[ScopeColumn, ...]:
         """The columns that carry a watermark."""
         return tuple(c for c in self.columns if c.derived is not None)
@@ -106,7 +110,7 @@ class Reader:
                 known(c.type),
                 Identity(number) if c.name == time else None,
                 {number: (0, 0)} if c.name == time else {},
-                starred=c.name != ROWTIME,
+                starred=c.name not in NAMES,
             )
             for c in relation.columns
         )

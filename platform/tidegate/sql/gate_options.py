@@ -9,14 +9,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error
-from tidegate.sql.connectors import once
 from tidegate.sql.intervals import Length, read_length
+from tidegate.sql.options import once
 from tidegate.sql.syntax import OptionSyntax
 from tidegate.sql.text import Text
 from tidegate.watermark import SourceWatermark, TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 _OFF = ("off", "none")
+#: W9, of live brokers.
+_LIVE_SKEW = Length(days=1)
 
 Duration = Length | int
 """A length of time; an integer is in the unit of an integer column."""
@@ -62,8 +64,8 @@ class GateOptions(BaseModel):
 
     `watermark.…`: the numbers of SOURCE_WATERMARK() (S1-S4), with the rule's own as defaults; other strategies ignore
     them, so that an ALTER (W13) may go there and back. `max_future_skew`: how far ahead of the batch's clock a row may
-    be and still raise the watermark (W9); off by default. `watermark_granularity`: 'batch' compares with the watermark
-    as it stood before the micro-batch.
+    be and still raise the watermark (W9); off by default, a day for live brokers. `watermark_granularity`: 'batch'
+    compares with the watermark as it stood before the micro-batch.
     """
 
     model_config = ConfigDict(
@@ -167,9 +169,17 @@ def refuse_other_options(text: Text, options: tuple[OptionSyntax, ...]) -> None:
 
 
 def future_skew(
-    text: Text, given: tuple[OptionSyntax, ...], options: GateOptions, kind: TimeKind, column: str
+    text: Text,
+    given: tuple[OptionSyntax, ...],
+    options: GateOptions,
+    kind: TimeKind,
+    column: str,
+    live: bool = False,
 ) -> int | None:
-    """`max_future_skew` in the column's unit, None if it is off. Raises TG404."""
+    """`max_future_skew` in the column's unit, None if it is off. `live`: of a broker's rows, where it is a day unless
+    something else is written (W9), or nobody states the column's unit. Raises TG404."""
+    if live and kind is not TimeKind.EPOCH and "max_future_skew" not in options.model_fields_set:
+        options = options.model_copy(update={"max_future_skew": _LIVE_SKEW})
     try:
         return options.skew(kind)
     except ValueError as problem:

@@ -1,4 +1,5 @@
-"""The hidden columns of logs in ordinary queries: `$rowtime` (W12) and what CURRENT_WATERMARK stands for (W14).
+"""The hidden columns of logs in queries: `$rowtime`, `$partition`, `$offset`, of messages `$key` and `$headers` (W12),
+and what CURRENT_WATERMARK stands for (W14).
 
 Spark's views have no hidden columns. So a query that asks for one reads the relation under another name, with these
 columns, and every `*` leaves them out.
@@ -6,7 +7,6 @@ columns, and every `*` leaves them out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,10 +15,41 @@ from sqlglot import exp
 from tidegate.sql.catalog import Object, Relation, SystemTable
 from tidegate.sql.codes import error
 from tidegate.sql.scope import ScopeColumn, known, name_location
-from tidegate.sql.system_names import ROWTIME, WATERMARK
+from tidegate.sql.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME, WATERMARK
 from tidegate.sql.text import Text
 
-HIDDEN_COLUMNS = (ROWTIME, WATERMARK)
+
+@dataclass(frozen=True)
+class HiddenColumn:
+    """`name`: in queries; `stored`: in the log; `type`: Spark DDL."""
+
+    name: str
+    stored: str
+    type: str
+
+
+def hidden_columns(relation: Relation, current: bool = False) -> tuple[HiddenColumn, ...]:
+    """Those that a query over the relation's log may name. `current`: over what a table with a PRIMARY KEY holds, which
+    keeps of a row only where and when it came."""
+    messages = {} if current and relation.primary_key else dict(relation.message_columns)
+    return message_columns(messages)
+
+
+def message_columns(messages: Mapping[str, str]) -> tuple[HiddenColumn, ...]:
+    """The hidden columns where a log keeps these of messages (`Relation.message_columns`)."""
+    found = [
+        HiddenColumn(ROWTIME, "_rowtime" if messages else "_arrival", "timestamp"),
+        HiddenColumn(PARTITION, "_source_partition", "string"),
+        HiddenColumn(OFFSET, "_offset", "bigint"),
+    ]
+    names = ((KEY, "_key"), (HEADERS, "_headers"))
+    found += [HiddenColumn(name, stored, messages[stored]) for name, stored in names if stored in messages]
+    return tuple(found)
+
+
+def rowtime_stored(relation: Relation) -> str:
+    """What `$rowtime` is in the relation's log."""
+    return hidden_columns(relation)[0].stored
 
 
 def hidden_name(name: str) -> str:
@@ -39,6 +70,11 @@ class LogTable:
     def name(self) -> str:
         return self.found.name
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its hidden columns that a query may name."""
+        return tuple(c.name for c in hidden_columns(self.relation, current=isinstance(self.found, Relation)))
+
     def hide(self) -> str:
         """Read it with its hidden columns; its name in the catalog."""
         self.hidden = True
@@ -58,16 +94,22 @@ def log_table(found: Object | SystemTable, node: exp.Table) -> LogTable | None:
 def log_columns(text: Text, relation: Relation) -> tuple[ScopeColumn, ...]:
     """The hidden columns as a view's query sees them: not in `*`, and under their stored names inside. None where the
     text speaks of no such thing, so that no query carries them in vain."""
-    if re.search(r"\$rowtime|current_watermark", text.sql, re.IGNORECASE) is None:
-        return ()
-    columns = []
-    if relation.column(ROWTIME) is None:
-        columns.append(ScopeColumn("_arrival", known("timestamp"), written=ROWTIME, starred=False))
+    spoken = text.sql.lower()
+    columns = [c for c in scope_columns(relation) if c.called in spoken]
     time = relation.time_column
     # What a table with a PRIMARY KEY holds is what its changes left; each of them had a watermark of its own.
-    if time is not None and not relation.primary_key:
+    if time is not None and not relation.primary_key and "current_watermark" in spoken:
         columns.append(ScopeColumn("_wm", known(time.type), written=WATERMARK, starred=False))
     return tuple(columns)
+
+
+def scope_columns(relation: Relation) -> list[ScopeColumn]:
+    """The hidden columns that can be named, in sight of a query over the relation's rows."""
+    return [
+        ScopeColumn(c.stored, known(c.type), written=c.name, starred=False)
+        for c in hidden_columns(relation, current=True)
+        if relation.column(c.name) is None
+    ]
 
 
 def is_current_watermark(node: exp.Expr) -> bool:
@@ -113,6 +155,6 @@ def leave_out(select: exp.Select, logs: Mapping[str, LogTable]) -> None:
                 exp.to_identifier(column, quoted=True), table=table(name, quoted=True) if table else None
             )
             for name in names
-            for column in HIDDEN_COLUMNS
+            for column in (*logs[name].columns, WATERMARK)
         ]
         star.set("except_", [*(star.args.get("except_") or ()), *columns])

@@ -19,6 +19,7 @@ from tidegate.sql.codes import error, unsupported
 from tidegate.sql.connectors import LogOptions
 from tidegate.sql.dialect import to_text
 from tidegate.sql.flow import quoted
+from tidegate.sql.hidden import rowtime_stored, scope_columns
 from tidegate.sql.relations import analyse_watermark, check_column_name
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, ScopeColumn, known, name_location, require_scalar, require_type
@@ -47,9 +48,9 @@ class _Rows:
 
     def scope(self, text: Text) -> Scope:
         columns = [ScopeColumn(c.name, known(c.type)) for c in self.columns]
-        if not any(c.name == ROWTIME for c in self.columns):
-            # `$rowtime` is in sight where a relation is read, and not in `*` (W12).
-            columns.append(ScopeColumn("_arrival", known("timestamp"), written=ROWTIME, starred=False))
+        # `$rowtime` is in sight where a relation is read, and not in `*` (W12).
+        own = {c.name for c in self.columns}
+        columns += [c for c in scope_columns(self.relation) if c.called not in own]
         return Scope(text, tuple(columns), frozenset([self.name.casefold()]), f'in "{self.name}"')
 
 
@@ -116,7 +117,8 @@ def _with_rowtime(rows: _Rows) -> _Rows:
     if any(c.name == ROWTIME for c in rows.columns):
         return rows
     names = ", ".join(quoted(c.name) for c in rows.columns)
-    sql = f"(SELECT {names}, `_arrival` AS {quoted(ROWTIME)}, {_PLACE} FROM {rows.sql})"
+    stored = quoted(rowtime_stored(rows.relation))
+    sql = f"(SELECT {names}, {stored} AS {quoted(ROWTIME)}, {_PLACE} FROM {rows.sql})"
     return replace(rows, columns=(*rows.columns, Column(ROWTIME, "timestamp", False)), sql=sql)
 
 

@@ -20,7 +20,7 @@ from tidegate.sql.hidden import (
 )
 from tidegate.sql.inline_gate import watermark_call
 from tidegate.sql.scope import check_functions, name_location
-from tidegate.sql.system_names import ROWTIME
+from tidegate.sql.system_names import NAMES, absent_hint
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.windows import window_function
 
@@ -236,30 +236,28 @@ class QueryAnalysis:
             raise unsupported("a hidden column beside NATURAL JOIN", where, "JOIN … USING (…)")
         self.hidden[scope.logs[name].hide()] = None
 
-    def _rowtime(self, column: exp.Column, sources: Sources, outer: list[Sources]) -> bool:
-        """Whether this is `$rowtime` (W12), which every log has and no list of columns holds."""
-        if column.name.casefold() != ROWTIME or len(column.parts) > 2:
+    def _hidden(self, column: exp.Column, sources: Sources, outer: list[Sources]) -> bool:
+        """Whether this is `$rowtime` or its kin (W12), which logs have and no list of columns holds."""
+        name = column.name.casefold()
+        if name not in NAMES or len(column.parts) > 2:
             return False
         where = self.text.at(node_span(column))
         for scope in [sources, *outer]:
             owners = [column.table.casefold()] if column.table else list(scope.logs)
-            owners = [o for o in owners if o in scope.logs]
+            owners = [o for o in owners if o in scope.logs and name in scope.logs[o].columns]
             if len(owners) > 1:
-                hint = " or ".join(f"{scope.names[o]}.{ROWTIME}" for o in owners)
-                raise error("TG203", f'"{ROWTIME}" is in more than one relation', where, hint)
+                hint = " or ".join(f"{scope.names[o]}.{name}" for o in owners)
+                raise error("TG203", f'"{name}" is in more than one relation', where, hint)
             if owners:
                 self._hide(scope, owners[0], where)
-                column.this.replace(exp.to_identifier(ROWTIME, quoted=True))
+                column.this.replace(exp.to_identifier(name, quoted=True))
                 return True
-        hint = (
-            "sources, tables and their $late, $rejected and $raw have it: select it there, under another name"
-        )
-        raise error("TG202", f'there is no column "{ROWTIME}" here', where, hint)
+        raise error("TG202", f'there is no column "{name}" here', where, absent_hint(name))
 
     def _column(self, column: exp.Column, sources: Sources, outer: list[Sources]) -> None:
         first, scopes = column.parts[0], [sources, *outer]
         name = first.name
-        if self._rowtime(column, sources, outer):
+        if self._hidden(column, sources, outer):
             return
         if isinstance(column.this, exp.Star) and len(column.parts) == 1:
             return

@@ -7,9 +7,10 @@ from sqlglot import exp
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.catalog import RESERVED_COLUMNS, Column, Relation, Watermark
 from tidegate.sql.codes import error
-from tidegate.sql.connectors import ConnectorOptions, Format, ReplayOptions, read_connector, read_format
+from tidegate.sql.connectors import ReplayOptions, connector_of, read_connector
 from tidegate.sql.create_syntax import refuse_ttl
 from tidegate.sql.dialect import parse_expression, tokenize
+from tidegate.sql.formats import Format, SchemaReader, check_columns, read_format
 from tidegate.sql.gate_options import (
     future_skew,
     read_gate_options,
@@ -17,10 +18,13 @@ from tidegate.sql.gate_options import (
     refuse_without_watermark,
     split_options,
 )
+from tidegate.sql.hidden import message_columns
+from tidegate.sql.option_types import ConnectorOptions
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import Scope, columns_of, require_scalar, require_type
+from tidegate.sql.scope import Scope, ScopeColumn, columns_of, known, require_scalar, require_type
 from tidegate.sql.strategies import analyse_strategy, shown_type
 from tidegate.sql.syntax import ColumnSyntax, CreateRelationSyntax, Name
+from tidegate.sql.system_names import ROWTIME
 from tidegate.sql.tables import check_table, primary_key, with_key
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import SparkType, display
@@ -29,8 +33,11 @@ from tidegate.watermark import TimeKind
 _RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
 
 
-def analyse_relation(text: Text, syntax: CreateRelationSyntax) -> Relation:
-    """Raises TG2xx for names and types, TG3xx for the watermark, TG4xx for options."""
+def analyse_relation(
+    text: Text, syntax: CreateRelationSyntax, schemas: SchemaReader | None = None
+) -> Relation:
+    """`schemas`: to compare the columns with a schema file. Raises TG2xx for names and types, TG3xx for the watermark,
+    TG4xx for options."""
     check_object_name(text, syntax.name)
     columns = _columns(text, syntax)
     gate, options = split_options(syntax.options)
@@ -52,10 +59,12 @@ def analyse_relation(text: Text, syntax: CreateRelationSyntax) -> Relation:
         raise error("TG403", f'source "{syntax.name.text}" has no connector', text.at(syntax.name.span), hint)
     connector = read_connector(text, options, text.at(syntax.options_span))
     if syntax.format is None:
-        hint = "FORMAT PLAIN ENCODE JSON, CSV or PARQUET after WITH (…)"
+        names = [name.upper() for name in connector.encodings]
+        hint = f"FORMAT PLAIN ENCODE {', '.join(names[:-1])} or {names[-1]} after WITH (…)"
         what = f'{syntax.kind} "{syntax.name.text}" has no FORMAT'
         raise error("TG403", what, text.at(syntax.name.span), hint)
-    format_ = read_format(text, syntax.format)
+    format_ = read_format(text, syntax.format, connector)
+    check_columns(text, syntax.format, format_, syntax.columns, schemas)
     connector = _check_option_columns(text, syntax, connector, columns)
     return _relation(text, syntax, columns, watermark, connector, format_, key, ttl)
 
@@ -176,8 +185,14 @@ def _converts(found: SparkType, wanted: SparkType) -> bool:
 
 
 def _scope(text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tuple[Column, ...]) -> Scope:
-    name = syntax.name.text
-    return Scope(text, columns_of(columns), frozenset([name.casefold()]), f'in {syntax.kind} "{name}"')
+    """These columns, and what every message has beside them: of Kafka alone it is there before the gate."""
+    name, messages = syntax.name.text, dict(connector_of(syntax.options).message_columns)
+    hidden = [
+        ScopeColumn(c.stored, known(c.type), written=c.name, starred=False)
+        for c in (message_columns(messages) if messages else ())
+    ]
+    seen = (*columns_of(columns), *hidden)
+    return Scope(text, seen, frozenset([name.casefold()]), f'in {syntax.kind} "{name}"')
 
 
 def analyse_watermark(
@@ -199,6 +214,8 @@ def analyse_watermark(
     column = next((c for c in columns if c.name.casefold() == name.casefold()), None)
     if column is None:
         hint = did_you_mean(name, [c.name for c in columns])
+        if name.casefold() == ROWTIME and connector_of(syntax.options).message_columns:
+            hint = f"name it by a column of its own: event_time TIMESTAMPTZ AS {ROWTIME}"
         message = f'there is no column "{name}" in {syntax.kind} "{syntax.name.text}"'
         raise error("TG202", message, text.at(watermark.column.span), hint)
     kind = TimeKind.from_spark_type(column.type)
@@ -208,10 +225,10 @@ def analyse_watermark(
         hint = f"add a column such as: event_time TIMESTAMP AS CAST({column.name} AS TIMESTAMP)"
         raise error("TG301", message, text.at(watermark.column.span), hint)
     scope = _scope(text, syntax, columns)
-    given, _ = split_options(syntax.options)
+    given, others = split_options(syntax.options)
     options = read_gate_options(text, given)
     strategy = analyse_strategy(text, scope, watermark, column, kind, options)
-    skew = future_skew(text, given, options, kind, column.name)
+    skew = future_skew(text, given, options, kind, column.name, connector_of(others).live)
     by_batch = options.watermark_granularity == "batch"
     return Watermark(column.name, kind, strategy, watermark.text, skew, by_batch)
 

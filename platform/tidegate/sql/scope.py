@@ -15,7 +15,7 @@ from tidegate.sql.frame_syntax import refuse_frames
 from tidegate.sql.functions import UNREPEATABLE, kind_of, spark_functions
 from tidegate.sql.infer import infer
 from tidegate.sql.reach import Spans
-from tidegate.sql.system_names import WATERMARK
+from tidegate.sql.system_names import NAMES, WATERMARK, absent_hint
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import UNKNOWN, SparkType, from_datatype, parse_ddl
 from tidegate.watermark import Derived, Identity
@@ -194,7 +194,9 @@ class Scope:
 
 
 def quotes_hint(name: exp.Expr) -> str | None:
-    """For a name in double quotes that nobody knows: likely a string."""
+    """For a name in double quotes that nobody knows: likely a string, or a hidden column of something else."""
+    if name.name.casefold() in NAMES:
+        return absent_hint(name.name.casefold())
     return f"a string stands in single quotes: '{name.name}'" if name.args.get("quoted") else None
 
 

@@ -165,7 +165,7 @@ def _select_item(item: Item, scope: Scope) -> str:
 
 
 def _filtered(source: Flow, where: str) -> Flow:
-    items = ", ".join(quoted(c) for c in [*(c.name for c in source.columns), *source.hidden])
+    items = ", ".join(map(quoted, source.everything()))
     found = replace(source, sql=f"(SELECT {items} FROM {source.sql}{where})")
     return replace(found, nodes=(*found.nodes, found.node("filter")))
 
@@ -290,7 +290,7 @@ def _within(source: Flow, calls: list[OverCall]) -> Flow:
             column = replace(column, derived=None, spans={}, lost=lost)
         columns.append(column)
     columns += [_result(c) for c in calls]
-    names = ", ".join(quoted(c) for c in [*(c.name for c in source.columns), *source.hidden])
+    names = ", ".join(map(quoted, source.everything()))
     added = ", ".join(f"{c.plain_sql} AS {quoted(c.function.name)}" for c in calls)
     found = replace(
         source, columns=tuple(columns), sql=f"(SELECT {names}, {added} FROM {source.sql})", window=None
@@ -317,7 +317,7 @@ def _in_time(reader: Reader, source: Flow, calls: list[OverCall]) -> Flow:
             column = replace(column, derived=Shift(column.derived, -ahead))
         columns.append(column)
     ties = source.hidden or tuple(c.name for c in source.columns if can_sort(c))
-    items = ", ".join(quoted(c) for c in [*(c.name for c in source.columns), *source.hidden])
+    items = ", ".join(map(quoted, source.everything()))
     over = Over(f"SELECT {items} FROM {source.sql}", time.name, ties, tuple(c.function for c in calls), "")
     columns += [_result(c) for c in calls]
     hidden = ("_window_start", "_window_end", *source.hidden)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from tidegate.errors import Location
-from tidegate.sql.connectors import ConnectorOptions, Filled, Format
+from tidegate.sql.formats import Format
+from tidegate.sql.kafka_options import KafkaSinkOptions
+from tidegate.sql.option_types import ConnectorOptions, Filled, SinkOptions
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog import View
@@ -18,26 +20,11 @@ if TYPE_CHECKING:
 VIEW_SUFFIX = "$rows"
 
 
-def _boolean(value: Any) -> Any:
-    if isinstance(value, str) and value.lower() not in ("true", "false"):
-        raise ValueError("expected true or false")
-    return value
-
-
 def _table(value: Any) -> Any:
     parts = str(value).split(".")
     if len(parts) > 2 or not all(part.strip() for part in parts):
         raise ValueError("expected a name, or namespace.name")
     return value
-
-
-Boolean = Annotated[bool, BeforeValidator(_boolean)]
-
-
-class SinkOptions(ConnectorOptions):
-    """What every connector has. `snapshot`: deliver what is there already, from the beginning."""
-
-    snapshot: Boolean = True
 
 
 class FilesystemSinkOptions(SinkOptions):
@@ -66,9 +53,9 @@ SINK_CONNECTORS: dict[str, type[ConnectorOptions]] = {
     "filesystem": FilesystemSinkOptions,
     "iceberg": IcebergSinkOptions,
     "console": ConsoleSinkOptions,
+    "kafka": KafkaSinkOptions,
 }
 LATER_SINK_CONNECTORS = (
-    "kafka",
     "jdbc",
     "s3",
     "redis",
@@ -98,14 +85,14 @@ class Sink:
 
     @property
     def place(self) -> str:
-        """Where the rows go: a folder, a table, or the console."""
+        """Where the rows go: a folder, a table, a topic, or the console."""
         if isinstance(self.connector, FilesystemSinkOptions):
             return self.connector.path
-        return (
-            (self.connector.table or self.name)
-            if isinstance(self.connector, IcebergSinkOptions)
-            else "console"
-        )
+        if isinstance(self.connector, KafkaSinkOptions):
+            return self.connector.topic
+        if isinstance(self.connector, IcebergSinkOptions):
+            return self.connector.table or self.name
+        return "console"
 
 
 class Sinks:

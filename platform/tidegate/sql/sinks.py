@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tidegate.errors import Location, TidegateError
-from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
+from tidegate.errors import Location, TidegateError, did_you_mean
+from tidegate.sql.catalog import Catalog, Column, Relation, SystemTable, View
 from tidegate.sql.codes import error
-from tidegate.sql.connectors import Format, read_connector, read_format
+from tidegate.sql.connectors import read_connector
+from tidegate.sql.formats import Format, read_format
+from tidegate.sql.kafka_options import KafkaSinkOptions
 from tidegate.sql.relations import check_object_name
 from tidegate.sql.sink_connectors import (
     LATER_SINK_CONNECTORS,
@@ -35,6 +38,11 @@ def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink
     else:
         view = _view(text, syntax, catalog)
         upstream = view.name
+    if isinstance(connector, KafkaSinkOptions) and connector.key:
+        delivered = view or catalog.get(upstream)
+        assert isinstance(delivered, Relation | View)
+        key = _key(text, syntax, connector.key, delivered.columns)
+        connector = connector.model_copy(update={"key": key})
     return Sink(
         syntax.name.text,
         upstream,
@@ -55,15 +63,36 @@ def _target(text: Text, syntax: CreateSinkSyntax) -> tuple[SinkOptions, Format |
     whole = text.at(syntax.options_span)
     connector = read_connector(text, syntax.options, whole, SINK_CONNECTORS, LATER_SINK_CONNECTORS)
     assert isinstance(connector, SinkOptions)
-    if not isinstance(connector, FilesystemSinkOptions):
+    if not isinstance(connector, FilesystemSinkOptions | KafkaSinkOptions):
         if syntax.format is not None:
             message = f"connector {connector.connector} has no FORMAT"
             raise error("TG406", message, text.at(syntax.format.format.span), "leave it out")
         return connector, None
     if syntax.format is None:
-        hint = "FORMAT PLAIN ENCODE JSON, CSV or PARQUET after WITH (…)"
+        *others, last = [name.upper() for name in connector.encodings]
+        hint = f"FORMAT PLAIN ENCODE {', '.join(others)}{' or ' if others else ''}{last} after WITH (…)"
         raise error("TG403", f'sink "{syntax.name.text}" has no FORMAT', where, hint)
-    return connector, read_format(text, syntax.format)
+    return connector, read_format(text, syntax.format, connector)
+
+
+def _key(
+    text: Text, syntax: CreateSinkSyntax, key: Sequence[str], delivers: Sequence[Column]
+) -> tuple[str, ...]:
+    """The columns of `key.columns`, by the names that they are delivered under. Raises TG407 for one that is not there,
+    TG405 for one that is there twice."""
+    given = next(o for o in syntax.options or () if o.name.text.lower() == "key.columns")
+    where = text.at(given.value_span)
+    names = {column.name.casefold(): column.name for column in delivers}
+    found: list[str] = []
+    for name in key:
+        column = names.get(name.casefold())
+        if column is None:
+            hint = did_you_mean(name, names.values()) or f"it delivers {', '.join(names.values())}"
+            raise error("TG407", f'key.columns: there is no column "{name}"', where, hint)
+        if column in found:
+            raise error("TG405", f'key.columns: "{name}" is there twice', where)
+        found.append(column)
+    return tuple(found)
 
 
 def _upstream(text: Text, name: Name, catalog: Catalog) -> str:

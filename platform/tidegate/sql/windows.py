@@ -72,8 +72,8 @@ def _without_bounds(flow: Flow) -> tuple[Flow, str]:
     """The flow without columns that are called like the bounds, which stand in their place (a view over windows has
     some), and what is kept, as SQL."""
     columns = tuple(c for c in flow.columns if c.called.casefold() not in ("window_start", "window_end"))
-    keep = ", ".join(quoted(c) for c in [*(c.name for c in columns), *flow.hidden])
-    return replace(flow, columns=columns), keep
+    kept = replace(flow, columns=columns)
+    return kept, ", ".join(map(quoted, kept.everything()))
 
 
 def _check_count(text: Text, call: exp.Anonymous, function: str) -> None:

@@ -28,6 +28,8 @@ _PROGRESS_FIELDS = (
     "late",
     "rejected",
     "max_event_time",
+    "end_offset",
+    "quiet_since",
 )
 
 
@@ -64,7 +66,8 @@ class Progress:
     """One progress row: of a partition, or of the whole source (`partition` None).
 
     `watermark`, `published` and `max_event_time` are in the unit of the source's time column; None:
-    undefined.
+    undefined. `end_offset`: a broker's next free offset when the batch was planned, `quiet_since`: when
+    something last arrived from it, µs since 1970; None for other inputs.
     """
 
     partition: str | None
@@ -76,6 +79,8 @@ class Progress:
     late: int
     rejected: int
     max_event_time: int | None
+    end_offset: int | None = None
+    quiet_since: int | None = None
 
 
 def load_table(storage: Storage, name: str, namespace: str | None = None) -> TableState | None:
@@ -260,6 +265,8 @@ def _rows(rows: list[dict[str, Any]]) -> list[Progress]:
             late=progress["late"] or 0,
             rejected=progress["rejected"] or 0,
             max_event_time=progress["max_event_time"],
+            end_offset=progress.get("end_offset"),  # not in logs of earlier versions
+            quiet_since=progress.get("quiet_since"),
         )
         for row in rows
         if (progress := row["_progress"]) is not None

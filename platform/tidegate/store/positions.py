@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from tidegate.errors import TidegateError
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog import Relation, View
+from tidegate.sql.kafka_options import KafkaSinkOptions
 from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions, Sink
 from tidegate.store.metadata import load_table
 
 _SUMMARY = "tidegate.delivered-"
+#: What the names of position files of Kafka sinks start with; behind it is the topic.
+KAFKA_POSITION = "kafka-"
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ def position_file(storage: Storage, sink: Sink) -> str:
     """URI of the JSON file that has the position of a sink whose connector has no commits of its own."""
     if isinstance(sink.connector, FilesystemSinkOptions):
         return f"{storage.uri(sink.connector.path)}/_tidegate/position.json"
+    if isinstance(sink.connector, KafkaSinkOptions):
+        # Another topic is another place, which has nothing yet. `${NAME}` stays as it is written.
+        return f"{storage.work_folder(sink.name)}/{KAFKA_POSITION}{quote(sink.connector.topic, safe='')}.json"
     return f"{storage.work_folder(sink.name)}/position.json"
 
 

@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tidegate.errors import TidegateError
 from tidegate.plan.closing import closes_anything, commits
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog import Catalog, Object, Relation, SystemTable, View
+from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import sources_of
 from tidegate.sql.sink_connectors import Sink
 from tidegate.store.metadata import Progress, TableState, load_table, read_progress
@@ -26,7 +28,10 @@ UNKNOWN_PARTITION = "(unknown)"
 @dataclass(frozen=True)
 class PartitionStatus:
     """One partition of a source. Times are in the unit of its time column; `*_text` is the same for
-    people.
+    people. `state`: as of the last commit (W8). `lag`: how far its watermark trails the clock, seconds (None: there is
+    none yet, or it is an integer epoch). `end_offset`: a broker's next free offset, now, or if the broker does not
+    answer as of the last batch; None for other inputs. `lag_rows`: end_offset − next_offset. `holds_back`: it keeps the
+    source's watermark where it is. `quiet_since`: when something last arrived from a broker, ISO, UTC.
     """
 
     partition: str
@@ -39,6 +44,11 @@ class PartitionStatus:
     state: str | None
     max_event_time: int | None
     max_event_time_text: str
+    end_offset: int | None = None
+    lag: float | None = None
+    lag_rows: int | None = None
+    holds_back: bool = False
+    quiet_since: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,8 @@ class RelationStatus:
     `raw = on_time + late + rejected` (W5). `behind_newest`: how far the watermark trails the newest event
     time, `lag`: how far it trails the clock (a TIMESTAMP is compared as if it were UTC); seconds, None where
     there is no watermark yet or the column is an integer epoch. `holds_back`: the partitions that keep the
-    watermark where it is; empty if all stand at the same point. `committed_at`: ISO, UTC.
+    watermark where it is; empty if all stand at the same point. `committed_at`: ISO, UTC. `lag_rows`: rows that
+    wait at the broker; None for other inputs. `broker_error`: why the broker could not be asked, if so.
     """
 
     name: str
@@ -69,6 +80,8 @@ class RelationStatus:
     partitions: tuple[PartitionStatus, ...]
     snapshot_id: int | None
     committed_at: str | None
+    lag_rows: int | None = None
+    broker_error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ class ViewStatus:
     inputs allow it (D2, D3); None where no row ever is. `groups`: final result rows; `open`: open ones. `behind`:
     clock − frontier, seconds (None: undefined, or an integer epoch). `holds_back`: the inputs whose watermark keeps
     the clock where it is, if there are several. `current`: nothing that its inputs have committed is still to be
-    taken in.
+    taken in. `time_kind`: what frontier and clock count in.
     """
 
     name: str
@@ -95,6 +108,7 @@ class ViewStatus:
     behind: float | None
     snapshot_id: int | None
     committed_at: str | None
+    time_kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,11 +128,15 @@ class ProjectStatus:
 
 
 def read_status(
-    project: Project, names: Sequence[str] | None = None, now: datetime | None = None
+    project: Project,
+    names: Sequence[str] | None = None,
+    now: datetime | None = None,
+    ask_brokers: bool = True,
 ) -> ProjectStatus:
     """Status of the project, or of `names` of it, without a JVM. `now` replaces the clock (with a time zone).
 
-    Raises the errors of the project's SQL, and TG620 if tables can't be read.
+    `ask_brokers`: whether Kafka says how much waits; a broker that does not answer is named, not an error. Raises the
+    errors of the project's SQL, and TG620 if tables can't be read.
     """
     catalog = project.catalog()
     wanted = [catalog.sinks.find(name) or catalog.get(name) for name in names or ()]
@@ -135,7 +153,7 @@ def read_status(
         elif isinstance(item, View):
             views.append(_view(project.storage, item, catalog))
         else:
-            relations[item.name] = _relation(project.storage, item, clock)
+            relations[item.name] = _relation(project.storage, item, clock, ask_brokers)
     return ProjectStatus(
         project.name,
         project.env_name,
@@ -158,7 +176,7 @@ def read_marks(storage: Storage, catalog: Catalog, found: Object) -> dict[str, M
     return marks if ran else None
 
 
-def _relation(storage: Storage, relation: Relation, clock: datetime) -> RelationStatus:
+def _relation(storage: Storage, relation: Relation, clock: datetime, ask_broker: bool) -> RelationStatus:
     kind = relation.watermark.kind if relation.watermark else None
     table = load_table(storage, relation.name)
     rows = read_progress(storage, table) if table else []
@@ -167,6 +185,10 @@ def _relation(storage: Storage, relation: Relation, clock: datetime) -> Relation
     counts = [(table and table.integer(f"tidegate.{x}")) or 0 for x in ("on_time", "late", "rejected")]
     newest = max((r.max_event_time for r in rows if r.max_event_time is not None), default=None)
     behind = None if watermark is None or newest is None else _seconds(kind, newest - watermark)
+    held = holding_back(watermark, partitions)
+    ends, problem = _ends(relation) if ask_broker else ({}, None)
+    shown = tuple(_partition(kind, r, clock, ends, held) for r in partitions)
+    waiting = [p.lag_rows for p in shown if p.lag_rows is not None]
     return RelationStatus(
         name=relation.name,
         kind=relation.kind,
@@ -182,14 +204,32 @@ def _relation(storage: Storage, relation: Relation, clock: datetime) -> Relation
         watermark_text=_text(kind, watermark),
         behind_newest=behind,
         lag=_lag(kind, watermark, clock),
-        holds_back=holding_back(watermark, partitions),
-        partitions=tuple(_partition(kind, r) for r in partitions),
+        holds_back=held,
+        partitions=shown,
         snapshot_id=table.snapshot_id if table else None,
         committed_at=_committed(table),
+        lag_rows=sum(waiting) if waiting else None,
+        broker_error=problem,
     )
 
 
-def _partition(kind: TimeKind | None, row: Progress) -> PartitionStatus:
+def _ends(relation: Relation) -> tuple[dict[str, int], str | None]:
+    """The end offset of each partition at the broker, and why there is none, if so."""
+    if not isinstance(relation.connector, KafkaOptions):
+        return {}, None
+    from tidegate.store.broker import read_offsets
+
+    try:
+        offsets = read_offsets(relation.connector, timeout_s=3.0)
+    except TidegateError as error:
+        return {}, f"{error.code}: {error.message}"
+    return {str(partition): end for partition, (_, end) in offsets.items()}, None
+
+
+def _partition(
+    kind: TimeKind | None, row: Progress, clock: datetime, ends: Mapping[str, int], held: Sequence[str]
+) -> PartitionStatus:
+    end = ends.get(row.partition or "", row.end_offset)
     return PartitionStatus(
         partition=row.partition or "",
         watermark=row.watermark,
@@ -201,6 +241,11 @@ def _partition(kind: TimeKind | None, row: Progress) -> PartitionStatus:
         state=row.state,
         max_event_time=row.max_event_time,
         max_event_time_text=_text(kind, row.max_event_time),
+        end_offset=end,
+        lag=_lag(kind, row.watermark, clock),
+        lag_rows=None if end is None else max(end - row.next_offset, 0),
+        holds_back=row.partition in held,
+        quiet_since=None if row.quiet_since is None else _iso(row.quiet_since / 1e6),
     )
 
 
@@ -234,6 +279,7 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
         behind=behind,
         snapshot_id=table.snapshot_id if table else None,
         committed_at=_committed(table),
+        time_kind=view.kind.name if view.clock is not None else None,
     )
 
 
@@ -292,9 +338,9 @@ def holding_back(published: int | None, partitions: Sequence[Progress]) -> tuple
     """Names of the partitions that keep G where it is (W6).
 
     Before there is a G: those without a watermark. Afterwards: the lowest ones; nobody when all stand at the
-    same point. Idle partitions (W7) and the one of rows whose partition is unreadable have no say.
+    same point. Idle and empty partitions (W6, W7) and the one of rows whose partition is unreadable have no say.
     """
-    voting = [p for p in partitions if p.state != "idle" and p.partition != UNKNOWN_PARTITION]
+    voting = [p for p in partitions if not _absent(p) and p.partition != UNKNOWN_PARTITION]
     if published is None:
         return tuple(p.partition or "" for p in voting if p.watermark is None)
     marks = {p.watermark for p in voting if p.watermark is not None}
@@ -302,6 +348,14 @@ def holding_back(published: int | None, partitions: Sequence[Progress]) -> tuple
         return ()
     lowest = min(marks)
     return tuple(p.partition or "" for p in voting if p.watermark == lowest)
+
+
+def _absent(partition: Progress) -> bool:
+    """Whether it takes no part in G (W6, W7). A file's partition is empty until its first row is read; a broker's,
+    whose `quiet_since` is known, has never held one."""
+    return partition.state in ("idle", "gone") or (
+        partition.state == "empty" and partition.quiet_since is not None
+    )
 
 
 def _text(kind: TimeKind | None, value: int | None) -> str:
@@ -326,4 +380,8 @@ def _lag(kind: TimeKind | None, watermark: int | None, clock: datetime) -> float
 def _committed(table: TableState | None) -> str | None:
     if table is None or table.committed_ms is None:
         return None
-    return datetime.fromtimestamp(table.committed_ms / 1000, UTC).isoformat(timespec="seconds")
+    return _iso(table.committed_ms / 1000)
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

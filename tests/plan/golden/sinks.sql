@@ -14,3 +14,9 @@ CREATE SINK daily AS
 SELECT window_start, count(*) AS payments FROM TUMBLE(payments, ts, INTERVAL '1 day') GROUP BY window_start
 EMIT ON WINDOW CLOSE
 WITH (connector = 'console', rows = 5);
+
+CREATE SINK announced FROM hourly
+WITH (connector = 'kafka', topic = 'totals', key.columns = 'window_end', properties.bootstrap.server = '${KAFKA}',
+      properties.security.protocol = 'SASL_SSL', properties.sasl.mechanism = 'SCRAM-SHA-512',
+      properties.sasl.jaas.config = 'ScramLoginModule required username="${KAFKA_USER}" password="${KAFKA_PASSWORD}";')
+FORMAT PLAIN ENCODE JSON;

@@ -72,6 +72,8 @@ def _show_accounts(console: Console, view: ViewAudit) -> None:
         ("still open", view.still_open, "rows in windows that are not final yet"),
         ("no time", view.rejected_without_time, "rejected rows that belong to no window"),
     ]
+    if view.retired:
+        rows.append(("retired", view.retired, "rows beyond their retention; their windows are left out"))
     title = f"{view.view}: {view.closed_windows or 0:,} final windows, up to {view.frontier}"
     console.table(Table(["", "rows", ""], rows, title=title, unit=None))
     if view.problems:
@@ -137,6 +139,9 @@ def show_source(console: Console, source: SourceAudit) -> None:
         )
         for p in source.partitions
     ]
+    if source.retired:
+        columns.insert(1, "retired")
+        rows = [(row[0], p.retired, *row[1:]) for row, p in zip(rows, source.partitions, strict=True)]
     console.table(Table(columns, rows, title=f"{source.name}: {source.raw:,} rows in the log", unit=None))
     if source.source_rows is not None:
         console.document(None, f"the source itself has {source.source_rows:,} rows")

@@ -11,6 +11,8 @@ def check(call: Invocation) -> int:
 
     Example: tidegate check --env cluster
     """
+    from tidegate.project.live import check_live
+    from tidegate.project.maintenance import load_maintenance
     from tidegate.sql.lineage import computed
 
     project = call.project()
@@ -19,6 +21,8 @@ def check(call: Invocation) -> int:
     watermarked = [r.name for r in catalog.relations if r.watermark is not None]
     keyed = [r.name for r in catalog.relations if r.primary_key]
     jobs.check([o.name for o in computed(catalog)], watermarked, keyed)
+    check_live(jobs, catalog)
+    load_maintenance(project.root).check(catalog)
     files = len(project.assets())
     data = {
         "project": project.name,
@@ -31,12 +35,13 @@ def check(call: Invocation) -> int:
         "sinks": [s.name for s in catalog.sinks],
         "schedules": [s.name for s in jobs.schedules],
         "cleanups": [c.name for c in jobs.cleanups],
+        "live": [r.name for r in jobs.live],
         "thresholds": [t.source for t in jobs.thresholds],
     }
     lines = [
         f"{project.name}, environment {project.env_name}: {files} SQL {_plural(files, 'file')}, all good"
     ]
-    for label in ("sources", "tables", "views", "sinks", "schedules", "cleanups"):
+    for label in ("sources", "tables", "views", "sinks", "schedules", "cleanups", "live"):
         if data[label]:
             lines.append(f"  {label:<10}{', '.join(data[label])}")
     lines.append(f"  {'warehouse':<10}{project.storage.warehouse}")

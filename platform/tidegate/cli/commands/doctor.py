@@ -61,6 +61,7 @@ def executors(call: Invocation, project: Project | None) -> Finding:
         with call.session(project or ProjectClass.temporary()) as session:
             context = session.spark.sparkContext
             slots = max(2, context.defaultParallelism)
+            # Bounded: one short text for each kind of executor.
             found = context.parallelize(range(slots), slots).map(_versions).distinct().collect()
     except TidegateError as error:
         return Finding("executors", "bad", error.message, error.hint)

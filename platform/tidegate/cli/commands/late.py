@@ -104,6 +104,7 @@ def newest_late_rows(
     chosen = newest.select(*[_quoted(c) for c in [*system[:2], time, *system[2:], *own]])
     types = [f.dataType.simpleString() for f in chosen.schema.fields]
     names = ["partition", "offset", time, "missed", "late_by", *own]
+    # Bounded: `limit` rows.
     return names, types, [tuple(row) for row in chosen.collect()]
 
 

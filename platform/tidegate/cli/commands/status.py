@@ -63,7 +63,7 @@ def render(found: ProjectStatus, partitions: bool) -> str:
     if found.sinks:
         columns = ["sink", "delivers", "to", "delivered", "waiting", "up to commit", "up to date", "moved"]
         parts.append(draw(Table(columns, [_sink_row(s) for s in found.sinks], unit=None), width))
-    notes = []
+    notes = [f"{r.name}: {r.broker_error}" for r in found.relations if r.broker_error]
     if not parts:
         notes.append("there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
     elif not any(x.ran for x in [*found.relations, *found.views, *found.sinks]):
@@ -101,23 +101,19 @@ def _sink_row(s: SinkStatus) -> list[object]:
 def _partitions(relation: RelationStatus, width: int | None) -> list[str]:
     from tidegate.console.drawing import draw
     from tidegate.console.port import Table
+    from tidegate.project.durations import format_duration
 
     if not relation.partitions:
         return []
-    columns = ["partition", "state", "on time", "late", "rejected", "watermark", "newest", "next offset"]
-    rows = [
-        [
-            p.partition,
-            p.state,
-            p.on_time,
-            p.late,
-            p.rejected,
-            p.watermark_text,
-            p.max_event_time_text,
-            p.next_offset,
-        ]
-        for p in relation.partitions
-    ]
+    live = any(p.end_offset is not None for p in relation.partitions)
+    columns = ["partition", "state", "on time", "late", "rejected", "watermark", "behind clock", "newest"]
+    columns += ["next offset", *(["waiting"] if live else []), "holds back"]
+    rows = []
+    for p in relation.partitions:
+        behind = "–" if p.lag is None else format_duration(p.lag)
+        row: list[object] = [p.partition, p.state, p.on_time, p.late, p.rejected, p.watermark_text, behind]
+        row += [p.max_event_time_text, p.next_offset]
+        rows.append([*row, *([p.lag_rows] if live else []), "yes" if p.holds_back else "–"])
     return [draw(Table(columns, rows, title=f"partitions of {relation.name}", unit=None), width)]
 
 

@@ -29,7 +29,12 @@ concurrency:
     default_limit: 1
     granularity: run
   runs:
-    max_concurrent_runs: 2
+    # A live run takes one of them for good.
+    max_concurrent_runs: 3
+# What was running when the machine went down is not running any more.
+run_monitoring:
+  enabled: true
+  start_timeout_seconds: 300
 """
 
 

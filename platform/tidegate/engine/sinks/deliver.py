@@ -11,9 +11,11 @@ from tidegate.engine.sinks import Position, SinkWriter
 from tidegate.engine.sinks.console import ConsoleSink
 from tidegate.engine.sinks.filesystem import FilesystemSink
 from tidegate.engine.sinks.iceberg import IcebergSink
+from tidegate.engine.sinks.kafka import KafkaSink
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.sql.kafka_options import KafkaSinkOptions
 from tidegate.sql.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions, Sink
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ def open_sink(session: Session, sink: Sink, tell: Callable[[Event], None] | None
         return FilesystemSink(session, sink)
     if isinstance(options, IcebergSinkOptions):
         return IcebergSink(session, sink)
+    if isinstance(options, KafkaSinkOptions):
+        return KafkaSink(session, sink)
     assert isinstance(options, ConsoleSinkOptions)
     return ConsoleSink(session, sink, tell or _print)
 

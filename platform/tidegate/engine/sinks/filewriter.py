@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from tidegate.engine.layout import quote
 
-    from tidegate.sql.connectors import Format
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.sql.formats import Format
 
 #: ISO 8601 with all digits that a time has; Spark's own default leaves out microseconds.
 _TIMESTAMPS = {
@@ -35,14 +37,28 @@ def encoded(rows: DataFrame, form: Format) -> DataFrame:
 
     if form.encode == "parquet":
         return rows
-    options = dict(_TIMESTAMPS)
-    if given := form.options.get("timestamp_format"):
-        options = dict.fromkeys(options, given)
-    whole = F.struct(*[rows[f"`{name.replace('`', '``')}`"] for name in rows.columns])
     if form.encode == "json":
-        return rows.select(F.to_json(whole, options | {"ignoreNullFields": "false"}).alias("line"))
-    options |= {"sep": _delimiter(form), "nullValue": form.options.get("null_value", "")}
-    return rows.select(F.to_csv(whole, options).alias("line"))
+        return rows.select(as_json(rows.columns, form).alias("line"))
+    options = _times(form) | {"sep": _delimiter(form), "nullValue": form.options.get("null_value", "")}
+    return rows.select(F.to_csv(_whole(rows.columns), options).alias("line"))
+
+
+def as_json(names: Sequence[str], form: Format) -> Column:
+    """The columns of these names as one JSON object: every one of them, NULL as null, a DECIMAL with all its digits."""
+    from pyspark.sql import functions as F
+
+    return F.to_json(_whole(names), _times(form) | {"ignoreNullFields": "false"})
+
+
+def _whole(names: Sequence[str]) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.struct(*[F.col(quote(name)) for name in names])
+
+
+def _times(form: Format) -> dict[str, str]:
+    given = form.options.get("timestamp_format")
+    return dict.fromkeys(_TIMESTAMPS, given) if given else dict(_TIMESTAMPS)
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,17 @@ class Upstream:
 
     def rows(self, spark: SparkSession, after: int) -> DataFrame:
         """The rows of the commits after `after` in the order in which they became final; columns as in SQL."""
-        from pyspark.sql import functions as F
-
         names = [quote(c.name) for c in self.source.columns]
         if self.snapshot is None:
             return spark.table(self.identifier).select(*names).limit(0)
+        stored, order = self.stored(spark, after, self.newest.tick)
+        return stored.orderBy(*order).select(*names)
+
+    def stored(self, spark: SparkSession, after: int, upto: int) -> tuple[DataFrame, list[str]]:
+        """The rows of the commits after `after` and up to `upto`, with the columns that SQL does not see, in no order;
+        and the columns that say in which order they became final. Needs a snapshot."""
+        from pyspark.sql import functions as F
+
         stored = spark.read.option("versionAsOf", self.snapshot).table(self.identifier)
         if isinstance(self.source, View):
             number, rows = F.col("_tick"), stored.where(~F.col("_open"))
@@ -76,8 +82,7 @@ class Upstream:
         else:
             number, rows = F.col("_epoch"), stored.where(F.col("_outcome") == ON_TIME)
             order = ["_epoch", "_source_partition", "_offset"]
-        rows = rows.where((number > after) & (number <= self.newest.tick))
-        return rows.orderBy(*order).select(*names)
+        return rows.where((number > after) & (number <= upto)), order
 
     def schema(self, spark: SparkSession) -> list[tuple[str, str]]:
         """(name, Spark DDL) of the columns."""

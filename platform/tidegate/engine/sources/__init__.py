@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What one epoch reads. `arrival`: wall clock (UTC, ISO) of its rows; `units`: the connector's own."""
+    """What one epoch reads. `arrival`: wall clock (UTC, ISO) of its rows; `units`: the connector's own.
+
+    `decisions`: what it decides about partitions by the clock or the broker (W4), as `Decisions.to_json`. `log`:
+    Iceberg's uuid of the log that it was planned for."""
 
     epoch: int
     arrival: str
     units: list[dict[str, Any]]
+    decisions: dict[str, Any] | None = None
+    log: str = ""
 
     @property
     def arrived(self) -> datetime:
@@ -57,9 +62,10 @@ class Rows:
     `order`: columns that give the order inside a partition. `numbering`: offsets are given by the gate, in that
     order. `aligned`: each partition's rows are already in one task and in order, no shuffle is needed; the driver
     verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note.
+    `frame` is None for a batch without rows: its commit notes decisions about partitions only.
     """
 
-    frame: DataFrame
+    frame: DataFrame | None
     order: tuple[str, ...]
     numbering: bool
     aligned: bool = False
@@ -70,7 +76,7 @@ class Connector(Protocol):
     """One source's way of planning and reading."""
 
     def pending(self) -> Pending:
-        """Look at what waits now. Called once when a run starts, before the first plan."""
+        """Look at what waits now: when a run starts, before the first plan, and in live mode before every tick."""
 
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         """The next batch, or None if nothing waits."""
@@ -78,14 +84,18 @@ class Connector(Protocol):
     def waits(self) -> bool:
         """Whether something is left for the next `plan`."""
 
-    def adopt(self, plan: BatchPlan) -> None:
-        """Take note of a plan that an earlier run wrote and did not commit: it is read now, and not planned again."""
+    def adopt(self, plan: BatchPlan) -> bool:
+        """Take note of a plan that an earlier run wrote and did not commit: it is read now, and not planned again.
+        False if what it reads is gone for good."""
 
     def read(self, plan: BatchPlan) -> Rows:
         """The rows of a plan; the same rows in the same order whenever it is called."""
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         """What the commit of this plan records as read."""
+
+    def close(self) -> None:
+        """Let go of what it holds open; nothing, for most."""
 
     def recount(self) -> int | None:
         """Rows in the part of the source that the log has read, counted in the source (A1); None if it is gone."""

@@ -15,6 +15,8 @@ import pyarrow.fs as pafs
 
 from tidegate.engine.layout import quote
 from tidegate.engine.sources import no_input
+from tidegate.engine.sources.footers import Footers
+from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Column, Format, Relation
 
 _WILDCARDS = "*?["
+#: Up to so many footers the driver reads by itself; a Spark job costs more.
+_FEW_FILES = 200
 #: What Hadoop takes for a pattern in a path, unless a backslash stands before it.
 _NO_PATTERN = re.compile(r"[{}\[\]*?\\]")
 
@@ -80,6 +84,7 @@ def list_files(project: Project, relation: str, path: str) -> list[InputFile]:
     Raises TG503 if the path does not exist.
     """
     uri = resolve(project, path)
+    project.storage.require_object_store(f'source "{relation}"', uri)
     base, pattern = _split(uri)
     filesystem, root = project.storage.filesystem(base)
     info = filesystem.get_file_info(root)
@@ -125,17 +130,19 @@ def read_files(spark: SparkSession, project: Project, relation: Relation, uris: 
     from pyspark.sql import functions as F
 
     assert relation.format is not None
+    if any(uri.startswith("s3://") for uri in uris):
+        require_s3(spark, f'source "{relation.name}"')
     kind, columns = relation.format.encode, stored_columns(relation)
     fields = [(c.name, c.type) for c in columns]
     reader = spark.read
     row = F.monotonically_increasing_id()
     if kind == "parquet":
-        _check_parquet(project, relation, columns, uris)
+        _check_parquet(spark, project, relation, columns, uris)
         row = F.col("_metadata.row_index")
     else:
         if kind == "csv":
             fields = _csv_fields(project, relation, fields, uris)
-        for key, value in _options(relation.format).items():
+        for key, value in reader_options(relation.format).items():
             reader = reader.option(key, value)
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "_raw")
     schema = ", ".join(
@@ -153,7 +160,7 @@ def read_files(spark: SparkSession, project: Project, relation: Relation, uris: 
     )
 
 
-def _options(form: Format) -> dict[str, str]:
+def reader_options(form: Format) -> dict[str, str]:
     """Spark's reader options for a format's."""
     options = dict(form.options)
     out: dict[str, str] = {}
@@ -195,25 +202,31 @@ def _csv_fields(
     return [(name, types.get(name.casefold(), "string")) for name in header]
 
 
-def _check_parquet(project: Project, relation: Relation, columns: list[Column], uris: list[str]) -> None:
+def _check_parquet(
+    spark: SparkSession, project: Project, relation: Relation, columns: list[Column], uris: list[str]
+) -> None:
     """Spark reads a column that a Parquet file does not have as NULL; say so before the first row instead."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def names(uri: str) -> list[str]:
-        filesystem, path = project.storage.filesystem(uri)
-        try:
-            return pq.read_schema(path, filesystem=filesystem).names
-        except pa.ArrowInvalid as error:
+    if not uris:
+        return
+    # All are of one source, so of one file system: one client for all of them.
+    filesystem, first = project.storage.filesystem(uris[0])
+    cut = len(uris[0]) - len(first)
+    find, paths = Footers(filesystem, tuple(c.name for c in columns)), [uri[cut:] for uri in uris]
+    if len(paths) <= _FEW_FILES:
+        with ThreadPoolExecutor(16) as threads:
+            problems = [p for found in threads.map(lambda path: list(find([path])), paths) for p in found]
+    else:
+        # Bounded: the first problem of each task. Thousands of footers would keep the driver busy for minutes.
+        tasks = min(len(paths) // _FEW_FILES + 1, 4 * spark.sparkContext.defaultParallelism)
+        problems = spark.sparkContext.parallelize(paths, tasks).mapPartitions(find).collect()
+    for problem in problems:
+        if problem.error is not None:
             raise TidegateError(
                 "TG513",
-                f'source "{relation.name}": {path} is not a Parquet file: {error}',
+                f'source "{relation.name}": {problem.path} is not a Parquet file: {problem.error}',
                 hint="nothing of this batch was kept; repair the file, or take it away",
-            ) from error
-
-    with ThreadPoolExecutor(16) as threads:
-        for uri, present in zip(uris, threads.map(names, uris), strict=True):
-            _require_columns(relation, [c.name for c in columns], present, uri)
+            )
+        _require_columns(relation, [c.name for c in columns], problem.present, problem.path)
 
 
 def _require_columns(relation: Relation, wanted: list[str], present: list[str], uri: str) -> None:

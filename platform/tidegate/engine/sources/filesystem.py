@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
-from tidegate.engine.sources import BatchPlan, Pending, Rows
+from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows
 from tidegate.engine.sources.files import InputFile, list_files, read_files
 from tidegate.errors import TidegateError
 
@@ -37,7 +37,7 @@ class _Survey:
     ranges: dict[str, dict[str, tuple[int, int]]]
 
 
-class FilesystemConnector:
+class FilesystemConnector(Connector):
     """Plans by files: each batch takes the next ones, up to `max_files_per_batch` and `max_bytes_per_batch`."""
 
     def __init__(
@@ -57,11 +57,22 @@ class FilesystemConnector:
         """List the folder, look at partitions and offsets where columns name them, and line up the batches."""
         files = self._new_files()
         if not files:
+            self._queue, self._survey = [], None
             return Pending(files=0)
         if not self._options.partition_columns:
             self._queue = self._cut([[f] for f in files])
             return Pending(sorted({f.folder for f in files}), files=len(files))
-        self._survey = survey = self._look(files)
+        # Of a backlog in live mode only what came since the last look is new; what is planned is forgotten.
+        survey = _Survey({}, {})
+        if self._survey is not None:
+            waiting = {f.path for f in files} & self._survey.ranges.keys()
+            survey = _Survey(*({p: known[p] for p in waiting} for known in vars(self._survey).values()))
+        if unseen := [f for f in files if f.path not in survey.ranges]:
+            found = self._look(unseen)
+            # A file without a row is looked at once, too.
+            survey.rows.update({f.path: found.rows[f.path] for f in unseen})
+            survey.ranges.update({f.path: found.ranges[f.path] for f in unseen})
+        self._survey = survey
         self._queue = self._cut(self._groups(files, survey))
         seen = {p for ranges in survey.ranges.values() for p in ranges}
         declared = self._options.partitions or ()
@@ -77,15 +88,21 @@ class FilesystemConnector:
         batch = self._queue.pop(0)
         rows = self._survey.rows if self._survey else {}
         units: list[dict[str, Any]] = [vars(f) | {"rows": rows.get(f.path, -1)} for f in batch]
-        return BatchPlan(epoch, arrival.isoformat(), units)
+        plan = BatchPlan(epoch, arrival.isoformat(), units)
+        self._taken(plan)
+        return plan
 
     def waits(self) -> bool:
         return bool(self._queue)
 
-    def adopt(self, plan: BatchPlan) -> None:
+    def adopt(self, plan: BatchPlan) -> bool:
         taken = {unit["path"] for unit in plan.units}
+        if not taken <= {f.path for batch in self._queue for f in batch}:
+            return False  # a file was taken away before anything of it was committed
         rest = [[f for f in batch if f.path not in taken] for batch in self._queue]
         self._queue = [batch for batch in rest if batch]
+        self._taken(plan)
+        return True
 
     def read(self, plan: BatchPlan) -> Rows:
         from pyspark.sql import functions as F
@@ -109,6 +126,10 @@ class FilesystemConnector:
             return None
         uris = [present[path].uri for path in self._known]
         return read_files(self._spark, self._project, self._relation, uris).count() if uris else 0
+
+    def _taken(self, plan: BatchPlan) -> None:
+        """What is planned is read, whatever the next look at the folder finds: its plan is durable."""
+        self._known |= {file.path: file for file in self.consumed(plan)}
 
     def _new_files(self) -> list[InputFile]:
         new = []
@@ -154,6 +175,7 @@ class FilesystemConnector:
             if self._options.order_column
             else F.lit(0)
         )
+        # Bounded: files that wait × partitions in each (docs/sizing.md).
         rows = (
             frame.withColumn("_order", order)
             .groupBy("_path", "_source_partition")

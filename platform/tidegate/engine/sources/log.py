@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME, PROGRESS, quote
 from tidegate.engine.progress import ConsumedFile, LogPosition, Progress
-from tidegate.engine.sources import BatchPlan, Pending, Rows
+from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SLICE = "_tidegate_gate_slice"
 _PLACE = ("_source_partition", "_offset", "_arrival")
 
 
-class LogConnector:
+class LogConnector(Connector):
     """Plans by the upstream's epochs: each batch takes whole ones, up to `max_rows_per_batch` rows or at least one."""
 
     def __init__(
@@ -88,9 +88,10 @@ class LogConnector:
         # Epochs without a row on time (say, of late rows only) are read along with the next that has one.
         return any(rows for _, rows in self._epochs)
 
-    def adopt(self, plan: BatchPlan) -> None:
+    def adopt(self, plan: BatchPlan) -> bool:
         self._read = plan.units[0]["until"]
         self._epochs = [(epoch, rows) for epoch, rows in self._epochs if epoch > self._read]
+        return True
 
     def read(self, plan: BatchPlan) -> Rows:
         from pyspark.sql import functions as F
@@ -116,7 +117,8 @@ class LogConnector:
         epoch = F.col("_epoch")
         rows = self._spark.table(str(self._identifier))
         rows = rows.where((F.col("_outcome") == ON_TIME) & (epoch > after) & (epoch <= until))
-        rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE)
+        messages = [name for name, _ in self._upstream.message_columns]
+        rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE, *messages)
         rows.createOrReplaceTempView(_SLICE)
         return self._spark.sql(self._options.sql.replace("{slice}", _SLICE))
 
@@ -130,6 +132,7 @@ class LogConnector:
             & (F.col("_epoch") >= self._read)
             & (F.col("_epoch") <= newest)
         )
+        # Bounded: a small row for each commit of the upstream since the last batch.
         totals = sorted(tuple(r) for r in history.select("_epoch", "_progress.on_time").collect())
         before = dict(totals).get(self._read, 0)
         counts = []

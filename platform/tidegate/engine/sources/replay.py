@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
-from tidegate.engine.sources import BatchPlan, Pending, Rows, no_input
+from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_input
 from tidegate.engine.sources.files import InputFile, list_files, read_files, stored_columns
 from tidegate.errors import TidegateError
 
@@ -32,7 +32,7 @@ _STAGED = {"_source_partition": "string", "_offset": "bigint", "_seq": "bigint",
 _ROW_GROUP_BYTES = 4 << 20
 
 
-class ReplayConnector:
+class ReplayConnector(Connector):
     """Plans by rows: each batch takes the next `max_rows_per_batch` of the arrival order."""
 
     def __init__(
@@ -50,10 +50,14 @@ class ReplayConnector:
         self._next = played
         self._size = max_rows or options.max_rows_per_batch
         self._total = 0
+        self._partitions: list[str] = []
         self._stage = ""
 
     def pending(self) -> Pending:
         """Stage the recording if that is not done yet; what of it has not been played."""
+        if self._partitions:
+            # Looked at again in live mode: nothing is added to a recording.
+            return Pending(self._partitions, rows=self._total - self._next)
         files = list_files(self._project, self._relation.name, self._options.path)
         if not files:
             raise no_input(self._relation.name, self._options.path)
@@ -75,8 +79,8 @@ class ReplayConnector:
                 out.write(json.dumps(facts).encode())
         with filesystem.open_input_stream(marker) as stream:
             facts = json.loads(stream.read())
-        self._total = facts["rows"]
-        return Pending(facts["partitions"], rows=self._total - self._next)
+        self._total, self._partitions = facts["rows"], facts["partitions"]
+        return Pending(self._partitions, rows=self._total - self._next)
 
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self.waits():
@@ -89,8 +93,9 @@ class ReplayConnector:
     def waits(self) -> bool:
         return self._next < self._total
 
-    def adopt(self, plan: BatchPlan) -> None:
+    def adopt(self, plan: BatchPlan) -> bool:
         self._next = plan.units[0]["until"]
+        return True
 
     def read(self, plan: BatchPlan) -> Rows:
         from pyspark.sql import functions as F
@@ -167,6 +172,7 @@ class ReplayConnector:
             "*", F.spark_partition_id().alias("_task"), F.monotonically_increasing_id().alias("_place")
         ).persist()
         try:
+            # Bounded: tasks × source partitions, once for a recording.
             counts = ordered.groupBy("_task", "_source_partition").count().collect()
             before, total = {}, 0
             for task in sorted({row["_task"] for row in counts}):

@@ -1,0 +1,27 @@
+"""Bring every jar that an environment can ask for into one folder: `python -m infra.image_jars FOLDER`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from infra.ivy import resolve
+from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
+from tidegate.project.storage import EXCLUDED_PACKAGES, OPTIONAL_PACKAGES
+
+
+def main(arguments: list[str]) -> int:
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = [ICEBERG_PACKAGE, *KAFKA_PACKAGES, *OPTIONAL_PACKAGES]
+    with tempfile.TemporaryDirectory() as ivy:
+        resolve(packages, Path(ivy), EXCLUDED_PACKAGES)
+        for jar in sorted((Path(ivy) / "jars").glob("*.jar")):
+            shutil.copy2(jar, folder / jar.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

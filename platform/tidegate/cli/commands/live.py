@@ -1,0 +1,301 @@
+"""`tidegate live`: keep sources, views and sinks up to date for ever, one supervised process for each group."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.live.groups import Group
+    from tidegate.plan.events import Event
+    from tidegate.project import Project
+    from tidegate.store.status import ProjectStatus
+
+_WORKER = "--worker-group"
+#: How long a worker waits for what a worker before it may still hold.
+_LEASE_SECONDS = 30.0
+
+
+def seconds(text: str) -> float:
+    """Seconds of a text such as `2s`, `0.5s` or `1 hour`."""
+    from tidegate.project.durations import parse_duration
+
+    if plain := re.fullmatch(r"(\d+(?:\.\d+)?)s?", text.strip()):
+        return float(plain.group(1))
+    try:
+        return float(parse_duration(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}: write 2s, 0.5s or 5 minutes") from None
+
+
+@guarded
+def live(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Sources, tables, views or sinks; each brings along what it reads. Without: everything."
+        ),
+    ] = None,
+    interval: Annotated[
+        float,
+        typer.Option(
+            parser=seconds,
+            metavar="TIME",
+            help="From the start of a tick to the next. While there is a backlog the next one starts at once.",
+        ),
+    ] = "2s",  # type: ignore[assignment]  # parsed like what is given
+    max_rows_per_batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Batch size of sources that are cut by rows (kafka, replay). Results do not depend on it.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to serve health and metrics.")] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="Port of /healthz, /livez, /metrics and /status; 0: a free one."),
+    ] = 9464,
+    no_http: Annotated[bool, typer.Option("--no-http", help="Serve nothing.")] = False,
+    duration: Annotated[
+        float | None,
+        typer.Option(parser=seconds, metavar="TIME", help="Stop after this time.", show_default=False),
+    ] = None,
+    once_idle: Annotated[bool, typer.Option("--once-idle", help="Stop when nothing waits any more.")] = False,
+    grace: Annotated[
+        float,
+        typer.Option(
+            parser=seconds,
+            metavar="TIME",
+            help="How long a worker may take to finish its commit when stopped.",
+        ),
+    ] = "60s",  # type: ignore[assignment]
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the log here, as JSON lines; rotated at 50 MB, 5 are kept.", show_default=False
+        ),
+    ] = None,
+    no_upkeep: Annotated[
+        bool, typer.Option("--no-upkeep", help="Leave compaction and expiry to tidegate upkeep.")
+    ] = False,
+    worker_group: Annotated[str | None, typer.Option(_WORKER, hidden=True)] = None,
+) -> int:
+    """Keep sources, views and sinks up to date for ever: a batch of each source every few seconds, windows closed and
+    delivered in the same tick. One process for each group of what is connected, restarted when it dies.
+
+    Ctrl-C or SIGTERM stop it when the commits under way are done; a second one, at once. Killed at any point, the next
+    run goes on from there, and nothing is lost or twice.
+
+    Example: tidegate live --interval 5s --log-file live.jsonl
+
+    Exit codes: 0 stopped, 1 a worker had to be killed, 2 a group has given up (an error that a restart does not cure).
+    """
+    project = call.project()
+    if worker_group is not None:
+        options = _Worker(worker_group, names, interval, max_rows_per_batch, once_idle, not no_upkeep)
+        return options.run(call, project)
+    from tidegate.live import find_groups
+
+    groups = find_groups(project.catalog(), names or None)
+    if not groups:
+        call.console.note("nothing to run: there is no source, view or sink")
+        return 0
+    # Java is looked for once here, and not in every worker again and again.
+    call.require_java()
+    arguments = [f"--interval={interval}s", f"--env={project.env_name}", f"--project={project.root}"]
+    if max_rows_per_batch is not None:
+        arguments.append(f"--max-rows-per-batch={max_rows_per_batch}")
+    arguments += ["--once-idle"] if once_idle else []
+    arguments += ["--no-upkeep"] if no_upkeep else []
+
+    def command(group: Group) -> list[str]:
+        own = [f"{_WORKER}={group.name}", *arguments, "--", *group.members]
+        return [sys.executable, "-P", "-m", "tidegate.cli.main", "live", *own]
+
+    return _supervise(
+        call,
+        project,
+        groups,
+        command,
+        None if no_http else (host, port),
+        duration,
+        once_idle,
+        grace,
+        log_file,
+    )
+
+
+def _supervise(
+    call: Invocation,
+    project: Project,
+    groups: tuple[Group, ...],
+    command: Callable[[Group], list[str]],
+    address: tuple[str, int] | None,
+    duration: float | None,
+    once_idle: bool,
+    grace: float,
+    log_file: Path | None,
+) -> int:
+    from tidegate.live.http import HttpServer
+    from tidegate.live.logs import DEBUG, INFO, FileLog, JsonLog
+    from tidegate.live.metrics import Metrics
+    from tidegate.live.process import WorkerProcess
+    from tidegate.live.supervisor import Supervisor
+    from tidegate.store.status import read_status
+
+    members = [name for group in groups for name in group.members]
+    listeners: list[Callable[[str | None, Event | str], None]] = []
+
+    def tell(group: str | None, event: Event | str) -> None:
+        for listener in listeners:
+            listener(group, event)
+
+    supervisor = Supervisor(
+        groups,
+        lambda group, told: WorkerProcess(command(group), told),
+        tell,
+        grace=grace,
+        until_idle=once_idle,
+    )
+
+    def status() -> ProjectStatus:
+        return read_status(project, members)
+
+    def committed() -> ProjectStatus:
+        return read_status(project, members, ask_brokers=False)
+
+    with contextlib.ExitStack() as open_things:
+        metrics = Metrics(status, supervisor.pids, supervisor.health)
+        for group in groups:
+            metrics.expect(group.name)
+        listeners.append(metrics)
+        if address is not None:
+            server = HttpServer(*address, supervisor.health, lambda: status().to_dict(), metrics.registry)
+            open_things.callback(server.close)
+            supervisor.url = server.url
+        if log_file is not None:
+            log = FileLog(log_file)
+            open_things.callback(log.close)
+            listeners.append(log)
+        if not call.json and sys.stdout.isatty():
+            from tidegate.live.screen import Screen
+
+            screen = Screen(committed, supervisor.health)
+            listeners.append(screen)
+            screen.start()
+            open_things.callback(screen.close)
+        else:
+            listeners.append(JsonLog(sys.stdout, DEBUG if call.json else INFO))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: supervisor.stop())
+        return supervisor.run(duration)
+
+
+class _Worker:
+    """The process that does the work of one group. Its standard output is for the supervisor alone."""
+
+    def __init__(
+        self,
+        group: str,
+        names: list[str] | None,
+        interval: float,
+        max_rows_per_batch: int | None,
+        once_idle: bool,
+        upkeep: bool,
+    ) -> None:
+        self._group, self._names, self._interval = group, names, interval
+        self._max_rows, self._once_idle, self._upkeep = max_rows_per_batch, once_idle, upkeep
+        self._stop = threading.Event()
+
+    def run(self, call: Invocation, project: Project) -> int:
+        """Until told to stop. Exit codes: 0; 2 for a tidegate error, 1 for any other, which was told before."""
+        from tidegate.plan.events import WorkerFailed
+
+        # Whatever Spark or a library prints must not get between the events.
+        out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+        self._take_signals()
+        threading.Thread(target=self._watch_supervisor, daemon=True).start()
+        tell = _Pipe(out, self._stop)
+        try:
+            self._serve(call, project, tell)
+        except Exception as error:
+            from tidegate.engine.codes import is_curable
+            from tidegate.engine.failures import one_line
+
+            known = error if isinstance(error, TidegateError) else None
+            failed = WorkerFailed(
+                self._group,
+                known.code if known else None,
+                one_line(error),
+                known.hint if known else None,
+                is_curable(error),
+            )
+            tell(failed)
+            if known is None or call.debug:
+                import traceback
+
+                traceback.print_exc()
+            return 2 if known else 1
+        return 0
+
+    def _serve(self, call: Invocation, project: Project, tell: Callable[[Event], None]) -> None:
+        from tidegate.engine.live import LiveGroup, serve
+        from tidegate.engine.session import Session
+
+        with Session.open(project, log=f"live-{self._group}") as session:
+            # PySpark has taken SIGINT for itself.
+            self._take_signals()
+            try:
+                stopping, names = self._stop.is_set, self._names
+                with LiveGroup(
+                    session, names, self._group, self._max_rows, stopping, patience=_LEASE_SECONDS
+                ) as group:
+                    serve(group, tell, self._stop, self._interval, self._once_idle, self._upkeep)
+            finally:
+                # Of a JVM that is gone already nothing is heard but that; why it went is what is to be told.
+                with contextlib.suppress(Exception):
+                    session.close(stop_spark=True)
+
+    def _take_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stop.set())
+
+    def _watch_supervisor(self) -> None:
+        """Standard input ends with the supervisor: without it nobody would ever stop this process."""
+        while os.read(0, 4096):
+            pass
+        self._stop.set()
+
+
+class _Pipe:
+    """Writes events for the supervisor. If that is gone the worker stops; a commit is never broken off by it."""
+
+    def __init__(self, out: TextIO, stop: threading.Event) -> None:
+        self._out, self._stop = out, stop
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        import json
+
+        with self._lock:
+            try:
+                self._out.write(json.dumps(event.to_dict(), ensure_ascii=False, default=str) + "\n")
+                self._out.flush()
+            except (OSError, ValueError):
+                self._stop.set()

@@ -1,0 +1,90 @@
+"""`tidegate upkeep`: keep the stored tables small, while whatever writes them goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+
+if TYPE_CHECKING:
+    from tidegate.console.port import Console
+    from tidegate.engine.upkeep import UpkeepReport
+
+
+@guarded
+def upkeep(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Sources, tables or views. Without: everything that has a table."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    retention: Annotated[
+        bool, typer.Option(help="Delete what is beyond the retention that jobs/maintenance.yaml sets.")
+    ] = True,
+    orphans: Annotated[
+        bool, typer.Option(help="Look for files that no snapshot knows: lists all files of a table.")
+    ] = True,
+) -> int:
+    """Put small files together, forget old snapshots, delete rows beyond their retention, and remove files that
+    nobody knows.
+
+    No stream has to stop for it, and no row that a view, sink or audit still needs goes. What is set is in
+    jobs/maintenance.yaml. In a warehouse whose catalog is a folder, tables that a live run is writing are left to
+    that run.
+
+    Example: tidegate upkeep flights --dry-run
+    """
+    from tidegate.project.maintenance import load_maintenance
+
+    project = call.project()
+    catalog = project.catalog()
+    for name in names or ():
+        catalog.get(name)
+    maintenance = load_maintenance(project.root)
+    maintenance.check(catalog)
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        from tidegate.engine.upkeep import maintain_all
+
+        reports = maintain_all(
+            session,
+            names or None,
+            maintenance.of,
+            retention=retention,
+            orphans=orphans,
+            dry_run=dry_run,
+            tell=call.console.note,
+        )
+    if call.json:
+        call.console.document({"dry_run": dry_run, "upkeep": [r.to_dict() for r in reports]}, "")
+    else:
+        _show(call.console, reports, dry_run)
+    return 0
+
+
+def _show(console: Console, reports: list[UpkeepReport], dry_run: bool) -> None:
+    from tidegate.console.port import Table
+
+    found = [table for report in reports for table in report.tables]
+    if not found:
+        console.note("nothing is stored yet")
+        return
+    rows = []
+    for t in found:
+        figures = [_change(*pair) for pair in (t.files, t.snapshots, t.manifests)]
+        size = _change(*(f"{size / (1 << 20):.1f}" for size in t.bytes))
+        orphans = "" if t.orphans is None else t.orphans
+        rows.append((t.table, *figures, size, t.retired, orphans, f"{t.seconds:.1f}"))
+    columns = ["table", "files", "snapshots", "manifests", "MB", "retired rows", "orphans", "seconds"]
+    title = "what there is; nothing was done" if dry_run else "before → after"
+    console.table(Table(columns, rows, title=title, unit="table", layout="grid"))
+    for t in found:
+        for note in t.notes:
+            console.note(f"{t.table}: {note}")
+
+
+def _change(before: object, after: object) -> str:
+    return str(before) if before == after else f"{before} → {after}"

@@ -1,0 +1,88 @@
+"""Upkeep between the ticks of a live group: one table at a time, so that no tick waits for long."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tidegate.engine.failures import one_line
+from tidegate.engine.retention import tidy
+from tidegate.engine.upkeep import due, maintain
+from tidegate.errors import TidegateError
+from tidegate.plan.events import Event, MemberFailed, MemberRecovered, UpkeepFinished
+from tidegate.project.maintenance import load_maintenance
+
+if TYPE_CHECKING:
+    from tidegate.engine.session import Session
+    from tidegate.sql.catalog import Relation, View
+
+_KIND = "upkeep"
+
+
+class Caretaker:
+    """Keeps the tables of a group small; the group holds their leases.
+
+    Looks at all of them every `every` seconds, and in one call does what is due for one of them at most. What fails is
+    told, and tried again at the next look; results do not depend on it. Raises the errors of `jobs/maintenance.yaml`.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        group: str,
+        items: Iterable[Relation | View],
+        every: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session, self._group, self._every, self._clock = session, group, every, clock
+        self._policy = load_maintenance(session.project.root).of
+        self._items = tuple(items)
+        self._waiting: deque[Relation | View] = deque()
+        self._looked_at = clock()
+        self._failures: dict[str, int] = {}
+
+    def between_ticks(self, tell: Callable[[Event], None]) -> None:
+        """Do what is due for the next table."""
+        if not self._waiting:
+            if self._clock() - self._looked_at < self._every:
+                return
+            self._looked_at = self._clock()
+            self._waiting.extend(self._items)
+        # Most need nothing: that is seen in their metadata.
+        while self._waiting:
+            item = self._waiting.popleft()
+            try:
+                done = self._care(item, tell)
+            except Exception as error:
+                failures = self._failures[item.name] = self._failures.get(item.name, 0) + 1
+                code = error.code if isinstance(error, TidegateError) else None
+                told = one_line(error)
+                tell(MemberFailed(self._group, item.name, _KIND, code, told, failures, self._every))
+                return
+            if failures := self._failures.pop(item.name, 0):
+                tell(MemberRecovered(self._group, item.name, _KIND, failures))
+            if done:
+                return
+
+    def _care(self, item: Relation | View, tell: Callable[[Event], None]) -> bool:
+        """Whether something was done."""
+        if self._session.stored(item.name) is None:
+            return False
+        started = self._clock()
+        # Rows of a table WITH TTL that have expired, and that no view needs any more (T2, T3).
+        why = [
+            f"{item.name}: rows have expired" for _ in tidy(self._session, [item] if _expires(item) else [])
+        ]
+        policy = self._policy(item.name)
+        if reasons := due(self._session, item.name, policy):
+            maintain(self._session, item.name, policy, leased=True)
+            why += reasons
+        if why:
+            tell(UpkeepFinished(self._group, item.name, tuple(why), round(self._clock() - started, 3)))
+        return bool(why)
+
+
+def _expires(item: Relation | View) -> bool:
+    return bool(getattr(item, "ttl", None))

@@ -1,0 +1,232 @@
+"""`connector = 'kafka'`: rows as messages of a topic, sent by all tasks at once through Spark's own writer.
+
+A topic can't be made to take rows and position in one step: a transaction of Kafka's belongs to one producer, and a
+delivery has one for each task. So the position file says first which commits are about to be sent, and where the topic
+ended then. Each message has an id in its header that comes out the same whenever the row is read again. A delivery that
+broke off is resumed by reading the ids that did arrive, and sending the other rows: nothing twice, nothing lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from tidegate.engine.failures import spark_message
+from tidegate.engine.layout import quote
+from tidegate.engine.sinks import Position
+from tidegate.engine.sinks.filewriter import as_json
+from tidegate.engine.sinks.kafkawriter import REPEATED, FirstAttempt
+from tidegate.engine.sinks.statefile import StateFile
+from tidegate.engine.sinks.upstream import Upstream, few_files
+from tidegate.engine.sources.kafka_broker import Broker as JavaBroker
+from tidegate.engine.sources.kafka_broker import require_kafka
+from tidegate.errors import TidegateError
+from tidegate.plan.sink_stages import KAFKA_ID_HEADER
+from tidegate.project.kafka import java_properties
+from tidegate.project.kafka import topic as topic_name
+from tidegate.sql.catalog import View
+from tidegate.sql.kafka_options import KafkaSinkOptions
+from tidegate.sql.secrets import variables
+from tidegate.store.broker import Broker, Offsets
+from tidegate.store.broker_access import OnlyForJava
+from tidegate.store.positions import KAFKA_POSITION, position_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.engine.session import Session
+    from tidegate.sql.sink_connectors import Sink
+
+#: How often one run looks into the topic and goes on, where tasks broke off that Spark would have repeated.
+_ROUNDS = 3
+#: A row counts as delivered when all replicas in sync have it, once, whatever the network does.
+_DURABLE = {"acks": "all", "enable.idempotence": "true"}
+_MESSAGE = "key string, value string, headers array<struct<key:string,value:binary>>"
+
+
+class KafkaSink:
+    """See `SinkWriter`."""
+
+    def __init__(self, session: Session, sink: Sink) -> None:
+        assert isinstance(sink.connector, KafkaSinkOptions)
+        self._spark, self._sink, self._options = session.spark, sink, sink.connector
+        self._storage = session.project.storage
+        self._state = StateFile(self._storage, position_file(self._storage, sink))
+
+    def position(self) -> Position | None:
+        # What broke off is finished by `deliver`, which has the rows.
+        state = self._state.read()
+        return None if state is None else Position.of_document(state)
+
+    def begin(self, position: Position) -> None:
+        _, topic_id = self._topic()
+        begun = {"topic_id": topic_id, "delivery": uuid.uuid4().hex, "pending": None}
+        self._state.write({"sink": self._sink.name, **asdict(position), **begun})
+
+    def deliver(self, upstream: Upstream, after: Position) -> int:
+        require_kafka(self._spark)
+        state = self._state.read()
+        assert state is not None
+        if state["pending"] is not None:
+            state = self._send(upstream, state, self._offsets(state), resumed=True)
+        if state["tick"] < upstream.newest.tick:
+            offsets = self._offsets(state)
+            newest = {"tick": upstream.newest.tick, "total": upstream.newest.total}
+            ends = {str(partition): end for partition, (_, end) in offsets.items()}
+            state = state | {"pending": newest | {"ends": ends}}
+            self._state.write(state)
+            state = self._send(upstream, state, offsets, resumed=False)
+        return state["total"] - after.total
+
+    def forget(self) -> None:
+        from pyarrow.fs import FileSelector
+
+        filesystem, folder = self._storage.filesystem(self._storage.work_folder(self._sink.name))
+        # Those of topics that it delivered into earlier, too.
+        for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+            if info.base_name.startswith(KAFKA_POSITION):
+                filesystem.delete_file(info.path)
+
+    def _send(
+        self, upstream: Upstream, state: dict[str, Any], offsets: Offsets, resumed: bool
+    ) -> dict[str, Any]:
+        """Send the rows of the pending commits, less those that the topic has already if this is not the first try; the
+        state after it, which is written."""
+        pending = state["pending"]
+        reached = {key: pending[key] for key in ("tick", "total")}
+        for round_ in range(_ROUNDS):
+            arrived = self._arrived(state, offsets) if resumed else None
+            try:
+                if reached["total"] > state["total"]:
+                    with few_files(self._spark):
+                        self._write(self._messages(upstream, state, arrived))
+                break
+            except Exception as error:
+                if REPEATED not in str(error) or round_ == _ROUNDS - 1:
+                    raise self._broke_off(error) from None
+            resumed, offsets = True, self._offsets(state)
+        done = state | reached | {"pending": None}
+        self._state.write(done)
+        return done
+
+    def _messages(self, upstream: Upstream, state: Mapping[str, Any], arrived: DataFrame | None) -> DataFrame:
+        """Rows of `_MESSAGE`, of the pending commits and without those whose `id` arrived. Those of a key are in one
+        task, in the order in which they became final; without a key no order can be kept."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        assert self._sink.format is not None
+        stored, order = upstream.stored(self._spark, state["tick"], state["pending"]["tick"])
+        names = [column.name for column in upstream.source.columns]
+        by = [f"_by_{i}" for i in range(len(order))]
+        rows = stored.select(
+            self._key().alias("key"),
+            as_json(names, self._sink.format).alias("value"),
+            *[F.col(name).alias(alias) for name, alias in zip(order, by, strict=True)],
+        )
+        together = "key" if self._options.key else "_hash"
+        if isinstance(upstream.source, View):
+            # Rows that are equal are the same message: it does not matter which of them arrived, but how many did.
+            rows = rows.withColumn("_hash", F.md5("value")).repartition(together)
+            equal = Window.partitionBy("key", "_hash", "_by_0").orderBy("_by_0")
+            parts = [F.col("_by_0"), F.col("_hash"), F.row_number().over(equal)]
+        else:
+            # Of a log: partition and offset.
+            parts = [F.col("_by_1"), F.col("_by_2")]
+            rows = rows.withColumn("_hash", F.hash(*parts)).repartition(together)
+        rows = rows.withColumn("id", F.concat_ws("/", F.lit(state["delivery"]), *parts))
+        if arrived is not None:
+            rows = rows.join(arrived, "id", "left_anti").repartition(together)
+        header = F.struct(F.lit(KAFKA_ID_HEADER).alias("key"), F.col("id").cast("binary").alias("value"))
+        return rows.sortWithinPartitions(*by).select("key", "value", F.array(header).alias("headers"))
+
+    def _key(self) -> Column:
+        from pyspark.sql import functions as F
+
+        assert self._sink.format is not None
+        if not self._options.key:
+            return F.lit(None).cast("string")
+        if self._options.key_encode == "text":
+            return F.col(quote(self._options.key[0])).cast("string")
+        return as_json(self._options.key, self._sink.format)
+
+    def _write(self, messages: DataFrame) -> None:
+        """Send rows of `_MESSAGE`; returns when all replicas in sync have all of them."""
+        writer = messages.mapInArrow(FirstAttempt(), _MESSAGE).write.format("kafka").mode("append")
+        for key, value in (java_properties(self._options) | _DURABLE).items():
+            writer = writer.option(f"kafka.{key}", value)
+        writer.option("topic", topic_name(self._options)).save()
+
+    def _arrived(self, state: Mapping[str, Any], offsets: Offsets) -> DataFrame:
+        """The ids (`id`) of this sink that the topic got since the pending delivery began."""
+        from pyspark.sql import functions as F
+
+        topic, ends = topic_name(self._options), state["pending"]["ends"]
+        start = {}
+        for partition, (earliest, end) in offsets.items():
+            # From the start if the partition is new since then, or was cut: ids that are not asked for do no harm.
+            since = ends.get(str(partition), earliest)
+            start[str(partition)] = since if earliest <= since <= end else earliest
+        options = {f"kafka.{key}": value for key, value in java_properties(self._options).items()} | {
+            "assign": json.dumps({topic: sorted(offsets)}),
+            "startingOffsets": json.dumps({topic: start}),
+            "endingOffsets": json.dumps({topic: {str(p): end for p, (_, end) in offsets.items()}}),
+            "includeHeaders": "true",
+            # Markers of others' transactions leave gaps.
+            "failOnDataLoss": "false",
+        }
+        reader = self._spark.read.format("kafka")
+        for key, value in options.items():
+            reader = reader.option(key, value)
+        ids = F.expr(f"filter(headers, h -> h.key = '{KAFKA_ID_HEADER}')[0].value").cast("string")
+        return reader.load().select(ids.alias("id")).where(F.col("id").startswith(f"{state['delivery']}/"))
+
+    def _topic(self) -> tuple[Offsets, str | None]:
+        """Offsets and id of the topic as it is now. Raises TG621, and TG530, TG531 of a broker that only Java's client
+        has access to."""
+        topic, properties = topic_name(self._options), java_properties(self._options)
+        try:
+            with Broker(properties, shown=self._options.properties) as broker:
+                return broker.offsets(topic), broker.topic_id(topic)
+        except OnlyForJava:
+            require_kafka(self._spark)
+        java = JavaBroker(self._spark, properties, topic, self._sink.name, self._sink.location)
+        try:
+            earliest, latest = java.earliest(), java.latest()
+            return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()
+        finally:
+            java.close()
+
+    def _offsets(self, state: Mapping[str, Any]) -> Offsets:
+        """Those of the topic, if it is the one that the sink began with. Raises TG541, TG621."""
+        offsets, topic_id = self._topic()
+        if topic_id != state["topic_id"]:
+            raise TidegateError(
+                "TG541",
+                f'"{self._sink.name}" can\'t deliver: {self._options.topic} is not the topic that it delivered into, '
+                "but another of the same name: it was made anew, or is at another broker",
+                hint=f"DROP SINK {self._sink.name} and CREATE it again: from the beginning, or with snapshot = 'false'",
+                location=self._sink.location,
+            )
+        return offsets
+
+    def _broke_off(self, error: Exception) -> TidegateError:
+        text = "a task failed on the way, again and again" if REPEATED in str(error) else spark_message(error)
+        return TidegateError(
+            "TG545",
+            f'"{self._sink.name}" could not deliver into topic {self._options.topic}: {self._masked(text)}',
+            hint="nothing is lost: the next run reads what arrived, and delivers the rest",
+            location=self._sink.location,
+        )
+
+    def _masked(self, text: str) -> str:
+        """Without what came out of the environment."""
+        written = [self._options.topic, *self._options.properties.values()]
+        values = {os.environ.get(name, "") for one in written for name in variables(one)}
+        for value in sorted(values - {""}, key=len, reverse=True):
+            text = text.replace(value, "***")
+        return text

@@ -1,0 +1,210 @@
+"""Messages that are not text (AVRO, PROTOBUF) into Arrow, inside Spark's tasks. Executor side: pyarrow and the
+encoding's own library.
+
+A decoder turns the bytes of one message into values; whole columns become Arrow arrays of exactly the declared types.
+A value that its column can't hold (an integer too large, a decimal with more digits) makes the message `unparseable`,
+and no other.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from tidegate.project import Project
+    from tidegate.sql.catalog import Relation
+
+#: Why a message is no row (W5).
+NULL_VALUE, INVALID_UTF8, UNPARSEABLE = "null_value", "invalid_utf8", "unparseable"
+UNKNOWN_SCHEMA = "unknown_schema"
+#: What stands in `_raw` before bytes that are no text.
+BASE64 = "base64:"
+
+Convert = Callable[[Any], Any]
+_NO_VALUE = (
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowNotImplementedError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
+
+
+class Undecodable(Exception):
+    """A message that is no row; `reason` as the log has it."""
+
+    def __init__(self, reason: str = UNPARSEABLE) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Incompatible(Exception):
+    """A field of a schema that the declared column can't hold; the message says what it is."""
+
+
+class Decoder(Protocol):
+    """One encoding with one source's schema; pickled into the tasks."""
+
+    def read(self, value: bytes) -> list[Any]:
+        """A value for each declared column, ready for an Arrow array of its type. Raises Undecodable."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A declared column, as a task sees it."""
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class DecodeTask:
+    """From an Arrow array of messages to one of rows: `c0`, `c1`, … in the order of `columns`, `_raw`, `_why`."""
+
+    decoder: Decoder
+    columns: tuple[Wanted, ...]
+
+    def __call__(self, messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        for batch in messages:
+            yield self._decode(batch)
+
+    def _decode(self, batch: pa.Array) -> pa.Array:
+        raw: list[str | None] = [None] * len(batch)
+        why: list[str | None] = [None] * len(batch)
+        nothing = [None] * len(self.columns)
+        rows: list[list[Any]] = []
+        values = batch.to_pylist()
+        for index, value in enumerate(values):
+            if value is None:
+                why[index] = NULL_VALUE
+                rows.append(nothing)
+                continue
+            try:
+                rows.append(self.decoder.read(value))
+            except Undecodable as error:
+                why[index], raw[index] = error.reason, _text(value)
+                rows.append(nothing)
+        arrays = []
+        for number, column in enumerate(self.columns):
+            array, wrong = _array([row[number] for row in rows], column.type)
+            for index in wrong:
+                why[index], raw[index] = UNPARSEABLE, _text(values[index])
+            arrays.append(array)
+        names = [*(f"c{i}" for i in range(len(self.columns))), "_raw", "_why"]
+        return pa.StructArray.from_arrays(
+            [*arrays, pa.array(raw, pa.string()), pa.array(why, pa.string())], names
+        )
+
+
+def _text(value: bytes) -> str:
+    return BASE64 + base64.b64encode(value).decode("ascii")
+
+
+def _array(values: list[Any], type_: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """The values as an array, and the places of those that do not fit (NULL in it)."""
+    try:
+        return pa.array(values, type_), []
+    except _NO_VALUE:
+        wrong = []
+    for index, value in enumerate(values):
+        try:
+            pa.array([value], type_)
+        except _NO_VALUE:
+            wrong.append(index)
+    misfits = set(wrong)
+    return pa.array([None if i in misfits else v for i, v in enumerate(values)], type_), wrong
+
+
+def same(value: Any) -> Any:
+    """The conversion that does nothing."""
+    return value
+
+
+def number(target: pa.DataType) -> Convert:
+    """From an integer. Raises Incompatible."""
+    if pa.types.is_integer(target) or pa.types.is_decimal(target):
+        return same
+    if pa.types.is_floating(target):
+        return float
+    raise Incompatible("an integer")
+
+
+def time(unit: int, per: int = 1, what: str = "a time") -> Callable[[pa.DataType], Convert]:
+    """From an integer of `unit` microseconds (or, with `per`, of 1/`per` of one) since 1970."""
+
+    def convert(target: pa.DataType) -> Convert:
+        if not pa.types.is_timestamp(target):
+            raise Incompatible(what)
+        return same if unit == per == 1 else lambda value: value * unit // per
+
+    return convert
+
+
+def only(fits: Callable[[pa.DataType], bool], what: str) -> Callable[[pa.DataType], Convert]:
+    """As it is, into columns of one kind."""
+
+    def convert(target: pa.DataType) -> Convert:
+        if not fits(target):
+            raise Incompatible(what)
+        return same
+
+    return convert
+
+
+is_date = only(pa.types.is_date, "a date")
+is_string = only(pa.types.is_string, "text")
+is_binary = only(pa.types.is_binary, "bytes")
+is_boolean = only(pa.types.is_boolean, "a boolean")
+is_floating = only(pa.types.is_floating, "a floating-point number")
+is_decimal = only(pa.types.is_decimal, "a decimal")
+
+
+def list_of(item: Convert) -> Convert:
+    """Every item of an array; NULL stays NULL."""
+    return lambda values: [None if v is None else item(v) for v in values]
+
+
+def map_of(key: Convert, item: Convert) -> Convert:
+    """Every entry of a map, as Arrow wants it."""
+    return lambda values: [(key(k), None if v is None else item(v)) for k, v in values.items()]
+
+
+def by_name(names: Mapping[str, str], wanted: str) -> str | None:
+    """The name that a schema has for a declared one, whatever its case. `names`: by case-folded name."""
+    return names.get(wanted.casefold())
+
+
+def decoding_function(
+    relation: Relation, project: Project, environ: Mapping[str, str] | None
+) -> Callable[[Any], Any]:
+    """The decoder as a function of Spark's, over the column of messages. Its schemas are looked up here, on the
+    driver, and go along with it."""
+    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import DataType
+
+    from tidegate.engine.sources.files import stored_columns
+
+    assert relation.format is not None
+    columns = stored_columns(relation)
+    kinds = [DataType.fromDDL(c.type) for c in columns]
+    wanted = tuple(Wanted(c.name, to_arrow_type(k)) for c, k in zip(columns, kinds, strict=True))
+    if relation.format.encode == "avro":
+        from tidegate.engine.sources.avro import avro_decoder as make
+    else:
+        from tidegate.engine.sources.protobuf import protobuf_decoder as make
+    task = DecodeTask(make(relation, wanted, project, environ), wanted)
+    fields = [*(f"c{i}: {c.type}" for i, c in enumerate(columns)), "_raw: string", "_why: string"]
+
+    # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
+    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return task(messages)
+
+    function: Callable[[Any], Any] = arrow_udf(run, f"struct<{', '.join(fields)}>")
+    return function

@@ -1,0 +1,316 @@
+"""`connector = 'kafka'`: the messages of one topic; a Kafka partition is a source partition, its offsets are ours.
+
+The log says what has been read (its progress holds every partition's next offset), so nothing is committed to Kafka's
+consumer groups, and a batch is a range of offsets that reads the same whenever it is read (R2). A batch's plan also
+decides what depends on the broker or the clock: which partitions are new, empty, idle or gone (W4, W6, W7).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tidegate.engine.partitions import Decisions, Sighting
+from tidegate.engine.progress import ConsumedFile
+from tidegate.engine.shape import add_generated
+from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows
+from tidegate.engine.sources.kafka_broker import Broker, require_kafka
+from tidegate.errors import TidegateError
+from tidegate.project.kafka import java_properties
+from tidegate.project.kafka import topic as topic_name
+from tidegate.sql.kafka_options import BOOTSTRAP
+from tidegate.watermark import TimeKind
+from tidegate.watermark.timekind import DAY_MICROS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.engine.ingest import Log
+    from tidegate.project import Project
+    from tidegate.sql.catalog import Relation
+    from tidegate.sql.kafka_options import KafkaOptions
+
+#: Partitions per task, where there are more of them than cores: their rows stay together, and tasks stay few.
+_TASKS_PER_CORE = 4
+#: Fewer rows than this are not worth more than one task per core.
+_SMALL_BATCH = 100_000
+
+
+class KafkaConnector(Connector):
+    """Plans by offsets: each batch takes up to `max_rows_per_batch` of what waits, from all partitions alike."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        project: Project,
+        relation: Relation,
+        options: KafkaOptions,
+        log: Log,
+        max_rows: int | None = None,
+    ) -> None:
+        require_kafka(spark)
+        self._spark, self._project, self._relation, self._options = spark, project, relation, options
+        self._log = log
+        self._size = max_rows or options.max_rows_per_batch
+        self._topic = topic_name(options)
+        self._properties = java_properties(options)
+        servers = next(value for name, value in options.properties.items() if name.lower() in BOOTSTRAP)
+        self._broker = Broker(spark, self._properties, self._topic, servers, relation.name, relation.location)
+        self._topic_id: str | None = None
+        self._ends: dict[str, int] = {}
+        self._earliest: dict[str, int] = {}
+        self._next: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._broker.close()
+
+    def pending(self) -> Pending:
+        """Ask the broker how far every partition goes. Raises TG550 to TG553."""
+        self._ends, self._earliest = self._broker.latest(), self._broker.earliest()
+        progress = self._log.progress
+        self._check_topic(progress.topic_id)
+        self._next = {
+            name: progress.states[name].next_offset for name in self._ends if name in progress.sightings
+        }
+        self._next |= self._starts()
+        waiting = sum(self._ends[name] - offset for name, offset in self._next.items())
+        return Pending(rows=max(waiting, 0))
+
+    def waits(self) -> bool:
+        return any(self._ends[name] > offset for name, offset in self._next.items())
+
+    def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
+        at = int(arrival.timestamp() * 1_000_000)
+        known = self._log.progress.sightings
+        lost = self._losses()
+        start = {name: offset for name, offset in self._next.items() if name not in known}
+        ranges = self._share()
+        idle = self._idle(ranges, at)
+        decisions = Decisions(
+            start=start,
+            until={name: until for name, (_, until) in ranges.items()},
+            ends={
+                name: end
+                for name, end in self._ends.items()
+                if name not in known or known[name].end_offset != end
+            },
+            idle=tuple(sorted(idle, key=_by_number)),
+            empty=tuple(name for name, end in self._ends.items() if end == 0),
+            gone=tuple(name for name in known if name not in self._ends),
+            lost=lost,
+            advance=self._advance(idle, ranges, at),
+            topic_id=self._topic_id,
+        )
+        if not self._worth(decisions, known):
+            return None
+        units = [{"p": name, "from": a, "until": b} for name, (a, b) in ranges.items()]
+        self._next |= decisions.until
+        return BatchPlan(epoch, arrival.isoformat(), units, decisions.to_json())
+
+    def adopt(self, plan: BatchPlan) -> bool:
+        if any(unit["from"] < self._earliest.get(unit["p"], 0) for unit in plan.units):
+            return False
+        decisions = Decisions.from_json(plan.decisions)
+        if decisions is not None:
+            self._next |= decisions.start | decisions.until
+        return True
+
+    def read(self, plan: BatchPlan) -> Rows:
+        from pyspark.sql import functions as F
+
+        from tidegate.engine.sources.decode import decode
+
+        if not plan.units:
+            return Rows(None, ("_offset",), numbering=False, aligned=True)
+        frame = self._messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
+        frame = frame.withColumn("_arrival", F.lit(plan.arrived))
+        rows = sum(unit["until"] - unit["from"] for unit in plan.units)
+        cores = self._spark.sparkContext.defaultParallelism
+        # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
+        frame = frame.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
+        frame = add_generated(decode(frame, self._relation, self._project), self._relation)
+        return Rows(frame, ("_offset",), numbering=False, aligned=True)
+
+    def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
+        return []
+
+    def recount(self) -> int | None:
+        """The messages of what was read, counted at the broker; None if part of them is not kept any more."""
+        progress, earliest = self._log.progress, self._broker.earliest()
+        ranges = {}
+        for name, seen in progress.sightings.items():
+            until = progress.states[name].next_offset
+            if until > seen.first_offset:
+                if name not in earliest or earliest[name] > seen.first_offset:
+                    return None
+                ranges[name] = (seen.first_offset, until)
+        return self._messages(ranges).count() if ranges else 0
+
+    # -- what a plan decides -----------------------------------------------------------------------------------
+
+    def _starts(self) -> dict[str, int]:
+        """Where reading begins, of partitions that no commit knows: as `scan.startup.mode` says for a new log, from
+        their first message for those that come later: before they were seen, rows may have arrived."""
+        progress = self._log.progress
+        new = [name for name in self._ends if name not in progress.sightings]
+        if not new:
+            return {}
+        mode = self._options.startup_mode
+        if progress.sightings or mode == "earliest":
+            found = self._earliest
+        elif mode == "latest":
+            found = self._ends
+        else:
+            assert self._options.startup_timestamp is not None
+            found = self._broker.at(self._options.startup_timestamp)
+        return {name: found.get(name, self._ends[name]) for name in new}
+
+    def _losses(self) -> dict[str, tuple[int, int]]:
+        """Offsets that were gone before they were read. Raises TG552 unless they are to be recorded."""
+        lost = {
+            name: (offset, self._earliest[name])
+            for name, offset in self._next.items()
+            if offset < self._earliest.get(name, 0)
+        }
+        if lost and self._options.on_data_loss == "fail":
+            name, (first, after) = next(iter(lost.items()))
+            others = f", and of {len(lost) - 1} more partitions" if len(lost) > 1 else ""
+            raise TidegateError(
+                "TG552",
+                f'source "{self._relation.name}": offsets {first} to {after - 1} of partition {name}{others} are '
+                f"gone: the topic {self._topic} did not keep them until they were read",
+                hint="restore them; or set on_data_loss = 'record' to go on behind the gap, which the log will show; "
+                f"or DROP SOURCE {self._relation.name} and begin anew with what is kept",
+                location=self._relation.location,
+            )
+        self._next |= {name: after for name, (_, after) in lost.items()}
+        return lost
+
+    def _check_topic(self, before: str | None) -> None:
+        """A topic that was deleted and made anew has other rows at the same offsets (TG553)."""
+        self._topic_id = self._broker.topic_id()
+        anew = None not in (before, self._topic_id) and before != self._topic_id
+        progress = self._log.progress
+        shorter = [
+            name
+            for name, seen in progress.sightings.items()
+            if name in self._ends and self._ends[name] < progress.states[name].next_offset
+        ]
+        if anew or shorter:
+            why = (
+                "was deleted and made anew"
+                if anew
+                else f"ends before what was read of partition {shorter[0]}"
+            )
+            raise TidegateError(
+                "TG553",
+                f'source "{self._relation.name}": the topic {self._topic} {why}: its offsets are others now',
+                hint=f"give the source another name, or DROP SOURCE {self._relation.name} to begin anew; what its log "
+                "holds stays readable until then",
+                location=self._relation.location,
+            )
+
+    def _share(self) -> dict[str, tuple[int, int]]:
+        """The offsets [from, until) of the next batch: of every partition its share of what waits."""
+        waiting = {n: self._ends[n] - o for n, o in self._next.items() if self._ends[n] > o}
+        total = sum(waiting.values())
+        if total <= self._size:
+            return {n: (self._next[n], self._ends[n]) for n in waiting}
+        return {
+            n: (self._next[n], self._next[n] + max(1, rows * self._size // total))
+            for n, rows in waiting.items()
+        }
+
+    def _idle(self, ranges: Mapping[str, tuple[int, int]], at: int) -> set[str]:
+        """W7: whose position equals the end offset, and to whom nothing has come for `idle_timeout`."""
+        timeout = self._options.idle_timeout
+        progress = self._log.progress
+        if timeout is None:
+            return set()
+        quiet = {
+            name: seen
+            for name, seen in progress.sightings.items()
+            if name in self._ends
+            and self._ends[name] > 0
+            and name not in ranges
+            and self._ends[name] == progress.states[name].next_offset == self._next[name]
+        }
+        idle = {name for name, seen in quiet.items() if seen.absent == "idle"}
+        newly = {
+            name
+            for name, seen in quiet.items()
+            if name not in idle and seen.quiet_since is not None and at - seen.quiet_since >= timeout * 1e6
+        }
+        if newly:
+            # The look may be a while ago: nobody is idle to whom something has come since.
+            ends = self._broker.latest()
+            newly = {name for name in newly if ends.get(name) == self._ends[name]}
+        return idle | newly
+
+    def _advance(self, idle: set[str], ranges: Mapping[str, tuple[int, int]], at: int) -> int | None:
+        """`idle_advance` (W7): where all are idle, G follows the clock as far behind as the newest row left it."""
+        progress, watermark = self._log.progress, self._relation.watermark
+        if not self._options.idle_advance or watermark is None or progress.published is None or ranges:
+            return None
+        present = {n for n, end in self._ends.items() if end > 0}
+        if not idle or present - idle or watermark.kind is TimeKind.EPOCH:
+            return None
+        marks = [m for n in idle if (m := progress.states[n].watermark) is not None]
+        if not marks:
+            return None
+        passed = at - max(progress.sightings[n].quiet_since or at for n in idle)
+        if watermark.kind is TimeKind.DATE:
+            passed //= DAY_MICROS
+        return max(marks) + passed
+
+    def _worth(self, decisions: Decisions, known: Mapping[str, Sighting]) -> bool:
+        """Whether a plan changes anything: rows, new partitions, another state; G moved by the clock, but not in steps
+        that nobody sees."""
+        progress = self._log.progress
+        if decisions.until or decisions.start or decisions.lost:
+            return True
+        absent = {n: why for why in ("idle", "empty", "gone") for n in getattr(decisions, why)}
+        if any(seen.absent != absent.get(name) for name, seen in known.items()):
+            return True
+        if decisions.advance is None or progress.published is None:
+            return False
+        step = max(1.0, (self._options.idle_timeout or 0) / 10) * 1_000_000
+        kind = self._relation.watermark.kind if self._relation.watermark else TimeKind.EPOCH
+        least = 1 if kind is TimeKind.DATE else step
+        return decisions.advance - progress.published >= least
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def _messages(self, ranges: Mapping[str, tuple[int, int]]) -> DataFrame:
+        """The messages of offsets [from, until) as Spark reads them, with tidegate's names for what the log keeps."""
+        from pyspark.sql import functions as F
+
+        reader = self._spark.read.format("kafka")
+        for key, value in self._properties.items():
+            reader = reader.option(f"kafka.{key}", value)
+        if self._options.group_prefix is not None:
+            reader = reader.option("groupIdPrefix", self._options.group_prefix)
+        numbers = [int(name) for name in ranges]
+        frame = (
+            reader.option("assign", json.dumps({self._topic: numbers}))
+            .option("startingOffsets", json.dumps({self._topic: {n: a for n, (a, _) in ranges.items()}}))
+            .option("endingOffsets", json.dumps({self._topic: {n: b for n, (_, b) in ranges.items()}}))
+            .option("includeHeaders", "true")
+            .option("failOnDataLoss", "true")
+            .load()
+        )
+        return frame.select(
+            "value",
+            F.col("partition").cast("string").alias("_source_partition"),
+            F.col("offset").alias("_offset"),
+            F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("_rowtime"),
+            F.col("key").alias("_key"),
+            F.col("headers").alias("_headers"),
+        )
+
+
+def _by_number(name: str) -> int:
+    return int(name)

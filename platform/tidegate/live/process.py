@@ -1,0 +1,122 @@
+"""A worker as a process: started, read, told to stop, ended; and how much memory it and its JVM take."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+#: What a worker process has to say: ("event", document), ("output", text) or ("exit", code).
+Message = tuple[str, Any]
+_LONGEST_LINE = 2000
+
+
+class Worker(Protocol):
+    """What the supervisor needs of a worker."""
+
+    pid: int
+
+    def stop(self) -> None:
+        """Ask it to end when it has finished its commit."""
+
+    def kill(self) -> None:
+        """End it, and everything that it has started, now."""
+
+
+class WorkerProcess:
+    """A worker in a process group of its own: Ctrl-C at a terminal is the supervisor's, and its JVM ends with it.
+
+    Its standard input stays open as long as the supervisor lives: a worker whose supervisor is gone stops by itself.
+    `tell` is called from threads.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        tell: Callable[[Message], None],
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._tell = tell
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if environ is None else dict(environ),
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        readers = [
+            threading.Thread(target=self._read, args=(stream, read), daemon=True)
+            for stream, read in ((self._process.stdout, self._event), (self._process.stderr, self._output))
+        ]
+        for thread in readers:
+            thread.start()
+        threading.Thread(target=self._wait, args=(readers,), daemon=True).start()
+
+    def stop(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _read(self, stream: IO[bytes], read: Callable[[str], None]) -> None:
+        for line in stream:
+            text = line.decode(errors="replace").rstrip()
+            if text:
+                read(text)
+
+    def _event(self, text: str) -> None:
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = None
+        if isinstance(document, dict) and "event" in document:
+            self._tell(("event", document))
+        else:
+            self._output(text)
+
+    def _output(self, text: str) -> None:
+        self._tell(("output", text[:_LONGEST_LINE]))
+
+    def _wait(self, readers: list[threading.Thread]) -> None:
+        code = self._process.wait()
+        # What it said last comes before its end. (A JVM that outlives it can hold the pipes open.)
+        for thread in readers:
+            thread.join(2.0)
+        self.kill()
+        self._tell(("exit", code))
+
+
+def resident_bytes(pid: int, proc: Path = Path("/proc")) -> dict[str, int]:
+    """Resident memory of a process and all below it: `worker`, `jvm`, and `python` for Spark's Python processes. Empty
+    where there is no /proc."""
+    sizes: dict[str, int] = {}
+    for one in _family(pid, proc):
+        try:
+            pages = int((proc / str(one) / "statm").read_text().split()[1])
+            name = (proc / str(one) / "comm").read_text().strip()
+        except (OSError, ValueError, IndexError):
+            continue  # ended while we looked
+        role = "worker" if one == pid else "jvm" if name == "java" else "python"
+        sizes[role] = sizes.get(role, 0) + pages * os.sysconf("SC_PAGE_SIZE")
+    return sizes
+
+
+def _family(pid: int, proc: Path) -> Iterator[int]:
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        with contextlib.suppress(OSError):
+            for task in (proc / str(one) / "task").iterdir():
+                with contextlib.suppress(OSError):
+                    waiting += [int(child) for child in (task / "children").read_text().split()]

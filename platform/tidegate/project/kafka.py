@@ -1,0 +1,24 @@
+"""Kafka's options with the values of the environment: for a client, and for nothing that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate.project.variables import expand
+from tidegate.sql.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
+
+
+def java_properties(
+    options: KafkaOptions | KafkaSinkOptions, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The client's properties by Java's names, with every `${NAME}` expanded. Secrets: not for logs, plans, tables or
+    errors. Raises TG606 for a variable that is not set."""
+    return {
+        BOOTSTRAP[1] if name.lower() in BOOTSTRAP else name: expand(value, environ)
+        for name, value in options.properties.items()
+    }
+
+
+def topic(options: KafkaOptions | KafkaSinkOptions, environ: Mapping[str, str] | None = None) -> str:
+    """The topic's name, expanded. Raises TG606."""
+    return expand(options.topic, environ)

@@ -1,0 +1,51 @@
+"""`${NAME}` in text: the one place where a variable of the environment gets its value."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from tidegate.errors import Location, TidegateError
+from tidegate.sql.secrets import MALFORMED, MALFORMED_HINT, VARIABLE
+
+
+class Expanded(str):
+    """Text that came out of the environment. It may be a secret, so its repr shows none of it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+def expand(text: str, environ: Mapping[str, str] | None = None, location: Location | None = None) -> str:
+    """The text with every `${NAME}` replaced, and `$${` as a literal `${`; an `Expanded` if a variable was in it.
+
+    `environ` defaults to the process environment. Raises TG606, at `location`, for a variable that is not set and for
+    a `${` that is no variable; no value is part of the error.
+    """
+    if "${" not in text:
+        return text
+    known = os.environ if environ is None else environ
+    found = False
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal found
+        escaped, name, malformed = match.groups()
+        if escaped:
+            return "${"
+        if malformed:
+            raise TidegateError("TG606", MALFORMED, hint=MALFORMED_HINT, location=location)
+        if name not in known:
+            raise TidegateError(
+                "TG606",
+                f"environment variable {name} is not set",
+                hint=f"export {name}=… before running tidegate, or remove the line",
+                location=location,
+            )
+        found = True
+        return known[name]
+
+    result = VARIABLE.sub(replace, text)
+    return Expanded(result) if found else result

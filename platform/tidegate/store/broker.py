@@ -1,0 +1,187 @@
+"""What a Kafka broker knows of a topic: its partitions and how far they go, asked without a JVM."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import uuid
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError, did_you_mean
+from tidegate.project.kafka import java_properties
+from tidegate.project.kafka import topic as topic_name
+from tidegate.project.variables import Expanded
+from tidegate.sql.kafka_options import BOOTSTRAP
+from tidegate.store.broker_access import client_settings
+
+if TYPE_CHECKING:
+    from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
+
+Offsets = dict[int, tuple[int, int]]
+
+_NO_ANSWER = "it takes connections, but ends them, or does not answer as a broker with these settings does"
+
+
+def read_offsets(options: KafkaOptions | KafkaSinkOptions, timeout_s: float = 5.0) -> Offsets:
+    """Of each partition of the topic the earliest offset and the end offset (one after the newest row).
+
+    Raises TG621 if there is no such topic, the broker can't be reached or lets nobody in, within about `timeout_s` for
+    each of its answers; TG606 for a variable of the options that is not set.
+    """
+    with Broker(java_properties(options), timeout_s, options.properties) as broker:
+        return broker.offsets(topic_name(options))
+
+
+class Broker:
+    """A connection to a cluster, for those who ask more than once; close it, or use it in a `with` statement.
+
+    `properties`: names and values as Java's client has them, expanded; `shown`: as they are written, for errors. Raises
+    TG621 as `read_offsets` does.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        timeout_s: float = 5.0,
+        shown: Mapping[str, str] | None = None,
+    ) -> None:
+        text = properties[BOOTSTRAP[1]]
+        self._servers = [name.strip() for name in text.split(",") if name.strip()]
+        # What comes out of the environment is not for errors.
+        self._hidden = isinstance(text, Expanded)
+        written = [value for name, value in (shown or {}).items() if name.lower() in BOOTSTRAP]
+        self._shown = ", ".join(written) or ("***" if self._hidden else ", ".join(self._servers))
+        self._settings = client_settings(properties)
+        self._committed = properties.get("isolation.level") == "read_committed"
+        self._timeout_s = timeout_s
+        # kafka-python takes half a second to import.
+        from tidegate.store.broker_client import CanNotConnect, open_client
+
+        try:
+            self._client = open_client(self._servers, self._settings, timeout_s)
+        except CanNotConnect as error:
+            raise self._unreachable(error.reason) from None
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections, and the thread that has them."""
+        self._client.close()
+
+    def offsets(self, topic: str) -> Offsets:
+        """See `read_offsets`. Where `isolation.level` is read_committed, a partition ends at its oldest open
+        transaction: nobody who asks for committed rows gets further."""
+        from kafka import TopicPartition
+        from kafka.admin import OffsetSpec
+        from kafka.errors import KafkaError
+        from kafka.protocol.consumer import IsolationLevel
+
+        level = IsolationLevel.READ_COMMITTED if self._committed else IsolationLevel.READ_UNCOMMITTED
+        found = self._described(topic)
+        partitions = [TopicPartition(topic, part["partition_index"]) for part in found["partitions"]]
+        try:
+            earliest, end = (
+                self._client.list_partition_offsets(
+                    dict.fromkeys(partitions, spec), level, int(self._timeout_s * 1000)
+                )
+                for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+            )
+        except KafkaError as error:
+            raise self._refused(_named(topic), error) from None
+        return {part.partition: (earliest[part].offset, end[part].offset) for part in sorted(partitions)}
+
+    def topic_id(self, topic: str) -> str | None:
+        """Kafka's id of the topic, as Java writes it: another one of the same name has another. None from brokers
+        before 2.8. Raises TG621."""
+        found = uuid.UUID(str(self._described(topic).get("topic_id") or uuid.UUID(int=0)))
+        return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=") if found.int else None
+
+    def _described(self, topic: str) -> dict[str, Any]:
+        from kafka.errors import KafkaError
+
+        try:
+            (found,) = self._client.describe_topics([topic])
+        except KafkaError as error:
+            raise self._refused(_named(topic), error) from None
+        if found["error_code"]:
+            raise self._no_topic(topic, found["error_code"])
+        return found
+
+    def _no_topic(self, topic: str, code: int) -> TidegateError:
+        from kafka.errors import UnknownTopicOrPartitionError, for_code
+
+        if code != UnknownTopicOrPartitionError.errno:
+            return self._refused(_named(topic), for_code(code)())
+        topics = [name for name in self._client.list_topics() if not name.startswith("__")]
+        there_are = "the broker has no topic that this client may see"
+        if topics:
+            shown = sorted(topics)[:10]
+            there_are = f"there are {', '.join(shown)}" + (" and more" if len(topics) > len(shown) else "")
+        hint = did_you_mean(topic, topics) or there_are
+        message = f"the Kafka broker {self._shown} does not have {_named(topic)}"
+        return TidegateError(
+            "TG621", message, hint=f"{hint}; tidegate makes none: create it, with partitions"
+        )
+
+    def _unreachable(self, reason: Exception | None) -> TidegateError:
+        from kafka import errors as ke
+
+        where = self._shown
+        hint = "compare properties.security.protocol, sasl.mechanism and sasl.jaas.config with the broker's"
+        if isinstance(reason, (ke.SaslAuthenticationFailedError, ke.UnsupportedSaslMechanismError)):
+            mechanism = self._settings.get("sasl_mechanism")
+            message = f"the Kafka broker {where} refuses the user: authentication by {mechanism} failed"
+            return TidegateError("TG621", message, hint=hint)
+        reasons = [
+            (f"server {i + 1}" if self._hidden else server, self._why(server))
+            for i, server in enumerate(self._servers)
+        ]
+        said = "; ".join(f"{server}: {why or _NO_ANSWER}" for server, why in reasons)
+        message = f"the Kafka broker {where} can't be reached within {self._timeout_s:g} s: {said}"
+        if all(why for _, why in reasons):
+            hint = "is it running, and is properties.bootstrap.server right?"
+        return TidegateError("TG621", message, hint=hint)
+
+    def _refused(self, what: str, error: Exception) -> TidegateError:
+        """Only what kind of error it is: what it says may have values of the settings in it."""
+        from kafka import errors as ke
+
+        kind = type(error).__name__
+        if isinstance(error, ke.AuthorizationError):
+            message = f"{what}: this user may not see it ({kind})"
+            return TidegateError("TG621", message, hint="it needs DESCRIBE, and READ or WRITE, on the topic")
+        if isinstance(error, ke.InvalidTopicError):
+            hint = "letters, digits, '.', '_' and '-', 249 at most"
+            return TidegateError("TG621", f"{what}: Kafka has no topics of such a name", hint=hint)
+        if isinstance(error, (ke.KafkaTimeoutError, ke.KafkaConnectionError, ke.RequestTimedOutError)):
+            message = f"{what}: the broker has not answered within {self._timeout_s:g} s ({kind})"
+            return TidegateError("TG621", message, hint="is it still running?")
+        hint = "a topic without a leader and a broker that starts are there again soon; else see the broker's log"
+        return TidegateError("TG621", f"{what}: {kind}", hint=hint)
+
+    def _why(self, server: str) -> str | None:
+        """What is in the way to this server: its name, its port or TLS; None if all of that works."""
+        host, _, port = server.rpartition(":")
+        host = host.strip("[]")
+        if not host or not port.isdigit():
+            return "expected host:port"
+        try:
+            with socket.create_connection((host, int(port)), timeout=2.0) as plain:
+                context = self._settings.get("ssl_context")
+                if context is not None:
+                    context.wrap_socket(plain, server_hostname=host).close()
+        except OSError as error:
+            return str(getattr(error, "verify_message", "") or error.strerror or error)
+        return None
+
+
+def _named(topic: str) -> str:
+    return "the topic that the environment names" if isinstance(topic, Expanded) else f'topic "{topic}"'

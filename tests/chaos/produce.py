@@ -1,0 +1,159 @@
+"""The producer of `make chaos`, a process of its own: `python -m tests.chaos.produce BOOTSTRAP TOPIC ROWS SEED`.
+
+Idempotent, and it survives the broker: what is not acknowledged is sent again. It reads lines `rate N` (rows a second,
+0: as fast as it can) and writes `{"sent": …}` every second. The truth is what the topic holds, not what was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos.load import ADDED, BIG, Load, Message
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+
+_PATIENCE = 300.0
+
+
+class Pace:
+    """Rows a second, changed from outside at any time."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._since, self._rows = rate, time.monotonic(), 0
+
+    def set(self, rate: float) -> None:
+        self._rate, self._since, self._rows = rate, time.monotonic(), 0
+
+    def wait(self) -> None:
+        """After one more row: sleep if it is early. What a stall held up is not sent in one burst."""
+        self._rows += 1
+        if not self._rate or self._rows % 50:
+            return
+        ahead = self._rows / self._rate - (time.monotonic() - self._since)
+        if ahead > 0:
+            time.sleep(min(ahead, 1.0))
+        elif ahead < -5:
+            self.set(self._rate)
+
+
+class Sender:
+    """A producer that sends again what failed."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.bootstrap, self.topic = bootstrap, topic
+        self.sent = self.repeated = 0
+        self._failed: list[Message] = []
+        self._producer = self._connect()
+
+    def _connect(self) -> KafkaProducer:
+        from kafka import KafkaProducer
+
+        return retried(
+            lambda: KafkaProducer(
+                bootstrap_servers=self.bootstrap,
+                acks="all",
+                enable_idempotence=True,
+                linger_ms=50,
+                batch_size=64 * 1024,
+                max_request_size=2 * BIG,
+                metadata_max_age_ms=2000,
+                reconnect_backoff_max_ms=1000,
+                request_timeout_ms=10_000,
+                delivery_timeout_ms=120_000,
+                max_block_ms=120_000,
+            )
+        )
+
+    def send(self, message: Message) -> None:
+        while self._failed:
+            self.repeated += 1
+            self._send(self._failed.pop())
+        self._send(message)
+        self.sent += 1
+
+    def _send(self, message: Message) -> None:
+        def send() -> Any:
+            # This client sends a null value only with a key.
+            key = b"null" if message.value is None else None
+            return self._producer.send(self.topic, message.value, key, partition=message.partition)
+
+        future = retried(send)
+        future.add_errback(lambda _: self._failed.append(message))
+
+    def flush(self) -> None:
+        """Until everything is acknowledged."""
+        retried(self._producer.flush)
+        while self._failed:
+            self.repeated += 1
+            self._send(self._failed.pop())
+            retried(self._producer.flush)
+
+    def add_partition(self, count: int) -> None:
+        """Let the topic have `count` partitions, and wait until this producer knows."""
+        from kafka.admin import KafkaAdminClient
+
+        self.flush()
+
+        def create() -> None:
+            admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+            try:
+                if count > len(self._producer.partitions_for(self.topic)):
+                    admin.create_partitions({self.topic: count})
+            finally:
+                admin.close()
+            deadline = time.monotonic() + 30
+            while len(self._producer.partitions_for(self.topic)) < count:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{self.topic} does not get its partition {count - 1}")
+                time.sleep(0.2)
+
+        retried(create)
+
+
+def retried(call: Any) -> Any:
+    """What the call gives; errors of the broker are waited out, for a while."""
+    from kafka.errors import KafkaError
+
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return call()
+        except (KafkaError, TimeoutError, OSError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def main() -> int:
+    bootstrap, topic, rows, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    pace = Pace(float(sys.argv[5]) if len(sys.argv) > 5 else 0.0)
+
+    def listen() -> None:
+        for line in sys.stdin:
+            word, _, value = line.partition(" ")
+            if word == "rate":
+                pace.set(float(value))
+
+    threading.Thread(target=listen, daemon=True).start()
+    sender, has_added, told = Sender(bootstrap, topic), False, 0.0
+    for message in Load(rows, seed).messages():
+        if message.partition == ADDED and not has_added:
+            sender.add_partition(ADDED + 1)
+            has_added = True
+        sender.send(message)
+        pace.wait()
+        if time.monotonic() - told > 1:
+            told = time.monotonic()
+            print(json.dumps({"sent": sender.sent, "repeated": sender.repeated}), flush=True)
+    sender.flush()
+    print(json.dumps({"sent": sender.sent, "repeated": sender.repeated, "done": True}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,393 @@
+"""`connector = 'kafka'` against a real broker: positions, partitions that come, sleep and wake, gaps, and poison."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Workbench
+from tests.kafka import Broker
+from tidegate.audit.source import audit_source
+from tidegate.engine.run import connect
+from tidegate.engine.session import Session
+from tidegate.engine.stream import PlanInbox, SourceFeed
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+from tidegate.store.status import read_status
+
+pytestmark = pytest.mark.spark
+
+SOURCE = (
+    "CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH (connector = 'kafka', "
+    "topic = '{topic}', properties.bootstrap.server = '{servers}'{options}) FORMAT PLAIN ENCODE JSON;"
+)
+VIEW = (
+    "CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n, sum(id) AS ids "
+    "FROM TUMBLE(s, ts, INTERVAL '10 seconds') GROUP BY window_start EMIT ON WINDOW CLOSE;"
+)
+#: Wall clock of the tests.
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> str:
+    """An event time."""
+    return (datetime(2026, 1, 1) + timedelta(seconds=seconds)).isoformat(sep=" ")
+
+
+def row(id_: int, seconds: float) -> str:
+    return json.dumps({"id": id_, "ts": at(seconds)})
+
+
+def send(kafka: Broker, topic: str, rows: Iterable[tuple[int, Any]]) -> None:
+    """(partition, value) in this order."""
+    kafka.send(topic, [(partition, None, value, None) for partition, value in rows])
+
+
+def project(workbench: Workbench, kafka: Broker, topic: str, sql: str = VIEW, **options: str) -> Session:
+    given = "".join(f", {name.replace('__', '.')} = '{value}'" for name, value in options.items())
+    workbench.assets(s=SOURCE.format(topic=topic, servers=kafka.bootstrap, options=given), v=sql)
+    return workbench.session()
+
+
+def advance(session: Session, clock: datetime, max_rows: int | None = None) -> int:
+    """What a tick of the source does at this wall clock, until nothing waits; how many batches that were."""
+    relation = session.relation("s")
+    log = session.log(relation)
+    connector = connect(session, relation, log, max_rows)
+    assert connector is not None
+    connector.pending()
+    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"), lambda: clock)
+    batches: list[Any] = []
+    while feed.advance(batches.append):
+        pass
+    connector.close()
+    return len(batches)
+
+
+def judged(session: Session) -> list[tuple[str, int, str]]:
+    rows = session.table("s$raw").orderBy("partition", "offset").collect()
+    return [(r["partition"], r["offset"], r["outcome"]) for r in rows]
+
+
+def newest(session: Session) -> dict[str | None, tuple[str, str | None]]:
+    """Of each partition (None: the source) the state and watermark (seconds of the day) of the newest commit."""
+    history = session.table("s$watermarks").orderBy("epoch").collect()
+    midnight = datetime(2026, 1, 1)
+    return {
+        r["partition"]: (r["state"], r["watermark"] and (r["watermark"] - midnight).total_seconds())
+        for r in history
+    }
+
+
+def test_R2_the_same_rows_through_files_and_through_kafka_give_the_same_log_and_views(
+    workbench: Workbench, kafka: Broker, tmp_path: Path
+) -> None:
+    topic = kafka.topic(partitions=2)
+    events = [(i % 2, i, (i * 7) % 60 + i // 2) for i in range(120)]
+    send(kafka, topic, [(p, row(i, s)) for p, i, s in events])
+    session = project(workbench, kafka, topic)
+    session.run(max_rows_per_batch=17)
+    files = Workbench(tmp_path / "files", session.spark).assets(
+        s="CREATE SOURCE s (id INT, p INT, o BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') "
+        "WITH (connector = 'filesystem', path = 'input', partition.columns = 'p', order.column = 'o') "
+        "FORMAT PLAIN ENCODE JSON;",
+        v=VIEW,
+    )
+    for p in (0, 1):
+        own = [(i, s) for q, i, s in events if q == p]
+        lines = [{"id": i, "p": p, "o": o, "ts": at(s)} for o, (i, s) in enumerate(own)]
+        files.json_lines(f"input/{p}.json", lines)
+    other = files.session()
+    other.run()
+    columns = ["id", "ts", "outcome", "partition", "offset"]
+    logs = [
+        s.table("s$raw").orderBy("partition", "offset").select(*columns).collect() for s in (session, other)
+    ]
+    # G is published between batches, so which late rows it made late differs with the cuts only where it may (W4).
+    assert len(logs[0]) == 120
+    assert logs[0] == logs[1]
+    views = [s.table("v").orderBy("window_start").collect() for s in (session, other)]
+    assert views[0] == views[1] != []
+    assert audit_source(session, "s").ok
+
+
+def test_W7_an_idle_partition_holds_nothing_back_and_wakes_at_G(workbench: Workbench, kafka: Broker) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic, idle_timeout="1 minute")
+    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    advance(session, NOON)
+    assert newest(session) == {None: ("active", 15), "0": ("active", 95), "1": ("active", 15)}
+    send(kafka, topic, [(0, row(3, 200))])
+    advance(session, NOON + timedelta(seconds=59))
+    assert newest(session)[None] == ("active", 15)
+    # A minute after its last row it is idle; nothing else has to come for that.
+    assert advance(session, NOON + timedelta(seconds=60)) == 1
+    assert newest(session) == {None: ("active", 195), "0": ("active", 195), "1": ("idle", 15)}
+    assert advance(session, NOON + timedelta(seconds=61)) == 0
+    session.run(["v"], upstream=False)
+    closed = session.table("v").collect()
+    # It wakes with rows below and above G: judged against max(Wp, G); no closed window changes.
+    send(kafka, topic, [(1, row(4, 190)), (1, row(5, 196)), (1, row(6, 210))])
+    advance(session, NOON + timedelta(seconds=62))
+    assert newest(session) == {None: ("active", 195), "0": ("active", 195), "1": ("active", 205)}
+    assert [o for p, _, o in judged(session) if p == "1"] == ["on_time", "late", "on_time", "on_time"]
+    late = session.table("s$late").collect()
+    assert [(r["id"], r["watermark"]) for r in late] == [(4, datetime(2026, 1, 1, 0, 3, 15))]
+    session.run(["v"], upstream=False)
+    assert [r for r in session.table("v").collect() if r in closed] == closed
+
+
+def test_W7_idleness_counts_on_over_restarts_and_all_idle_holds_G(
+    workbench: Workbench, kafka: Broker
+) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic, idle_timeout="1 minute")
+    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    advance(session, NOON)
+    # Nobody looked for an hour: both have been quiet for long.
+    advance(workbench.session(), NOON + timedelta(hours=1))
+    assert newest(session) == {None: ("active", 15), "0": ("idle", 95), "1": ("idle", 15)}
+
+
+def test_W7_idle_advance_moves_G_with_the_clock(workbench: Workbench, kafka: Broker) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic, idle_timeout="10 seconds", idle_advance="true")
+    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    advance(session, NOON)
+    advance(session, NOON + timedelta(seconds=10))
+    assert newest(session)[None][1] == 105  # the furthest stood at 95 when the last row came, 10 s ago
+    advance(session, NOON + timedelta(seconds=30))
+    assert newest(session)[None][1] == 125
+    send(kafka, topic, [(1, row(3, 124)), (1, row(4, 126))])
+    advance(session, NOON + timedelta(seconds=31))
+    assert [o for p, _, o in judged(session) if p == "1"] == ["on_time", "late", "on_time"]
+
+
+def test_W6_empty_partitions_take_no_part_and_new_ones_start_at_G(
+    workbench: Workbench, kafka: Broker
+) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic)
+    send(kafka, topic, [(0, row(1, 100))])
+    advance(session, NOON)
+    assert newest(session) == {None: ("active", 95), "0": ("active", 95), "1": ("empty", None)}
+    kafka.add_partitions(topic, 1)
+    send(kafka, topic, [(1, row(2, 90)), (2, row(3, 97)), (2, row(4, 120))])
+    advance(session, NOON + timedelta(seconds=1))
+    # The row at 90 is below G, where its partition began; that of 97 is not.
+    assert judged(session)[1:] == [("1", 0, "late"), ("2", 0, "on_time"), ("2", 1, "on_time")]
+    assert newest(session) == {
+        None: ("active", 95),
+        "0": ("active", 95),
+        "1": ("active", 95),
+        "2": ("active", 115),
+    }
+
+
+def test_W8_states_say_who_is_stalled_and_who_is_ahead_of_the_clock(
+    workbench: Workbench, kafka: Broker
+) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic, stall_timeout="1 minute", max_future_skew="1 hour")
+    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20 + 12 * 3600))])
+    advance(session, NOON)
+    assert newest(session)["1"] == ("future", 12 * 3600 + 15)
+    send(kafka, topic, [(0, row(3, 50))])
+    advance(session, NOON + timedelta(seconds=61))
+    assert newest(session)["0"] == ("stalled", 95)  # rows come, all of them late
+    # W9: two hours ahead raises nothing.
+    send(kafka, topic, [(0, row(4, 14 * 3600 + 1000))])
+    advance(session, NOON + timedelta(seconds=62))
+    assert newest(session)["0"] == ("future", 95)
+    assert judged(session)[-2] == ("0", 2, "on_time")
+    found = read_status(Project.load(workbench.root)).relations[0]
+    assert [(p.partition, p.lag_rows, p.holds_back) for p in found.partitions] == [
+        ("0", 0, True),
+        ("1", 0, False),
+    ]
+    send(kafka, topic, [(1, row(5, 1)), (1, row(6, 1))])
+    assert read_status(Project.load(workbench.root)).relations[0].lag_rows == 2
+
+
+@pytest.mark.parametrize(("mode", "first"), [("earliest", 0), ("latest", 2), ("timestamp", 1)])
+def test_scan_startup_mode_says_where_a_new_log_begins(
+    workbench: Workbench, kafka: Broker, mode: str, first: int
+) -> None:
+    topic = kafka.topic(partitions=1)
+    given = {"scan__startup__mode": mode}
+    if mode == "timestamp":
+        given["scan__startup__timestamp__millis"] = "1700000000500"
+    kafka.send(topic, [(0, None, row(i, i), 1_700_000_000_000 + i * 500) for i in range(2)])
+    session = project(workbench, kafka, topic, **given)
+    advance(session, NOON)
+    # What comes between two looks is not skipped: the first look has noted where it stands.
+    send(kafka, topic, [(0, row(2, 2))])
+    advance(session, NOON)
+    assert [offset for _, offset, _ in judged(session)] == list(range(first, 3))
+    found = session.execute("SELECT $partition, $offset, unix_millis($rowtime) FROM s ORDER BY 2").rows()
+    assert [(p, o) for p, o, _ in found] == [("0", o) for o in range(first, 3)]
+    assert first or found[0][2] == 1_700_000_000_000
+    assert audit_source(session, "s").ok
+
+
+def test_R2_rows_that_retention_took_are_an_error_or_a_recorded_gap_never_silence(
+    workbench: Workbench, kafka: Broker
+) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic)
+    send(kafka, topic, [(0, row(i, i)) for i in range(3)])
+    advance(session, NOON)
+    send(kafka, topic, [(0, row(i, i)) for i in range(3, 9)])
+    kafka.delete_before(topic, {0: 7})
+    with pytest.raises(TidegateError) as caught:
+        advance(session, NOON)
+    assert caught.value.code == "TG552"
+    assert "offsets 3 to 6 of partition 0" in caught.value.message
+    assert len(judged(session)) == 3
+    session = project(workbench, kafka, topic, on_data_loss="record")
+    advance(session, NOON)
+    assert [offset for _, offset, _ in judged(session)] == [0, 1, 2, 7, 8]
+    notes = session.execute("""SELECT note FROM "s$watermarks" WHERE note IS NOT NULL""").rows()
+    assert notes == [("offsets 3 to 6 were gone before they were read",)]
+    missing = [p.missing for p in audit_source(session, "s", recount=False).partitions if p.missing]
+    assert missing == [["3-6"]]
+
+
+def test_R2_a_topic_that_was_made_anew_is_not_continued(workbench: Workbench, kafka: Broker) -> None:
+    topic = kafka.topic(partitions=1)
+    session = project(workbench, kafka, topic)
+    send(kafka, topic, [(0, row(i, i)) for i in range(3)])
+    advance(session, NOON)
+    kafka.recreate(topic, 1)
+    send(kafka, topic, [(0, row(i, i)) for i in range(9)])
+    with pytest.raises(TidegateError) as caught:
+        advance(session, NOON)
+    assert caught.value.code == "TG553"
+
+
+def test_R2_a_plan_whose_batch_died_is_carried_out_as_it_was_planned(
+    workbench: Workbench, kafka: Broker
+) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic, idle_timeout="1 minute")
+    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    advance(session, NOON)
+    relation = session.relation("s")
+    log = session.log(relation)
+    connector = connect(session, relation, log)
+    assert connector is not None
+    connector.pending()
+    folder = session.work_folder("s")
+    # Planned at 12:01, when both were idle; then the process died, and before the next one came rows came.
+    later = NOON + timedelta(minutes=1)
+    assert SourceFeed(session.project.storage, log, connector, folder, lambda: later).ready()
+    send(kafka, topic, [(1, row(3, 30))])
+    session = workbench.session()
+    assert PlanInbox(session.project.storage, f"{folder}/plans").read(2) is not None
+    assert advance(session, later + timedelta(seconds=5)) == 2
+    history = session.table("s$watermarks").where("partition = '1'").orderBy("epoch").collect()
+    assert [(r["epoch"], r["state"]) for r in history] == [(1, "active"), (2, "idle"), (3, "active")]
+
+
+def test_W9_poison_ends_rejected_and_what_follows_is_judged_as_if_it_were_not_there(
+    workbench: Workbench, kafka: Broker
+) -> None:
+    topic = kafka.topic(partitions=2)
+    session = project(workbench, kafka, topic, sql="CREATE TABLE unused (x INT) APPEND ONLY;")
+    poison: list[Any] = [
+        b"\xff\xfe{",
+        b'{"id": 1, "ts": "2026-01',
+        None,
+        b"",
+        b"[]",
+        json.dumps({"id": "many", "ts": at(1)}).encode(),
+        json.dumps({"id": 1}).encode(),
+        b'{"id": 1, "ts": "' + b"x" * 10_000_000 + b'"}',
+        json.dumps({"id": 1, "ts": "9999-12-31 23:59:59"}).encode(),
+        json.dumps({"id": 1, "ts": "0001-01-01 00:00:00"}).encode(),
+    ]
+    normal = [row(i, s) for i, s in enumerate([10, 30, 20, 31, 24, 26, 40, 50, 44, 60, 61])]
+    with_poison = [x for pair in zip(normal, [*poison, poison[0]], strict=True) for x in pair]
+    send(kafka, topic, [(0, v) for v in with_poison] + [(1, v) for v in normal])
+    session.run()
+    found = {(r["partition"], r["offset"]): r for r in session.table("s$raw").collect()}
+    assert len(found) == len(normal) * 3
+    plain = [found["1", o]["outcome"] for o in range(len(normal))]
+    assert [found["0", 2 * o]["outcome"] for o in range(len(normal))] == plain
+    assert "late" in plain
+    ends = [(found["0", 2 * o + 1]["outcome"], found["0", 2 * o + 1]["reason"]) for o in range(len(poison))]
+    assert ends == [
+        ("rejected", "invalid_utf8"),
+        ("rejected", "unparseable"),
+        ("rejected", "null_value"),
+        ("rejected", "unparseable"),
+        ("rejected", "unparseable"),
+        ("rejected", "unparseable"),
+        ("rejected", "null_event_time"),
+        ("rejected", "unparseable"),
+        ("on_time", None),
+        ("late", None),
+    ]
+    assert newest(session)["0"][1] == newest(session)["1"][1]
+    assert audit_source(session, "s").ok
+
+
+def test_secrets_are_in_no_plan_table_or_log(
+    workbench: Workbench, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic(partitions=1)
+    monkeypatch.setenv("TOPIC", topic)
+    monkeypatch.setenv("SECRET", "hunter2-hunter2")
+    session = project(
+        workbench,
+        kafka,
+        "${TOPIC}",
+        properties__sasl__jaas__config='password="${SECRET}";',
+        properties__client__id="c",
+    )
+    send(kafka, topic, [(0, row(1, 1))])
+    relation = session.relation("s")
+    log = session.log(relation)
+    connector = connect(session, relation, log)
+    assert connector is not None
+    connector.pending()
+    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"))
+    assert feed.ready()  # the plan is there now
+    for statement in ("EXPLAIN s", "DESCRIBE EXTENDED s", "SHOW CREATE SOURCE s"):
+        assert "hunter2" not in str(session.execute(statement).rows())
+    feed.advance(lambda event: None)
+    kept = [p for p in workbench.root.rglob("*") if p.is_file()]
+    assert len(kept) > 5
+    assert not [p for p in kept if b"hunter2" in p.read_bytes()]
+    assert judged(session) == [("0", 0, "on_time")]
+
+
+def test_a_broker_that_is_down_loses_nothing(workbench: Workbench, kafka: Broker) -> None:
+    topic = kafka.topic(partitions=1)
+    session = project(workbench, kafka, topic)
+    send(kafka, topic, [(0, row(1, 1))])
+    advance(session, NOON)
+    send(kafka, topic, [(0, row(2, 2))])
+    kafka.kill()
+    try:
+        found = read_status(Project.load(workbench.root)).relations[0]
+        assert found.broker_error is not None
+        assert found.broker_error.startswith("TG621")
+        assert found.raw == 1
+    finally:
+        kafka.start()
+    advance(session, NOON)
+    assert [offset for _, offset, _ in judged(session)] == [0, 1]
+
+
+def test_a_topic_that_is_not_there_is_named(workbench: Workbench, kafka: Broker) -> None:
+    session = project(workbench, kafka, "nowhere")
+    with pytest.raises(TidegateError) as caught:
+        session.run()
+    assert caught.value.code == "TG551"
+    assert "nowhere" in caught.value.message

@@ -1,0 +1,232 @@
+"""A standalone cluster of real processes: the shipped `resources/cluster.yaml` gives what a local run gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, Workbench
+from tests.environments import without_tidegate
+from tidegate.engine.session import Session
+from tidegate.engine.spark import _jars, start
+from tidegate.errors import TidegateError
+from tidegate.project import Environment
+from tidegate.project.storage import S3A_PACKAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tests.kafka import Broker
+
+CLUSTER = ROOT / "infra" / "cluster.py"
+
+SQL = """
+CREATE SOURCE readings (id INT, meter VARCHAR, kwh DOUBLE, ts TIMESTAMP,
+    WATERMARK FOR ts AS ts - INTERVAL '20 seconds')
+WITH (connector = 'filesystem', path = 'input', partition.columns = 'meter', max_files_per_batch = '2')
+FORMAT PLAIN ENCODE JSON;
+
+CREATE SOURCE orders (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '20 seconds')
+WITH (connector = 'kafka', topic = '{topic}', properties.bootstrap.server = '{servers}', idle_timeout = 'off')
+FORMAT PLAIN ENCODE JSON;
+
+CREATE TABLE newest (meter VARCHAR, kwh DOUBLE, ts TIMESTAMP,
+    WATERMARK FOR ts AS ts - INTERVAL '20 seconds' WITH TTL, PRIMARY KEY (meter))
+WITH (connector = 'filesystem', path = 'input', partition.columns = 'meter', max_files_per_batch = '4')
+FORMAT PLAIN ENCODE JSON;
+
+CREATE MATERIALIZED VIEW per_minute AS
+SELECT window_start, meter, count(*) AS n, sum(kwh) AS total FROM TUMBLE(readings, ts, INTERVAL '1 minute')
+GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW ordered AS
+SELECT window_start, count(*) AS n, sum(id) AS ids FROM TUMBLE(orders, ts, INTERVAL '1 minute')
+GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW steps AS
+SELECT ts, meter, id, lag(id) OVER w AS before, count(*) OVER w AS nth
+FROM readings WINDOW w AS (PARTITION BY meter ORDER BY ts) EMIT ON WINDOW CLOSE;
+
+CREATE SINK to_files FROM per_minute
+WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV (without_header = true);
+
+CREATE SINK to_lake FROM per_minute WITH (connector = 'iceberg');
+"""
+FILES, ROWS_PER_FILE = 4, 90
+#: Compiling code costs more than it saves where every job has a handful of rows.
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+def project(workbench: Workbench, topic: str, servers: str) -> Workbench:
+    """Two meters, each a partition of the source; late, rejected and on-time rows of both."""
+    workbench.assets(readings=SQL.replace("{topic}", topic).replace("{servers}", servers))
+    rows = readings()
+    for file in range(FILES):
+        workbench.json_lines(
+            f"input/{file:03d}.json", rows[file * ROWS_PER_FILE : (file + 1) * ROWS_PER_FILE]
+        )
+    return workbench
+
+
+def readings() -> list[dict[str, Any]]:
+    rng, rows = random.Random(11), []
+    for n in range(FILES * ROWS_PER_FILE):
+        second = n * 2 + (120 if n > 200 else 0) - rng.choice([0, 0, 5, 30, 90])
+        ts = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(1_767_225_600 + max(second, 0)))
+        rows.append({"id": n, "meter": rng.choice("ab"), "kwh": n / 8, "ts": ts if n % 97 else None})
+    return rows
+
+
+def orders(kafka: Broker) -> str:
+    """A topic with the readings in two partitions, with a message that is no JSON; its name."""
+    topic = kafka.topic("orders", partitions=2)
+    messages = [
+        ("ab".index(r["meter"]), None, json.dumps({"id": r["id"], "ts": r["ts"]}), None) for r in readings()
+    ]
+    kafka.send(topic, [*messages, (0, None, '{"id": 1, ', None)])
+    return topic
+
+
+def facts(session: Session) -> dict[str, list]:
+    """All that the two runs must agree on: every row with its judgement, tables, views and sinks."""
+    out: dict[str, list] = {}
+    for name in ("readings", "orders", "newest"):
+        raw = session.table(f"{name}$raw").select(
+            "partition", "offset", "ts", "outcome", "watermark", "reason"
+        )
+        out[f"{name}$raw"] = sorted(map(tuple, raw.collect()), key=str)
+        marks = session.table(f"{name}$watermarks").select(
+            "partition", "watermark", "on_time", "late", "rejected"
+        )
+        out[f"{name}$watermarks"] = sorted(map(tuple, marks.collect()), key=str)
+    for name in ("newest", "per_minute", "ordered", "steps"):
+        out[name] = sorted(map(tuple, session.table(name).collect()), key=str)
+    files = sorted(path for path in (session.project.root / "out").iterdir() if path.is_file())
+    out["to_files"] = sorted(line for path in files for line in path.read_text().splitlines())
+    out["to_lake"] = sorted(map(tuple, session.spark.table("tidegate.main.to_lake").collect()), key=str)
+    return out
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def control(action: str, folder: Path, ports: tuple[int, int]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CLUSTER), action, "--port", str(ports[0]), "--ui-port", str(ports[1])]
+    command += ["--dir", str(folder), "--workers", "2", "--cores", "1", "--memory", "1g"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """URL of the master of a running cluster, and its folder."""
+    folder, ports = tmp_path / "cluster", (free_port(), free_port())
+    started = control("start", folder, ports)
+    try:
+        assert started.returncode == 0, started.stderr
+        again = control("start", folder, ports)
+        assert again.returncode == 1
+        assert "it runs already (master, worker-1, worker-2)" in again.stderr
+        yield f"spark://127.0.0.1:{ports[0]}", folder
+    finally:
+        stopped = control("stop", folder, ports)
+    assert stopped.stdout == "stopped master, worker-1, worker-2\n"
+    assert not list(folder.glob("*.pid"))
+    assert (
+        str(folder) not in subprocess.run(["ps", "-eo", "args", "-ww"], capture_output=True, text=True).stdout
+    )
+    assert control("status", folder, ports).returncode == 1
+
+
+@pytest.mark.slow
+def test_a_standalone_cluster_gives_the_same_and_needs_no_installation(
+    cluster: tuple[str, Path],
+    kafka: Broker,
+    new_workbench: Callable[[], Workbench],
+    tmp_path: Path,
+    spark: SparkSession,
+) -> None:
+    master, folder = cluster
+    topic = orders(kafka)
+    alone = project(new_workbench(), topic, kafka.bootstrap).session()
+    alone.run()
+    wanted = facts(alone)
+
+    bench = project(new_workbench(), topic, kafka.bootstrap)
+    python = without_tidegate(tmp_path / "executors")
+    bare = subprocess.run(
+        [str(python), "-c", "import tidegate"], capture_output=True, check=False, cwd=tmp_path
+    )
+    assert bare.returncode != 0
+    settings = yaml.safe_load((ROOT / "resources" / "cluster.yaml").read_text())
+    settings["spark"]["master"] = master
+    settings["spark"]["conf"]["spark.pyspark.python"] = str(python)
+    settings["spark"]["conf"] |= QUICK | {"spark.executor.memory": "512m"}
+    (bench.root / "resources").mkdir()
+    (bench.root / "resources" / "cluster.yaml").write_text(yaml.safe_dump(settings))
+
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "PYTHONPATH"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate.cli.main", "run", "--env", "cluster"],
+        cwd=bench.root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Both workers had an executor of this application, and both its logs are there.
+    executors = sorted(path.name for path in (folder / "work").glob("app-*/*") if path.is_dir())
+    assert {"0", "1"} <= set(executors)
+
+    got = facts(Session.open(project=bench.root, env="cluster", spark=spark))
+    assert len(got["readings$raw"]) == FILES * ROWS_PER_FILE
+    assert len(got["orders$raw"]) == FILES * ROWS_PER_FILE + 1
+    for name in ("readings", "orders"):
+        assert {row[3] for row in got[f"{name}$raw"]} == {"on_time", "late", "rejected"}
+    assert all(wanted.values())
+    assert got == wanted
+
+
+def test_a_master_that_is_not_there_is_an_error_at_once() -> None:
+    master = f"spark://127.0.0.1:{free_port()}"
+    environment = Environment.model_validate({"spark": {"master": master}})
+    with pytest.raises(TidegateError) as caught:
+        start(environment, [], "nobody")
+    assert caught.value.code == "TG514"
+    assert f"the Spark master {master} does not answer" in str(caught.value)
+    assert "make cluster" in str(caught.value.hint)
+
+
+def test_jars_of_an_environment_are_added_to_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_JARS", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "there-1.0.jar").touch()
+    given = {"spark.jars": "/own.jar", "spark.jars.packages": "their:own:3"}
+    found = _jars(["a.b:there:1.0", "a.b:missing:2.0"], given)
+    assert found["spark.jars"] == f"{tmp_path}/there-1.0.jar,/own.jar"
+    assert found["spark.jars.packages"] == "a.b:missing:2.0,their:own:3"
+    assert "spark.jars.excludes" not in found
+    # What Iceberg's bundle has already is not fetched a second time: 600 MB.
+    assert "software.amazon.awssdk:bundle" in _jars(S3A_PACKAGES, given)["spark.jars.excludes"]
+    assert _jars(["a.b:there:1.0"], {}) == {"spark.jars": f"{tmp_path}/there-1.0.jar"}

@@ -1,0 +1,261 @@
+"""The files for Docker Compose, Kubernetes, Prometheus and Grafana: what one names, another has."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.conftest import ROOT
+from tidegate.cli.main import app
+from tidegate.live.metrics import Metrics
+from tidegate.project import Project
+
+INFRA = ROOT / "infra"
+COMPOSE, KUBERNETES = INFRA / "compose", INFRA / "kubernetes"
+RULES = yaml.safe_load((INFRA / "prometheus" / "rules.yaml").read_text())["groups"][0]["rules"]
+DASHBOARD = json.loads((INFRA / "grafana" / "tidegate.json").read_text())
+#: Functions and words of PromQL, and labels, are not metrics; ours all have this prefix.
+METRIC = re.compile(r"\btidegate_[a-z_]+\b")
+
+
+def compose() -> dict[str, Any]:
+    return yaml.safe_load((COMPOSE / "docker-compose.yaml").read_text())
+
+
+def documents() -> Iterator[dict[str, Any]]:
+    """Every object of the Kubernetes files."""
+    for name in yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]:
+        yield from yaml.safe_load_all((KUBERNETES / name).read_text())
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, metadata, spec) of the pods that Deployments and CronJobs make."""
+    for document in documents():
+        spec = document.get("spec") or {}
+        template = spec.get("template") or (spec.get("jobTemplate") or {}).get("spec", {}).get("template")
+        if template:
+            yield document["metadata"]["name"], template["metadata"], template["spec"]
+
+
+def exported() -> set[str]:
+    """Every series name that live mode can serve."""
+    names = set()
+    source = (ROOT / "platform" / "tidegate" / "live" / "metrics.py").read_text()
+    for name in re.findall(r'"(tidegate_[a-z_]+)"', source):
+        names |= {name, f"{name}_total", f"{name}_bucket", f"{name}_sum", f"{name}_count"}
+    return names
+
+
+def expressions() -> Iterator[str]:
+    yield from (rule["expr"] for rule in RULES)
+    for panel in DASHBOARD["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["query"]["query"]
+
+
+def test_every_metric_that_a_rule_or_panel_asks_for_is_exported() -> None:
+    asked = {name for text in expressions() for name in METRIC.findall(text)}
+    assert asked - exported() == set()
+    assert {
+        "tidegate_partition_event_time_lag_seconds",
+        "tidegate_partition_lag_rows",
+        "tidegate_rows_total",
+        "tidegate_view_frontier_seconds",
+        "tidegate_batch_seconds_bucket",
+        "tidegate_commit_seconds_bucket",
+        "tidegate_worker_restarts_total",
+    } <= asked
+
+
+def test_counters_are_asked_for_by_the_names_that_prometheus_gets() -> None:
+    served = Metrics(read=lambda: None, pids=dict, health=lambda: {"groups": {"all": {"healthy": True}}})  # type: ignore[arg-type, return-value]
+    served.expect("all")
+    families = list(text_string_to_metric_families(generate_latest(served.registry).decode()))
+    counters = {sample.name for family in families for sample in family.samples if family.type == "counter"}
+    assert "tidegate_worker_restarts_total" in counters
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_every_alert_says_what_is_wrong(rule: dict[str, Any]) -> None:
+    assert rule["annotations"]["summary"]
+    assert rule["labels"]["severity"] in ("page", "ticket")
+    assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_panels_do_not_overlap_and_have_unique_ids() -> None:
+    panels = DASHBOARD["panels"]
+    assert len({p["id"] for p in panels}) == len(panels)
+    assert len({(p["gridPos"]["x"], p["gridPos"]["y"]) for p in panels}) == len(panels)
+
+
+def images() -> Iterator[str]:
+    yield from {service["image"] for service in compose()["services"].values()}
+    yield from re.findall(r"^FROM (\S+)", (INFRA / "Dockerfile").read_text(), re.MULTILINE)
+    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    yield from (f"{image['newName']}:{image['newTag']}" for image in kustomization["images"])
+
+
+@pytest.mark.parametrize("image", sorted(set(images())))
+def test_every_image_is_pinned(image: str) -> None:
+    name, _, tag = image.rpartition(":")
+    assert name
+    assert re.search(r"\d", tag)
+    assert tag != "latest"
+
+
+def test_compose_names_services_and_volumes_that_are_there() -> None:
+    file = compose()
+    for name, service in file["services"].items():
+        assert set(service.get("depends_on", ())) <= file["services"].keys(), name
+        for mount in service.get("volumes", ()):
+            source = mount.split(":")[0]
+            if source.startswith("."):
+                assert (COMPOSE / source).is_file(), f"{name}: {source}"
+            else:
+                assert source in file["volumes"], f"{name}: {source}"
+    build = file["services"]["spark-master"]["build"]
+    assert (COMPOSE / build["context"] / build["dockerfile"]).is_file()
+
+
+def test_compose_publishes_on_loopback_only_and_takes_secrets_from_the_environment() -> None:
+    text = (COMPOSE / "docker-compose.yaml").read_text()
+    ports = [port for s in compose()["services"].values() for port in s.get("ports", ())]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+    named = set(re.findall(r"\$\{([A-Z_]+)", text))
+    given = {line.split("=")[0] for line in (COMPOSE / "env.example").read_text().splitlines() if "=" in line}
+    assert named == given
+
+
+def test_the_environment_of_the_containers_loads_with_what_they_are_given(tmp_path: Path) -> None:
+    given = compose()["services"]["live"]["environment"]
+    project = environment(tmp_path, COMPOSE / "tidegate.yaml", given)
+    services = compose()["services"]
+    assert project.env.spark.master == "spark://spark-master:7077"
+    assert "--port 7077" in services["spark-master"]["command"]
+    assert project.env.warehouse.storage.endpoint == "http://minio:9000"
+    bucket = project.storage.warehouse.removeprefix("s3://").split("/")[0]
+    assert services["bucket"]["command"].endswith(f"lake/{bucket}")
+
+
+def test_the_environment_of_the_pods_loads_with_what_they_are_given(tmp_path: Path) -> None:
+    readme = (KUBERNETES / "README.md").read_text()
+    secret = re.findall(r"--from-literal=([A-Z_0-9]+)=", readme)
+    for name, _, spec in pods():
+        (container,) = spec["containers"]
+        given = dict.fromkeys([*secret, *(entry["name"] for entry in container["env"])], "value")
+        place = tmp_path / name
+        assert environment(place, KUBERNETES / "tidegate.yaml", given).env.spark.master.startswith("k8s://")
+
+
+def environment(root: Path, file: Path, given: dict[str, Any]) -> Project:
+    (root / "resources").mkdir(parents=True)
+    (root / "resources" / "there.yaml").write_text(file.read_text())
+    (root / "assets").mkdir()
+    return Project.load(root, "there", {key: str(value) for key, value in given.items()})
+
+
+def test_kubernetes_names_what_is_there() -> None:
+    made = {(d["kind"], d["metadata"]["name"]) for d in documents()}
+    generated = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["configMapGenerator"]
+    maps = {entry["name"]: entry["files"] for entry in generated}
+    assert all((KUBERNETES / file.split("=")[-1]).is_file() for files in maps.values() for file in files)
+    for name, _, spec in pods():
+        assert ("ServiceAccount", spec["serviceAccountName"]) in made
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
+        for volume in volumes.values():
+            if "configMap" in volume:
+                assert volume["configMap"]["name"] in maps, name
+            else:
+                assert ("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]) in made
+        (container,) = spec["containers"]
+        assert container["image"] == "tidegate"
+        for mount in container["volumeMounts"]:
+            volume = volumes[mount["name"]]
+            if "configMap" in volume:
+                keys = [file.split("=")[0] for file in maps[volume["configMap"]["name"]]]
+                assert mount["subPath"] in keys
+        assert container["envFrom"] == [{"secretRef": {"name": "tidegate-secrets"}}]
+    for document in documents():
+        if document["kind"] == "Service":
+            assert ("Deployment", document["spec"]["selector"]["app"]) in made
+        if document["kind"] == "Deployment":
+            assert (
+                document["spec"]["selector"]["matchLabels"]
+                == document["spec"]["template"]["metadata"]["labels"]
+            )
+
+
+def test_live_mode_has_probes_and_is_found_by_prometheus() -> None:
+    (metadata, spec), *_ = [(m, s) for name, m, s in pods() if name == "tidegate-live"]
+    (container,) = spec["containers"]
+    port = container["ports"][0]["containerPort"]
+    assert metadata["annotations"]["prometheus.io/port"] == str(port)
+    served = (ROOT / "platform" / "tidegate" / "live" / "http.py").read_text()
+    paths = {
+        container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe", "startupProbe")
+    }
+    assert all(f'"{path}"' in served for path in paths | {metadata["annotations"]["prometheus.io/path"]})
+
+
+def test_no_secret_is_written_down() -> None:
+    key = re.compile(r"^\s*[\w.-]*(password|secret|credential|token)[\w.]*: *(?P<value>.+)$", re.IGNORECASE)
+    found = []
+    for file in sorted(INFRA.rglob("*.yaml")):
+        for line in file.read_text().splitlines():
+            if match := key.match(line):
+                found.append(match["value"])
+                assert match["value"].startswith("${"), f"{file.name}: {line}"
+    assert len(found) > 5
+
+
+def commands() -> Iterator[list[str]]:
+    """Every call of our command line in these files."""
+    for service in compose()["services"].values():
+        words = str(service.get("command", "")).split()
+        if words[:1] == ["tidegate"]:
+            yield words[1:]
+    for _, _, spec in pods():
+        words = [str(word) for word in spec["containers"][0]["command"]]
+        if "tidegate" in words:
+            yield words[words.index("tidegate") + 1 :]
+
+
+def test_every_command_is_one_that_we_have() -> None:
+    import typer
+
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    found = list(commands())
+    assert {words[0] for words in found} >= {"live", "upkeep"}
+    for words in found:
+        options = {option for p in known[words[0]].params for option in p.opts}
+        assert {word for word in words if word.startswith("--")} <= options, words
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, which renders without a cluster")
+def test_kustomize_renders() -> None:
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rendered = list(yaml.safe_load_all(done.stdout))
+    assert len(rendered) > len(list(documents()))
+    used = {
+        c["image"]
+        for d in rendered
+        if d["kind"] == "Deployment"
+        for c in d["spec"]["template"]["spec"]["containers"]
+    }
+    assert used == {"registry.example/tidegate:0.1"}

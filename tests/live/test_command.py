@@ -1,0 +1,117 @@
+"""The command `tidegate live`, with workers that have no Spark."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.live.test_logs import PROJECT
+from tests.live.test_supervisor import WORKER
+from tidegate.cli.commands.live import seconds
+from tidegate.cli.main import app
+from tidegate.live import process
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "all.sql").write_text(PROJECT)
+    return tmp_path
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
+    """What was started; what runs in its place ends by itself."""
+    started: list[list[str]] = []
+    real = process.WorkerProcess
+
+    def idle(command: list[str], tell: Callable[[process.Message], None]) -> process.WorkerProcess:
+        started.append(command)
+        group = command[command.index("live") + 1].partition("=")[2]
+        return real([sys.executable, str(WORKER), group, "idle"], tell)
+
+    monkeypatch.setattr(process, "WorkerProcess", idle)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield started
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def live(project: Path, *arguments: str) -> Any:
+    return CliRunner().invoke(app, ["--project", str(project), "live", *arguments])
+
+
+def test_a_worker_for_each_group_is_told_what_was_asked_for(project: Path, commands: list[list[str]]) -> None:
+    options = [
+        "--once-idle",
+        "--port=0",
+        "--interval=0.5s",
+        "--max-rows-per-batch=7",
+        "--no-upkeep",
+        "--json",
+    ]
+    done = live(project, *options)
+    assert done.exit_code == 0, done.output
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert told[0]["event"] == "live_started"
+    assert told[0]["groups"] == ["a", "b"]
+    assert told[0]["url"].startswith("http://127.0.0.1:")
+    assert (told[-1]["event"], told[-1]["exit_code"], told[-1]["failed"]) == ("live_stopped", 0, [])
+    assert sum(one["event"] == "tick_finished" for one in told) == 2
+    first, second = (command[command.index("live") + 1 :] for command in commands)
+    assert first == [
+        "--worker-group=a",
+        "--interval=0.5s",
+        "--env=local",
+        f"--project={project}",
+        "--max-rows-per-batch=7",
+        "--once-idle",
+        "--no-upkeep",
+        "--",
+        "a",
+        "a_minutes",
+        "a_out",
+    ]
+    assert second[-2:] == ["b", "b_minutes"]
+
+
+def test_one_view_brings_its_source_and_no_other_group(project: Path, commands: list[list[str]]) -> None:
+    log = project / "logs" / "live.jsonl"
+    done = live(project, "b_minutes", "--once-idle", "--no-http", "--log-file", str(log))
+    assert done.exit_code == 0, done.output
+    assert [command[-2:] for command in commands] == [["b", "b_minutes"]]
+    # Standard output of a service is the log.
+    printed, kept = (
+        [json.loads(line) for line in text.splitlines()] for text in (done.stdout, log.read_text())
+    )
+    assert printed[0]["url"] is None
+    assert [one | {"timestamp": ""} for one in printed] == [one | {"timestamp": ""} for one in kept]
+
+
+def test_what_can_not_work_is_said_before_anything_starts(project: Path, commands: list[list[str]]) -> None:
+    unknown = live(project, "a_minute")
+    assert (unknown.exit_code, "TG201" in unknown.output) == (2, True)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = live(project, f"--port={taken.getsockname()[1]}")
+    assert (done.exit_code, "TG703" in done.output) == (2, True)
+    assert live(project, "alone").exit_code == 0
+    assert live(project, "--interval=soon").exit_code == 2
+    assert commands == []
+
+
+def test_times_as_people_write_them() -> None:
+    assert [seconds(text) for text in ("2s", "0.5s", "3", "5 minutes", "1h")] == [2, 0.5, 3, 300, 3600]
+    for text in ("soon", "-1s", "nan", "inf", ""):
+        with pytest.raises(typer.BadParameter):
+            seconds(text)

@@ -1,0 +1,124 @@
+"""What is run together, and what is written about it."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.live.test_metrics import STATUS
+from tidegate.errors import TidegateError
+from tidegate.live import Group, find_groups
+from tidegate.live.logs import DEBUG, FileLog, JsonLog
+from tidegate.live.screen import Screen
+from tidegate.plan import events
+from tidegate.sql.analysis import load_catalog
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, 250_000, UTC)
+SOURCE = """CREATE SOURCE {name} (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)
+WITH (connector = 'filesystem', path = 'in') FORMAT PLAIN ENCODE JSON;
+"""
+VIEW = """CREATE MATERIALIZED VIEW {name} AS SELECT window_start, count(*) AS n
+FROM TUMBLE({of}, ts, INTERVAL '1 minute') GROUP BY window_start EMIT ON WINDOW CLOSE;
+"""
+PROJECT = (
+    SOURCE.format(name="a")
+    + SOURCE.format(name="b")
+    + VIEW.format(name="a_minutes", of="a")
+    + VIEW.format(name="b_minutes", of="b")
+    + "CREATE TABLE alone (k INT);"
+    + "CREATE SINK a_out FROM a_minutes WITH (connector = 'console');"
+)
+
+
+def test_groups_are_families_that_have_something_to_do() -> None:
+    catalog = load_catalog([("assets/all.sql", PROJECT)])
+    a, b = Group("a", ("a", "a_minutes", "a_out")), Group("b", ("b", "b_minutes"))
+    # A table alone gets its rows by INSERT: there is nothing to keep up to date.
+    assert find_groups(catalog) == (a, b)
+    assert find_groups(catalog, ["b_minutes"]) == (b,)
+    assert find_groups(catalog, ["a_minutes"]) == (Group("a", ("a", "a_minutes")),)
+    assert find_groups(catalog, ["a_out", "b"]) == (a, Group("b", ("b",)))
+    assert find_groups(catalog, ["a$late"]) == (Group("a", ("a",)),)
+    assert find_groups(catalog, ["alone"]) == ()
+    with pytest.raises(TidegateError) as caught:
+        find_groups(catalog, ["nobody"])
+    assert caught.value.code == "TG201"
+
+
+IDLE = events.TickFinished("a", 1, 0, False, 0.1, 0.0)
+BUSY = events.TickFinished("a", 2, 5, False, 0.1, 0.0)
+
+
+def test_a_record_says_when_how_bad_where_and_what() -> None:
+    out = io.StringIO()
+    log = JsonLog(out, now=lambda: NOW)
+    log("a", IDLE)
+    log("a", BUSY)
+    log("a", events.MemberFailed("a", "a_minutes", "view", "TG507", "no", 1, 1.0))
+    log("a", events.WorkerFailed("a", None, "boom", None, True))
+    log("a", events.WorkerExited("a", 1, 2.0, "worker failed"))
+    log("a", events.WorkerExited("a", 2, None, "given up"))
+    log(None, events.LiveStopped(2, 3.0, ("a",)))
+    log("a", "printed")
+    records = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(r["level"], r["group"], r["event"]) for r in records] == [
+        ("info", "a", "tick_finished"),
+        ("warning", "a", "member_failed"),
+        ("error", "a", "worker_failed"),
+        ("warning", "a", "worker_exited"),
+        ("error", "a", "worker_exited"),
+        ("info", None, "live_stopped"),
+        ("info", "a", "worker_output"),
+    ]
+    assert records[0]["timestamp"] == "2026-01-01T12:00:00.250Z"
+    assert (records[0]["rows"], records[-1]["text"]) == (5, "printed")
+
+
+def test_everything_is_written_for_programs() -> None:
+    out = io.StringIO()
+    JsonLog(out, DEBUG)("a", IDLE)
+    assert json.loads(out.getvalue())["level"] == "debug"
+
+
+def test_a_log_file_is_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "live.jsonl"
+    log = FileLog(path, max_bytes=2_000, keep=2, now=lambda: NOW)
+    for number in range(100):
+        log("a", events.TickFinished("a", number, 5, False, 0.1, 0.0))
+    log.close()
+    assert sorted(p.name for p in path.parent.iterdir()) == ["live.jsonl", "live.jsonl.1", "live.jsonl.2"]
+    assert all(p.stat().st_size <= 2_000 for p in path.parent.iterdir())
+    assert json.loads(path.read_text().splitlines()[-1])["tick"] == 99
+
+
+def test_a_person_sees_partitions_views_and_workers_move() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=160, force_terminal=True, color_system=None)
+    health = {
+        "groups": {
+            "clicks": {
+                "state": "running",
+                "restarts": 1,
+                "last_tick_age_seconds": 1.2,
+                "failing": ["per_minute"],
+                "last_error": None,
+            }
+        }
+    }
+    screen = Screen(lambda: STATUS, lambda: health, console, seconds=60.0)
+    screen.start()
+    screen("clicks", events.BatchCommitted("clicks", 1, 50, 0, 0, 50, "", 0.5))
+    screen("clicks", events.MemberFailed("clicks", "per_minute", "view", "TG507", "no", 1, 1.0))
+    screen.close()
+    shown = out.getvalue()
+    assert "per_minute: view failed, try 2 in 1 s: TG507: no" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["clicks", "0", "warming", "(90", "of", "250)", "80", "9", "1", "10"] in lines
+    assert ["clicks", "all", "100", "rows/s", "160", "18", "2"] in lines
+    assert ["per_minute", "12", "0", "1", "minute"] in lines
+    assert ["clicks", "running", "1", "1", "s", "ago", "per_minute"] in lines

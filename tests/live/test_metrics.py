@@ -1,0 +1,279 @@
+"""Metrics and HTTP: what Prometheus reads, from committed state and from events."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tidegate.errors import TidegateError
+from tidegate.live.http import HttpServer
+from tidegate.live.metrics import Metrics, unix_seconds
+from tidegate.plan import events
+from tidegate.store.sinks import SinkStatus
+from tidegate.store.status import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus
+
+NOON = 1_767_268_800  # 2026-01-01 12:00:00 UTC
+MICROS = NOON * 1_000_000
+
+
+def partition(name: str, seconds: int, state: str, end: int | None) -> PartitionStatus:
+    at = MICROS + seconds * 1_000_000
+    waits = None if end is None else end - 90
+    return PartitionStatus(name, at, "", 90, 80, 9, 1, state, at + 5_000_000, "", end, lag_rows=waits)
+
+
+STATUS = ProjectStatus(
+    "shop",
+    "local",
+    "warehouse",
+    (
+        RelationStatus(
+            name="clicks",
+            kind="source",
+            ran=True,
+            raw=180,
+            on_time=160,
+            late=18,
+            rejected=2,
+            epoch=4,
+            time_column="ts",
+            time_kind="TIMESTAMP",
+            watermark=MICROS,
+            watermark_text="",
+            behind_newest=None,
+            lag=None,
+            holds_back=(),
+            partitions=(partition("0", 0, "warming (90 of 250)", 100), partition("1", 30, "idle", None)),
+            snapshot_id=1,
+            committed_at=None,
+        ),
+        RelationStatus(
+            "ids", "source", True, 1, 1, 0, 0, 1, "id", "EPOCH", 7, "7", None, None, (), (), 1, None
+        ),
+    ),
+    (
+        ViewStatus(
+            name="per_minute",
+            ran=True,
+            reads=("clicks",),
+            emit_on_window_close=True,
+            frontier=MICROS - 60_000_000,
+            frontier_text="",
+            clock=MICROS,
+            clock_text="",
+            holds_back=(),
+            groups=12,
+            open=0,
+            current=True,
+            behind=60.0,
+            snapshot_id=1,
+            committed_at=None,
+            time_kind="TIMESTAMP",
+        ),
+    ),
+    (SinkStatus("out", ("per_minute",), "kafka", "t", True, 3, 4, 1, 10, 2, False, False, None),),
+)
+HEALTH = {"status": "ok", "groups": {"clicks": {"healthy": True, "failing": []}}}
+
+
+class Bench:
+    """Metrics over a status that can fail, on a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.reads = 0
+        self.error: Exception | None = None
+        self.metrics = Metrics(
+            self._read,
+            dict,
+            lambda: HEALTH,
+            fresh=5.0,
+            clock=lambda: self.now,
+            now=lambda: datetime.fromtimestamp(NOON + 100, UTC),
+        )
+
+    def _read(self) -> ProjectStatus:
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        return STATUS
+
+    def samples(self) -> dict[tuple[str, tuple[str, ...]], float]:
+        """(name, label values) -> value."""
+        families = self.metrics.registry.collect()
+        return {(s.name, tuple(s.labels.values())): s.value for f in families for s in f.samples}
+
+
+def test_W8_partitions_as_gauges() -> None:
+    found = Bench().samples()
+    assert found["tidegate_partition_watermark_seconds", ("clicks", "0")] == NOON
+    assert found["tidegate_partition_watermark_seconds", ("clicks", "1")] == NOON + 30
+    assert found["tidegate_partition_newest_event_seconds", ("clicks", "1")] == NOON + 35
+    assert found["tidegate_partition_event_time_lag_seconds", ("clicks", "0")] == 100
+    # Where there are no end offsets there is no lag, and not one of 0.
+    assert found["tidegate_partition_lag_rows", ("clicks", "0")] == 10
+    assert ("tidegate_partition_lag_rows", ("clicks", "1")) not in found
+    states = {labels: v for (name, labels), v in found.items() if name == "tidegate_partition_state"}
+    assert states == {("clicks", "0", "warming"): 1, ("clicks", "1", "idle"): 1}
+
+
+def test_W5_rows_by_outcome_and_what_views_and_sinks_have() -> None:
+    found = Bench().samples()
+    rows = {
+        labels[1]: found["tidegate_rows_total", labels]
+        for n, labels in found
+        if n == "tidegate_rows_total" and labels[0] == "clicks"
+    }
+    assert rows == {"on_time": 160, "late": 18, "rejected": 2}
+    assert found["tidegate_source_batches_total", ("clicks",)] == 4
+    assert found["tidegate_source_watermark_seconds", ("clicks",)] == NOON
+    assert found["tidegate_view_frontier_seconds", ("per_minute",)] == NOON - 60
+    assert found["tidegate_view_behind_seconds", ("per_minute",)] == 60
+    assert found["tidegate_view_rows_total", ("per_minute",)] == 12
+    assert found["tidegate_sink_rows_total", ("out",)] == 10
+    assert found["tidegate_sink_waiting_rows", ("out",)] == 2
+    # Nobody knows the unit of an integer time.
+    assert ("tidegate_source_watermark_seconds", ("ids",)) not in found
+
+
+def test_events_become_histograms_and_counters() -> None:
+    bench = Bench()
+    tell = bench.metrics
+    tell.expect("clicks")
+    tell("clicks", events.BatchCommitted("clicks", 1, 5, 0, 0, 5, "", 0.4, 0.06))
+    tell("clicks", events.SliceCommitted("per_minute", "", 3, 0, 0.2, 0.03))
+    tell("clicks", events.SinkDelivered("out", "kafka", 3, 0.1))
+    tell("clicks", events.TickFinished("clicks", 1, 5, True, 0.7, 0.09))
+    tell("clicks", events.MemberFailed("clicks", "per_minute", "view", "TG507", "no", 1, 1.0))
+    tell("clicks", events.WorkerFailed("clicks", None, "boom", None, True))
+    tell("clicks", "text that a worker printed")
+    tell("clicks", events.WorkerSpawned("clicks", 7, 0))
+    found = bench.samples()
+    assert found["tidegate_batch_seconds_sum", ("clicks",)] == 0.4
+    assert found["tidegate_batch_seconds_bucket", ("clicks", "0.25")] == 0
+    assert found["tidegate_batch_seconds_bucket", ("clicks", "0.5")] == 1
+    assert found["tidegate_commit_seconds_count", ("per_minute",)] == 1
+    assert found["tidegate_view_tick_seconds_sum", ("per_minute",)] == 0.2
+    assert found["tidegate_sink_delivery_seconds_sum", ("out",)] == 0.1
+    assert found["tidegate_tick_seconds_sum", ("clicks",)] == 0.7
+    assert found["tidegate_backlog", ("clicks",)] == 1
+    assert found["tidegate_last_tick_timestamp_seconds", ("clicks",)] == NOON + 100
+    assert found["tidegate_errors_total", ("clicks", "TG507")] == 1
+    assert found["tidegate_errors_total", ("clicks", "none")] == 1
+    assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 1
+    assert found["tidegate_worker_restarts_total", ("clicks",)] == 0
+    assert found["tidegate_worker_up", ("clicks",)] == 1
+    tell("clicks", events.MemberRecovered("clicks", "per_minute", "view", 1))
+    tell("clicks", events.WorkerSpawned("clicks", 8, 1))
+    found = bench.samples()
+    assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 0
+    assert found["tidegate_worker_restarts_total", ("clicks",)] == 1
+
+
+def test_the_committed_state_is_read_once_in_a_while_and_never_shown_stale() -> None:
+    bench = Bench()
+    bench.samples()
+    bench.samples()
+    assert bench.reads == 1
+    bench.now = 5.0
+    bench.error = TidegateError("TG620", "the catalog does not answer")
+    found = bench.samples()
+    assert bench.reads == 2
+    assert found["tidegate_status_errors_total", ()] == 1
+    assert not [name for name, _ in found if name.startswith("tidegate_partition")]
+    bench.error = None
+    assert ("tidegate_partition_watermark_seconds", ("clicks", "0")) in bench.samples()
+
+
+def test_every_metric_says_what_to_do_and_follows_the_conventions() -> None:
+    for family in Bench().metrics.registry.collect():
+        assert family.name.startswith("tidegate_"), family.name
+        assert len(family.documentation) > 20, family.name
+        assert family.documentation.endswith("."), family.name
+
+
+def test_unix_seconds_of_each_kind() -> None:
+    assert unix_seconds("TIMESTAMPTZ", 1_500_000) == 1.5
+    assert unix_seconds("DATE", 2) == 172_800
+    assert unix_seconds("EPOCH", 5) is None
+    assert unix_seconds("DATE", None) is None
+
+
+# -- HTTP ----------------------------------------------------------------------------------------------------------
+
+
+class Site:
+    """A server on a free port, and what its answers are made of."""
+
+    def __init__(self) -> None:
+        self.health: dict[str, Any] = dict(HEALTH)
+        self.error: TidegateError | None = None
+        registry = Bench().metrics.registry
+        self.server = HttpServer("127.0.0.1", 0, lambda: self.health, self._status, registry)
+
+    def _status(self) -> dict[str, Any]:
+        if self.error is not None:
+            raise self.error
+        return STATUS.to_dict()
+
+    def get(self, path: str) -> tuple[int, str, bytes]:
+        try:
+            with urllib.request.urlopen(self.server.url + path, timeout=10) as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers["Content-Type"], error.read()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    found = Site()
+    yield found
+    found.server.close()
+
+
+def test_health_is_200_while_it_is_well_and_503_otherwise(site: Site) -> None:
+    code, kind, body = site.get("/healthz")
+    assert (code, kind, json.loads(body)) == (200, "application/json", HEALTH)
+    site.health = HEALTH | {"status": "degraded"}
+    assert site.get("/healthz")[0] == 200
+    site.health = HEALTH | {"status": "unavailable"}
+    assert site.get("/healthz?verbose=1")[0] == 503
+    # That the supervisor itself lives is another question: to kill it helps no worker.
+    assert site.get("/livez")[0] == 200
+
+
+def test_metrics_and_status_over_http(site: Site) -> None:
+    code, kind, body = site.get("/metrics")
+    assert (code, kind.partition(";")[0]) == (200, "text/plain")
+    assert b'tidegate_rows_total{outcome="late",source="clicks"} 18.0' in body
+    code, _, body = site.get("/status")
+    assert (code, json.loads(body)["relations"][0]["late"]) == (200, 18)
+    site.error = TidegateError("TG620", "the catalog does not answer")
+    code, _, body = site.get("/status")
+    assert (code, json.loads(body)["error"]["code"]) == (503, "TG620")
+    assert json.loads(site.get("/")[2]) == {"paths": ["/healthz", "/livez", "/status", "/metrics"]}
+    assert site.get("/etc/passwd")[0] == 404
+
+
+def test_a_port_in_use_is_a_clear_error(site: Site) -> None:
+    port = int(site.server.url.rpartition(":")[2])
+    with pytest.raises(TidegateError) as caught:
+        HttpServer("127.0.0.1", port, lambda: HEALTH, dict, Bench().metrics.registry)
+    assert caught.value.code == "TG703"
+    assert str(port) in caught.value.message
+
+
+def test_a_partition_without_a_state_or_watermark_is_left_out() -> None:
+    bench = Bench()
+    bare = replace(partition("0", 0, "", None), watermark=None, max_event_time=None)
+    status = replace(STATUS, relations=(replace(STATUS.relations[0], partitions=(bare,)),))
+    bench._read = lambda: status  # type: ignore[method-assign]
+    bench.metrics = Metrics(lambda: status, dict, lambda: HEALTH)
+    assert not [name for name, _ in bench.samples() if name.startswith("tidegate_partition")]

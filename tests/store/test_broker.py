@@ -1,0 +1,159 @@
+"""What a broker is asked without a JVM, and how Java's client properties are understood (kafka-python)."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.kafka import Broker as TestBroker
+from tidegate.errors import TidegateError
+from tidegate.project.variables import expand
+from tidegate.sql.kafka_options import KafkaOptions
+from tidegate.store.broker import Broker, read_offsets
+from tidegate.store.broker_access import OnlyForJava, client_settings
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+TLS = {"security.protocol": "SSL"}
+#: Made for these tests, for nobody, with `openssl req -x509 -newkey ec`.
+CERTIFICATE = """-----BEGIN CERTIFICATE-----
+MIIBijCCAS+gAwIBAgIUUuF/4n8DyOmWqs/R72Gll/z/VNwwCgYIKoZIzj0EAwIw
+GTEXMBUGA1UEAwwOdGlkZWdhdGUtdGVzdHMwIBcNMjYxMTIxMTcyOTI4WhgPMjEy
+NjEwMjgxNzI5MjhaMBkxFzAVBgNVBAMMDnRpZGVnYXRlLXRlc3RzMFkwEwYHKoZI
+zj0CAQYIKoZIzj0DAQcDQgAE7n6QFwrnlJyASWvhP8Is0GpGGu2wd+O9T1SYPkux
+V+7SXE7MmnDdnFz8NtGL0tku6vWicY90CL+9A6rvlJUYU6NTMFEwHQYDVR0OBBYE
+FC1cNNKv6ttdwJRn0AeOpRAACXctMB8GA1UdIwQYMBaAFC1cNNKv6ttdwJRn0AeO
+pRAACXctMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSQAwRgIhAJChEru8
+fuYc9GZ5C7NtuQjlyEi3AenqS6aQF8RB21XxAiEA93ULNu6avJhZf0jgKmIzc3/c
+k5E1dBHTkRDEAeWQJkE=
+-----END CERTIFICATE-----
+"""
+KEY = """-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgfGisW23L70VxS0av
+XywasHlIMPzdjnUPJn8iRLYez5ahRANCAATufpAXCueUnIBJa+E/wizQakYa7bB3
+471PVJg+S7FX7tJcTsyacN2cXPw20YvS2S7q9aJxj3QIv70Dqu+UlRhT
+-----END PRIVATE KEY-----
+"""
+
+
+def options(topic: str, bootstrap: str, **properties: str) -> KafkaOptions:
+    return KafkaOptions(topic=topic, properties={"bootstrap.server": bootstrap} | properties)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "user", "password"),
+    [
+        ("PLAIN", f'{PLAIN} username="ann" password="p;w=1";', "ann", "p;w=1"),
+        ("PLAIN", rf'{PLAIN} password="a\"b\\c" username="ann" ;', "ann", 'a"b\\c'),
+        ("SCRAM-SHA-512", f"{SCRAM} username='ann' password=plain;", "ann", "plain"),
+    ],
+)
+def test_a_jaas_line_with_a_name_and_a_password_is_understood(
+    mechanism: str, jaas: str, user: str, password: str
+) -> None:
+    found = client_settings(SASL | {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas})
+    assert found == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+    }
+
+
+@pytest.mark.parametrize(
+    ("properties", "message", "hint"),
+    [
+        ({"security.protocol": "SASL_SSL"}, "Kerberos", "SCRAM-SHA-256"),
+        (SASL | {"sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism", "PLAIN"),
+        (
+            SASL | {"sasl.jaas.config": f'{SCRAM} username="a" password="hush";'},
+            "PlainLoginModule",
+            "PlainLoginModule",
+        ),
+        (SASL | {"sasl.jaas.config": f'{PLAIN} username="a" pass="hush";'}, "no password", "password="),
+        (SASL | {"sasl.login.class": "hush.Login"}, "sasl.login.class", "SCRAM"),
+        (TLS | {"ssl.truststore.location": "trust.jks"}, "ssl.truststore", "PEM"),
+        (TLS | {"ssl.keystore.location": "key.p12", "ssl.keystore.type": "PKCS12"}, "ssl.keystore", "PEM"),
+    ],
+)
+def test_what_only_java_can_do_is_refused_with_what_works(
+    properties: dict[str, str], message: str, hint: str
+) -> None:
+    with pytest.raises(OnlyForJava) as refused:
+        client_settings(properties)
+    assert refused.value.code == "TG621"
+    assert message in refused.value.message
+    assert hint in (refused.value.hint or "")
+    assert "hush" not in str(refused.value)
+
+
+def test_tls_takes_pem_as_text_and_from_files(tmp_path: Path) -> None:
+    trusted, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+    trusted.write_text(CERTIFICATE)
+    own.write_text(KEY + CERTIFICATE)
+    pem = {"ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
+    text = {
+        "ssl.truststore.certificates": CERTIFICATE,
+        "ssl.keystore.certificate.chain": CERTIFICATE,
+        "ssl.keystore.key": KEY,
+    }
+    files = {"ssl.truststore.location": str(trusted), "ssl.keystore.location": str(own)}
+    for given in (text, files):
+        context = client_settings(TLS | pem | given)["ssl_context"]
+        assert [ca["serialNumber"] for ca in context.get_ca_certs()] == [
+            "52E17FE27F03C8E996AACFD1EF61A597FCFF54DC"
+        ]
+        assert context.check_hostname
+    loose = {"ssl.endpoint.identification.algorithm": "", "ssl.enabled.protocols": "TLSv1.3"}
+    context = client_settings(TLS | pem | text | loose)["ssl_context"]
+    assert not context.check_hostname
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    for broken in (
+        {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "hush"},
+        {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(tmp_path / "nothing")},
+    ):
+        with pytest.raises(TidegateError) as refused:
+            client_settings(TLS | broken)
+        assert refused.value.code == "TG621"
+        assert "hush" not in str(refused.value)
+
+
+def test_a_broker_that_is_not_there_is_named_unless_the_environment_names_it() -> None:
+    before = threading.active_count()
+    # Port 1 of this machine: nobody listens.
+    with pytest.raises(TidegateError) as refused:
+        read_offsets(options("orders", "127.0.0.1:1"), timeout_s=0.3)
+    assert refused.value.code == "TG621"
+    assert "127.0.0.1:1: Connection refused" in refused.value.message
+    written = {"bootstrap.server": "${KAFKA}"}
+    expanded = {"bootstrap.servers": expand("${KAFKA}", {"KAFKA": "127.0.0.1:1"})}
+    with pytest.raises(TidegateError) as hidden:
+        Broker(expanded, 0.3, written)
+    assert "${KAFKA}" in hidden.value.message
+    assert "127.0.0.1" not in str(hidden.value)
+    assert threading.active_count() == before
+
+
+@pytest.mark.slow
+def test_offsets_are_those_of_the_broker(kafka: TestBroker) -> None:
+    topic = kafka.topic("orders", partitions=3)
+    kafka.send(topic, [(0, None, "a", 1), (0, None, "b", 2), (2, None, "c", 3)])
+    kafka.delete_before(topic, {0: 1})
+    before = threading.active_count()
+    assert read_offsets(options(topic, kafka.bootstrap)) == {0: (1, 2), 1: (0, 0), 2: (0, 1)}
+    assert read_offsets(options(topic, kafka.bootstrap, **{"isolation.level": "read_committed"}))[2] == (0, 1)
+    with pytest.raises(TidegateError) as missing:
+        read_offsets(options(f"{topic}s", kafka.bootstrap))
+    assert missing.value.code == "TG621"
+    assert f'did you mean "{topic}"?' in (missing.value.hint or "")
+    with Broker({"bootstrap.servers": kafka.bootstrap}) as broker:
+        first = broker.topic_id(topic)
+        assert first is not None
+        assert broker.topic_id(topic) == first
+        assert broker.topic_id(kafka.topic("orders")) != first
+    assert threading.active_count() == before
