@@ -129,6 +129,8 @@ def _read(value: bytes | None) -> tuple[str | None, int | None, dict[str, Any]]:
         return ANY_REASON, None, {}
     try:
         found = json.loads(value.decode("utf-8", errors="strict"))
+    except UnicodeDecodeError:
+        return "invalid_utf8", None, {}  # W5: a reason of its own, the bytes are kept in base64
     except ValueError:
         return "unparseable", None, {}
     if found is None:

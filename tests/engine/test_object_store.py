@@ -53,7 +53,7 @@ QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-LATER = {"id": 999, "meter": "a", "kwh": 1.0, "ts": "2026-01-01 01:00:00"}
+LATER = [{"id": 999, "meter": meter, "kwh": 1.0, "ts": "2026-01-01 01:00:00"} for meter in "ab"]
 
 SCRIPT = """
 import json, tidegate
@@ -62,7 +62,7 @@ session = tidegate.connect(project=".", env="lake")
 session.run()
 print("FIRST", json.dumps(facts(session), default=str))
 with open("input/999.json", "w") as file:
-    file.write(json.dumps(LATER) + chr(10))
+    file.writelines(json.dumps(row) + chr(10) for row in LATER)
 print("EPOCHS", sum(source.epochs for source in session.run().sources))
 print("SECOND", json.dumps(facts(session), default=str))
 """
@@ -218,7 +218,7 @@ def test_a_warehouse_on_s3_gives_the_same_and_needs_no_jvm_to_tell(
     assert json.loads(got["FIRST"]) == json.loads(json.dumps(facts(session), default=str))
     assert {row[3] for row in facts(session)["readings"]} == {"on_time", "late", "rejected"}
     # What is stored is found again: the second run reads the new file and nothing else.
-    alone.json_lines("input/999.json", [LATER])
+    alone.json_lines("input/999.json", LATER)
     session.run()
     assert got["EPOCHS"] == "1"
     assert json.loads(got["SECOND"]) == json.loads(json.dumps(facts(session), default=str))
@@ -235,7 +235,7 @@ def test_a_warehouse_on_s3_gives_the_same_and_needs_no_jvm_to_tell(
     for name, relation in shown.items():
         totals = [relation[outcome] for outcome in ("on_time", "late", "rejected")]
         assert sum(totals) == len(json.loads(got["SECOND"])[name])
-        assert [p["partition"] for p in relation["partitions"]][:2] == ["a", "b"]
+        assert {"a", "b"} <= {p["partition"] for p in relation["partitions"]}
 
 
 def run(command: list[str], root: Path) -> str:

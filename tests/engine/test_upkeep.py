@@ -194,8 +194,9 @@ def test_R5_A1_retention_is_accounted_for(workbench: Workbench) -> None:
     assert audit_view(session, "hops").ok
     with pytest.raises(TidegateError) as refused:
         session.execute(
-            "CREATE MATERIALIZED VIEW visits AS SELECT window_start, page, count(*) AS n FROM "
-            "SESSION(clicks, at, [page], INTERVAL '1 hour') GROUP BY window_start, page EMIT ON WINDOW CLOSE"
+            "CREATE MATERIALIZED VIEW visits AS SELECT window_start, window_end, page, count(*) AS n FROM "
+            "SESSION(clicks, at, page, INTERVAL '1 hour') GROUP BY window_start, window_end, page "
+            "EMIT ON WINDOW CLOSE"
         )
     assert refused.value.code == "TG543"
 
