@@ -1,6 +1,6 @@
 """A `tidegate live` that has no Spark: tells the events of one small stream, and does what `FAKE_LIVE` says.
 
-forever     commits every 50 ms until SIGTERM, then finishes one more slice and exits 0
+forever     commits every 50 ms until SIGTERM, then finishes one more tick and exits 0
 crash       breaks down after its first batch, unless the file `crashed` is there already, which it makes
 refused     ends with an error in SQL, which no other try can cure
 stubborn    as forever, but does not listen to SIGTERM
@@ -69,6 +69,7 @@ def main() -> int:
         closed(tick)
         tell(TickFinished("orders", tick, 6, False, 0.75, 0.2))
         time.sleep(0.05)
+    batch(tick + 1)
     closed(1_000)
     tell(WorkerStopping("orders", "asked to", tick))
     tell(LiveStopped(0, 1.0))

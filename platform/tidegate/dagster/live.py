@@ -28,7 +28,7 @@ from dagster import (
     op,
 )
 from dagster._core.storage.tags import MAX_RETRIES_TAG
-from dagster._utils.interrupts import capture_interrupts
+from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt
 
 from tidegate.dagster.live_events import LiveJournal
 from tidegate.dagster.live_process import STOP_SECONDS, LiveProcess
@@ -228,17 +228,22 @@ class _Supervision:
             self._context.log.info(f"live run {name}: stopped, exit code {code}")
 
     def _record(self, everything: bool = False) -> None:
-        for level, text in self._journal.lines():
-            self._context.log.log(level, text)
-        for event in self._journal.due(everything):
-            try:
-                self._context.log_event(event)
-            except Exception:
-                # An event log that is away for a moment is no reason to stop a stream; the run's totals go on.
-                _logger.exception("an event was not recorded")
-        # They are stored already. Dagster keeps them for the end of the step as well, which is weeks away.
-        for _ in self._context.consume_events():
-            pass
+        # Not cut off between two events: what the journal has given away, nobody else has.
+        with capture_interrupts():
+            for level, text in self._journal.lines():
+                self._context.log.log(level, text)
+            for event in self._journal.due(everything):
+                try:
+                    self._context.log_event(event)
+                except Exception:
+                    # An event log that is away for a moment is no reason to stop a stream; the run's totals go on.
+                    _logger.exception("an event was not recorded")
+            # They are stored already. Dagster keeps them for the end of the step as well, which is weeks away.
+            for _ in self._context.consume_events():
+                pass
+            interrupted = pop_captured_interrupt()
+        if interrupted:
+            raise DagsterExecutionInterruptedError
 
     def _broke_down(self, code: int) -> NoReturn:
         error, attempt = self._journal.error, self._context.retry_number
