@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from tests.kafka import Broker
 from tidegate.audit.source import audit_source
 from tidegate.engine.run import connect
 from tidegate.engine.session import Session
+from tidegate.engine.sources.kafka_broker import require_kafka
+from tidegate.engine.spark import KAFKA_PACKAGES
 from tidegate.engine.stream import PlanInbox, SourceFeed
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -383,6 +386,33 @@ def test_a_broker_that_is_down_loses_nothing(workbench: Workbench, kafka: Broker
         kafka.start()
     advance(session, NOON)
     assert [offset for _, offset, _ in judged(session)] == [0, 1]
+
+
+def test_a_broker_that_does_not_answer_is_an_error_soon(workbench: Workbench, kafka: Broker) -> None:
+    timeouts = {"properties__default__api__timeout__ms": "2000", "properties__request__timeout__ms": "1000"}
+    session = project(workbench, kafka, "t", **timeouts)
+    text = (workbench.root / "assets" / "s.sql").read_text()
+    (workbench.root / "assets" / "s.sql").write_text(text.replace(kafka.bootstrap, "127.0.0.1:1"))
+    session = workbench.session()
+    with pytest.raises(TidegateError) as caught:
+        session.run()
+    assert caught.value.code == "TG550"
+    assert "127.0.0.1:1 does not answer" in caught.value.message
+
+
+def test_a_spark_without_the_connector_says_what_it_needs() -> None:
+    def missing(*_: object) -> None:
+        raise ClassNotFoundError
+
+    class ClassNotFoundError(Exception):
+        pass
+
+    thread = SimpleNamespace(currentThread=lambda: SimpleNamespace(getContextClassLoader=lambda: None))
+    lang = SimpleNamespace(Class=SimpleNamespace(forName=missing), Thread=thread)
+    with pytest.raises(TidegateError) as caught:
+        require_kafka(SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=lang))))  # type: ignore[arg-type]
+    assert caught.value.code == "TG554"
+    assert KAFKA_PACKAGES[0] in str(caught.value)
 
 
 def test_a_topic_that_is_not_there_is_named(workbench: Workbench, kafka: Broker) -> None:

@@ -151,6 +151,9 @@ def test_R5_A1_retention_is_accounted_for(workbench: Workbench) -> None:
     workbench.assets(a=CLICKS, b=HOURLY)
     policy = Policy(retention=2 * 86_400, keep_snapshots=0, settle=0)
     session = workbench.session()
+    with pytest.raises(TidegateError) as nothing:
+        upkeep.maintain(session, "clicks", policy)
+    assert nothing.value.code == "TG544"
     for day in (1, 2, 3, 4):
         clicks(workbench, 10, day)
     clicks(workbench, 12, 6)

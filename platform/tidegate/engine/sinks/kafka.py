@@ -186,7 +186,7 @@ class KafkaSink:
         return reader.load().select(ids.alias("id")).where(F.col("id").startswith(f"{state['delivery']}/"))
 
     def _topic(self) -> tuple[Offsets, str | None]:
-        """Offsets and id of the topic as it is now. Raises TG621, and TG530, TG531 of a broker that only Java's client
+        """Offsets and id of the topic as it is now. Raises TG621, and TG550, TG551 of a broker that only Java's client
         has access to."""
         topic, properties = topic_name(self._options), java_properties(self._options)
         try:
