@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tidegate.live import Group, Supervisor
 from tidegate.live.backoff import BackOff
 from tidegate.live.process import Message, WorkerProcess, resident_bytes
@@ -320,7 +318,6 @@ def _alive(pid: int) -> bool:
     return state != "Z"
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no /proc")
 def test_memory_is_that_of_the_whole_family() -> None:
     child = subprocess.Popen([sys.executable, "-c", "print('up', flush=True); input()"], stdin=-1, stdout=-1)
     assert child.stdout is not None

@@ -66,6 +66,11 @@ class Decisions:
         known["lost"] = {name: (a, b) for name, (a, b) in known.get("lost", {}).items()}
         return cls(**known)
 
+    @property
+    def absent(self) -> dict[str, str]:
+        """Of every partition that takes no part in G: why."""
+        return {name: why for why in ABSENT for name in getattr(self, why)}
+
     def note(self, partition: str) -> str | None:
         """What people should know of a partition in this commit: a gap that no silence may cover."""
         if partition not in self.lost:
@@ -82,8 +87,7 @@ def sighted(
     at: int,
 ) -> dict[str, Sighting]:
     """The sightings after a batch. `was`, `now`: gate states before and after it; `at`: its clock, µs since 1970."""
-    absent = {name: why for why in ABSENT for name in getattr(decisions, why)}
-    after = {}
+    absent, after = decisions.absent, {}
     for name in before.keys() | decisions.start.keys():
         old = before.get(name) or Sighting(decisions.start[name], quiet_since=at, moved_at=at)
         moved = name in now and now[name].watermark != (was[name].watermark if name in was else None)

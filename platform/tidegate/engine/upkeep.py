@@ -171,19 +171,6 @@ def maintain_all(
     return reports
 
 
-def keep_up(
-    session: Session,
-    names: Iterable[str],
-    policy: Callable[[str], Policy],
-    tell: Callable[[str], None] = lambda text: None,
-) -> list[UpkeepReport]:
-    """`maintain` those of `names` where it is `due`: what a live run does between two ticks for what it writes. Files
-    that no snapshot knows are left to `tidegate upkeep`: to list all files of a table takes long."""
-    stored = [name for name in names if session.stored(name) is not None]
-    late = [name for name in stored if due(session, name, policy(name))]
-    return maintain_all(session, late, policy, leased=True, tell=tell) if late else []
-
-
 def stored_names(session: Session) -> list[str]:
     """Everything that has a table, each after what it reads."""
     return [o.name for o in session.catalog.order() if session.stored(o.name) is not None]

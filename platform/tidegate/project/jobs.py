@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,10 +12,9 @@ from pydantic import Field, field_validator, model_validator
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.cron import check_cron
 from tidegate.project.live import LiveRun
-from tidegate.project.strict import Seconds, StrictModel, refuse, validate
+from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 
-_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 #: The one file of `jobs/` that has a shape of its own (`project/maintenance.py`).
 MAINTENANCE = "maintenance.yaml"
 
@@ -24,7 +22,7 @@ MAINTENANCE = "maintenance.yaml"
 class Schedule(StrictModel):
     """Brings assets up to date at fixed times."""
 
-    name: str
+    name: PlainName
     """Name of the schedule in Dagster: letters, digits and _."""
 
     cron: str
@@ -39,13 +37,6 @@ class Schedule(StrictModel):
 
     enabled: bool = True
     """Whether the schedule runs as soon as it is deployed; otherwise it is switched on in Dagster."""
-
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, name: str) -> str:
-        if not _NAME.match(name):
-            raise refuse(f'"{name}" is not letters, digits and _')
-        return name
 
     @field_validator("cron")
     @classmethod

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.strict import Seconds, StrictModel, refuse
+from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse
 
 if TYPE_CHECKING:
     from tidegate.project.jobs import Jobs
     from tidegate.sql.catalog import Catalog
 
-_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-
 
 class LiveRun(StrictModel):
     """One `tidegate live` process: small batches every few seconds, windows closed in the same tick."""
 
-    name: str
+    name: PlainName
     """Name of the live run, unique in the project: letters, digits and _."""
 
     select: list[str] | Literal["*"] = "*"
@@ -60,13 +57,6 @@ class LiveRun(StrictModel):
 
     keep_runs: Seconds = 14 * 86_400
     """How long runs that ended in order are kept with their events; those that failed are never deleted."""
-
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, name: str) -> str:
-        if not _NAME.match(name):
-            raise refuse(f'"{name}" is not letters, digits and _')
-        return name
 
     @field_validator("select")
     @classmethod

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WrapValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tidegate.errors import TidegateError, did_you_mean
@@ -61,6 +62,16 @@ def _duration(value: object) -> object:
 
 Seconds = Annotated[int, BeforeValidator(_duration)]
 """Seconds of wall clock, written with a unit (`2 hours`)."""
+
+
+def _plain_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise refuse(f'"{name}" is not letters, digits and _')
+    return name
+
+
+PlainName = Annotated[str, AfterValidator(_plain_name)]
+"""A name that Dagster takes for a job or schedule."""
 
 
 def validate(model: type[ModelT], file: YamlFile) -> ModelT:

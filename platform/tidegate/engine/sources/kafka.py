@@ -272,7 +272,7 @@ class KafkaConnector(Connector):
         progress = self._log.progress
         if decisions.until or decisions.start or decisions.lost:
             return True
-        absent = {n: why for why in ("idle", "empty", "gone") for n in getattr(decisions, why)}
+        absent = decisions.absent
         if any(seen.absent != absent.get(name) for name, seen in known.items()):
             return True
         if decisions.advance is None or progress.published is None:
