@@ -15,7 +15,8 @@ from tidegate import TidegateError
 from tidegate.audit.completeness import completeness
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine.codes import CODES
+from tidegate.engine import failures
+from tidegate.engine.codes import CODES, is_curable
 
 
 def test_every_code_is_registered_raised_and_tested() -> None:
@@ -71,6 +72,15 @@ def test_TG501_a_session_without_iceberg(tmp_path: Path) -> None:
     text = refused(f"import pyspark.sql; tidegate.connect(spark={session})", tmp_path)
     assert "error TG501: this Spark session has no Iceberg runtime" in text
     assert "spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime" in text
+
+
+def test_TG514_a_query_is_not_blamed_for_a_jvm_that_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("pyspark.SparkContext._gateway", type("Gateway", (), {"jvm": property(killed)})())
+    error = failures.refused('the query of "v"', ConnectionRefusedError(111, "Connection refused"))
+    assert (error.code, is_curable(error)) == ("TG514", True), "a worker that is started anew fares better"
 
 
 def test_TG514_a_spark_that_does_not_start_says_why(tmp_path: Path) -> None:

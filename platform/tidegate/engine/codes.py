@@ -17,7 +17,7 @@ CODES: dict[str, str] = {
     "TG511": "drop of something that a view or sink still reads",
     "TG512": "question about something that has no results, or no watermark",
     "TG513": "batch that broke off in Spark; nothing of it was kept",
-    "TG514": "Spark does not start",
+    "TG514": "Spark that does not start, or that is gone",
     "TG550": "Kafka broker that does not answer, or refuses the login",
     "TG551": "Kafka topic that is not there",
     "TG552": "rows that Kafka's retention removed before they were read",

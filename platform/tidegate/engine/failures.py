@@ -10,8 +10,21 @@ _NAMED_FILE = re.compile(r"reading file (?:file:/+)?(\S+?)\.\s")
 
 
 def refused(what: str, error: BaseException, location: Location | None = None) -> TidegateError:
-    """TG507 for a query that Spark does not accept; `what` names it."""
-    return TidegateError("TG507", f"Spark refuses {what}: {spark_message(error)}", location=location)
+    """TG507 for a query that Spark does not accept; `what` names it. TG514 if it was not the query: Spark is gone."""
+    return spark_gone(what) or TidegateError(
+        "TG507", f"Spark refuses {what}: {spark_message(error)}", location=location
+    )
+
+
+def spark_gone(what: str) -> TidegateError | None:
+    """TG514 if there is no JVM any more: a killed one makes any call fail, in ways that look like an answer."""
+    from pyspark import SparkContext
+
+    try:
+        SparkContext._gateway.jvm.System.nanoTime()
+    except Exception:
+        return TidegateError("TG514", f"Spark is gone, in the middle of {what}", hint="run again")
+    return None
 
 
 def failed(what: str, error: BaseException, location: Location | None = None) -> TidegateError:

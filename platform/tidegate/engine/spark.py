@@ -137,14 +137,12 @@ def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSessio
     fresh = {f"spark.sql.catalog.{CATALOG}.cache-enabled": "false"}
     for key, value in (SQL_SETTINGS | catalog_settings | fresh).items():
         spark.conf.set(key, value)
-    try:
-        _load_class(spark, "org.apache.iceberg.spark.SparkCatalog")
-    except Exception as error:
+    if not has_class(spark, "org.apache.iceberg.spark.SparkCatalog"):
         raise TidegateError(
             "TG501",
             "this Spark session has no Iceberg runtime",
             hint=f"start it with spark.jars.packages={ICEBERG_PACKAGE}, or let tidegate.connect() start Spark",
-        ) from error
+        )
     _ship_package(spark)
     return spark
 
@@ -163,19 +161,25 @@ def jar_folder() -> Path:
 
 def require_s3(spark: SparkSession, what: str) -> None:
     """TG607 if this Spark, which somebody else may have started, lacks the jars to read `s3://` in `what`."""
-    try:
-        _load_class(spark, "org.apache.hadoop.fs.s3a.S3AFileSystem")
-    except Exception as error:
+    if not has_class(spark, "org.apache.hadoop.fs.s3a.S3AFileSystem"):
         raise TidegateError(
             "TG607",
             f"{what} is on S3, and this Spark session has no jars for it",
             hint=f"start it with spark.jars.packages={','.join(S3A_PACKAGES)}, or let tidegate.connect() start Spark",
-        ) from error
+        )
 
 
-def _load_class(spark: SparkSession, name: str) -> None:
-    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    spark._jvm.java.lang.Class.forName(name, False, loader)
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether Spark was started with the jar of a Java class, and all that the class needs to be loaded."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm = spark._jvm
+    try:
+        jvm.java.lang.Class.forName(name, False, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    except Py4JJavaError:
+        # The JVM's answer. That of a JVM that is gone is another error, which says nothing about jars.
+        return False
+    return True
 
 
 def cached_jars(packages: Sequence[str], ivy: str | None = None) -> list[str] | None:

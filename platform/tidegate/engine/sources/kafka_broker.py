@@ -133,18 +133,12 @@ class Broker:
 
 def require_kafka(spark: SparkSession) -> None:
     """Raises TG554 if Spark was started without its Kafka connector."""
-    try:
-        spark._jvm.java.lang.Class.forName(
-            "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-            False,
-            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
-        )
-    except Exception as error:
-        from tidegate.engine.spark import KAFKA_PACKAGES
+    from tidegate.engine.spark import KAFKA_PACKAGES, has_class
 
+    if not has_class(spark, "org.apache.spark.sql.kafka010.KafkaSourceProvider"):
         raise TidegateError(
             "TG554",
             "this Spark session has no Kafka connector",
             hint=f"start it with spark.jars.packages={KAFKA_PACKAGES[0]}, or start anew: a project with a Kafka source "
             "gets it from tidegate",
-        ) from error
+        )
