@@ -2,7 +2,8 @@
 
 Prints, for N partitions, with the running watermark of an expression and with SOURCE_WATERMARK()'s memory of 5,000
 rows: the progress file (bytes, and CPU seconds to write and to load), the pickled gate task that every Spark task
-gets, one batch's reports, and a Kafka plan as JSON. CPU seconds of one core: read them as ratios.
+gets, one batch's reports, a Kafka plan as JSON, and the files beside the log that have the memories. CPU seconds of
+one core: read them as ratios.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sqlglot import exp
 from tidegate.engine.commit import Snapshot
 from tidegate.engine.gate import GateTask, PartitionReport
 from tidegate.engine.layout import PROGRESS_TYPE
+from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.partitions import Decisions, Sighting
 from tidegate.engine.progress import Progress
 from tidegate.engine.sources import BatchPlan
@@ -35,6 +37,8 @@ from tidegate.watermark import GateState
 from tidegate.watermark.memory import Memory
 
 WINDOW = 5_000
+#: Partitions in one Spark task.
+PER_TASK = 100
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -95,13 +99,19 @@ def measure(count: int, memory: bool) -> dict[str, str]:
         place = target(folder)
         sightings = {str(n): Sighting(0, 5_000_100 + n, 1_767_225_600_000_000, 1) for n in range(count)}
         progress = Progress(7, 1_767_225_600_000_000, states(count, memory), sightings=sightings)
-        for state in progress.states.values():
-            _ = state.memory.text if state.memory else None  # as it is once it was committed
+        memories = MemoryFiles(pafs.LocalFileSystem(), f"{folder}/memory")
+        Path(memories.path).mkdir()
+        some = dict(list(progress.states.items())[:PER_TASK])
+        putting, _ = cpu(lambda: memories.put_away(some))
+        recalling, _ = cpu(lambda: [memories.recall(name, state) for name, state in some.items()])
+        for at in range(PER_TASK, count, PER_TASK):
+            memories.put_away(dict(list(progress.states.items())[at : at + PER_TASK]))
+        beside = sum(path.stat().st_size for path in Path(memories.path).iterdir())
         writing, file = cpu(lambda: progress.write(place, AT, []))
         summary = progress.summary(file)
         loading, _ = cpu(lambda: Progress.load(Snapshot(1, summary), place))
         loaded = Progress.load(Snapshot(1, summary), place)
-        task = GateTask(None, "ts", 0, loaded.states, 8, place, False, False, False)
+        task = GateTask(None, "ts", 0, loaded.states, 8, place, memories, False, False, False)
         pickling, text = cpu(lambda: pickle.dumps(task))
         changed = {n: PartitionReport(s, replace(s)).to_dict() for n, s in loaded.states.items()}
         reporting, report = cpu(lambda: json.dumps({"files": [], "partitions": changed}))
@@ -119,6 +129,8 @@ def measure(count: int, memory: bool) -> dict[str, str]:
         "task": f"{len(text) / 1e6:.2f} MB, {pickling:.2f} s",
         "reports": f"{len(report) / 1e6:.2f} MB, {reporting:.2f} s",
         "plan": f"{len(plan) / 1e6:.2f} MB",
+        "memories": f"{beside / 1e6:.2f} MB",
+        "in a task": f"{recalling:.2f} s read, {putting:.2f} s written",
         "peak RSS": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB",
     }
 

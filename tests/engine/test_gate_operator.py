@@ -13,6 +13,7 @@ from pyarrow.fs import LocalFileSystem
 
 from tidegate.engine.gate import GateTask
 from tidegate.engine.ingest import well_ordered
+from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.writer import Target
 from tidegate.watermark import Delay, GateConfig, GateState, TimeKind
 
@@ -36,6 +37,10 @@ def target(folder: Path) -> Target:
     return Target(
         LocalFileSystem(), str(folder), f"file://{folder}", schema, "_outcome", "ts", ("_offset", "ts")
     )
+
+
+def memories(folder: Path) -> MemoryFiles:
+    return MemoryFiles(LocalFileSystem(), str(folder / "memory"))
 
 
 def batch(rows: list[tuple[str, int | None, int | None]]) -> pa.RecordBatch:
@@ -63,6 +68,7 @@ def run(folder: Path, batches: list[pa.RecordBatch], **changes) -> tuple[dict, l
         "states": {},
         "epoch": 1,
         "target": target(folder),
+        "memories": memories(folder),
         "numbering": False,
         "drop_repeats": False,
         "has_strategy": False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,3 +31,15 @@ def test_another_strategys_memory_is_none() -> None:
     assert found.tolist() == [4, 5]
     assert memory.of(18) is None
     assert Memory(np.empty(0, dtype=np.int64)).of(17) is None
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40))
+def test_R1_a_memory_that_is_in_a_file_keeps_its_head(numbers: list[int]) -> None:
+    memory = Memory(np.array(numbers, dtype=np.int64))
+    away = memory.put_into("memory-1.parquet")
+    again = pickle.loads(pickle.dumps(Memory(text=away.text)))
+    assert (again.stored, memory.stored) == ("memory-1.parquet", None)
+    assert again.head == memory.head == tuple(numbers[:2])
+    assert (again == away, again == memory) == (True, False)
+    with pytest.raises(AssertionError, match=r"the numbers are in memory-1\.parquet"):
+        again.of(1)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.offsets import Placed, by_partition, integers, place
 from tidegate.engine.preceding import arguments
 from tidegate.engine.writer import FileWriter, Target
@@ -45,6 +46,7 @@ class GateTask:
     (R3). `numbering`: rows have no offsets of their own and are numbered here, in the order in which they come.
     `drop_repeats`: the rows were sorted by offset, so an offset that does not increase is a repetition and is
     rejected; otherwise it is reported as disorder, and the driver sorts the batch and judges it anew.
+    `memories`: where the long ones of the strategy are.
     `clock`: of the batch's plan, in the unit of the time column (None for an integer).
     """
 
@@ -54,6 +56,7 @@ class GateTask:
     states: dict[str, GateState]
     epoch: int
     target: Target
+    memories: MemoryFiles
     numbering: bool
     drop_repeats: bool
     has_strategy: bool
@@ -85,6 +88,7 @@ class _Run:
         files = self.writer.close()
         if not self.reports:
             return None
+        self.task.memories.put_away({name: r.state for name, r in self.reports.items()})
         return {"files": files, "partitions": {name: r.to_dict() for name, r in self.reports.items()}}
 
     def _judge(self, partition: str, batch: pa.RecordBatch) -> None:
@@ -92,6 +96,7 @@ class _Run:
         report = self.reports.get(partition)
         if report is None:
             state = task.states.get(partition) or GateState(watermark=start_watermark(task.published))
+            state = task.memories.recall(partition, state)
             report = self.reports[partition] = PartitionReport(state, state)
         state = report.state
         placed = place(batch, state.next_offset, task.numbering, task.drop_repeats)

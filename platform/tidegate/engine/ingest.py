@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.gate import GateTask
 from tidegate.engine.layout import PROGRESS_ADDED, create_log, relation_identity, strategy_identity
+from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.partitions import Decisions
 from tidegate.engine.preceding import PrecedingTask
 from tidegate.engine.progress import ConsumedFile, InForce, Progress
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from tidegate.engine.writer import Target
     from tidegate.project import Storage
     from tidegate.sql.catalog import Relation
+
+#: Commits between two looks at what broken batches left; one more look is at a log that is opened.
+_TIDY_EVERY = 1000
 
 
 class Log:
@@ -51,7 +55,9 @@ class Log:
                 spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
             self.table = IcebergTable(spark, identifier)
             self._target = self.table.target(storage, "_outcome", self._target.day, bounds)
+        self._memories = MemoryFiles.of(storage, relation.name)
         self.reload()
+        self._memories.tidy(self.progress.states.values())
         self.state = TableState(spark, relation, identifier) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
@@ -158,6 +164,9 @@ class Log:
         base = self.table.rebased(self._snapshot)
         self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
         self._snapshot = self.table.current()
+        self._memories.forget(self.progress.states.values(), after.states.values())
+        if after.epoch % _TIDY_EVERY == 0:
+            self._memories.tidy(after.states.values())
         self.progress = after
 
     def format(self, value: int | None) -> str:
@@ -186,6 +195,7 @@ class Log:
             states=states,
             epoch=epoch,
             target=self._target,
+            memories=self._memories,
             numbering=rows.numbering,
             drop_repeats=not aligned,
             has_strategy=watermark is not None and isinstance(watermark.strategy, Expression),
@@ -193,7 +203,9 @@ class Log:
         )
         windows = watermark.strategy.preceding if watermark is not None and task.has_strategy else ()
         preceding = (
-            PrecedingTask(windows, task.states, task.numbering, task.drop_repeats) if windows else None
+            PrecedingTask(windows, states, self._memories, task.numbering, task.drop_repeats)
+            if windows
+            else None
         )
         return run_task(gate_input(frame, self.relation, arrived, preceding), task)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.offsets import by_partition, integers, place
 from tidegate.watermark import GateState, PrecedingRows, preceding_column
 from tidegate.watermark.memory import Memory
@@ -50,10 +51,11 @@ def arguments(
 
 @dataclass(frozen=True)
 class PrecedingTask:
-    """Called by `mapInArrow` in every task of a batch; `states`, `numbering` and `drop_repeats` as in `GateTask`."""
+    """Called by `mapInArrow` in every task of a batch; all but `windows` as in `GateTask`."""
 
     windows: tuple[PrecedingRows, ...]
     states: dict[str, GateState]
+    memories: MemoryFiles
     numbering: bool
     drop_repeats: bool
 
@@ -83,7 +85,7 @@ class PrecedingTask:
     ) -> None:
         """Fill in the results at `rows`, and go on in the partition's memory."""
         if partition not in places:
-            state = self.states.get(partition) or GateState()
+            state = self.memories.recall(partition, self.states.get(partition) or GateState())
             places[partition] = (state.next_offset, state.memory)
         next_offset, memory = places[partition]
         placed = place(batch, next_offset, self.numbering, self.drop_repeats)

@@ -87,7 +87,19 @@ class SourceWatermark:
 
     def rows(self, memory: Memory | None) -> int:
         """How many rows the estimate rests on, or will."""
-        return _Known.read(self, memory).rows
+        tag, rows = (*memory.head, 0, 0)[:2] if memory is not None else (0, 0)
+        return rows if tag == _TAG else 0
+
+    def delay(self, memory: Memory | None) -> int:
+        """How far the next row's value will trail the newest event time (S2, S3)."""
+        known = _Known.read(self, memory)
+        margin = next((margin for bound, margin in self.warm_up if known.rows < bound), 0)
+        return min(max(known.quantile + margin, self.min_delay), self.max_delay)
+
+    def resumed(self, rows: int, newest: int) -> Memory:
+        """A memory to go on from in the middle of a partition, for estimates over a sample: rows seen and the newest
+        event time are known, the rows' out-of-orderness is not, and is learned anew."""
+        return _Known(rows, 0, newest, np.empty(0, dtype=np.int64)).write()
 
     def _estimates(self, history: np.ndarray, known: _Known, rows: int) -> Iterator[int]:
         """S4: the quantile after every `interval`th row of the partition that is among these."""
