@@ -18,7 +18,7 @@ demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: 
 	@$(BIN)/python -m infra.demo_kafka
 
 test: java $(STAMP) browser ## The whole test suite, as CI runs it
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 test-fast: java $(STAMP) ## The tests that take seconds, not minutes
 	@$(BIN)/python -m pytest -m "not slow"

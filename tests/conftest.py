@@ -89,8 +89,17 @@ def new_workbench(tmp_path: Path, spark: SparkSession) -> Callable[[], Workbench
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for Spark is marked so, and runs after what does not."""
+    """Whatever asks for Spark is marked so, and runs after what does not; in `make test`, where two processes share the
+    modules, the longest suites begin, so that neither process is left with one of them alone."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-    items.sort(key=lambda item: item.get_closest_marker("spark") is not None)
+
+    def marked(item: pytest.Item, name: str) -> bool:
+        return item.get_closest_marker(name) is not None
+
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        slow = {item.module.__name__ for item in items if marked(item, "slow")}  # type: ignore[attr-defined]
+        items.sort(key=lambda item: (item.module.__name__ not in slow, not marked(item, "spark")))  # type: ignore[attr-defined]
+    else:
+        items.sort(key=lambda item: marked(item, "spark"))
