@@ -47,11 +47,13 @@ class IcebergTable:
     """A handle on one Iceberg table for commits: schema with field ids, current snapshot, fenced append."""
 
     def __init__(self, spark: SparkSession, identifier: str) -> None:
-        self._jvm = spark._jvm
+        self._spark, self._jvm = spark, spark._jvm
         self.identifier = identifier
-        self._table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-            spark._jsparkSession, identifier
-        )
+        self._table = self._load()
+
+    def _load(self) -> Any:
+        tables = self._jvm.org.apache.iceberg.spark.Spark3Util
+        return tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
 
     @property
     def java(self) -> Any:
@@ -73,7 +75,14 @@ class IcebergTable:
 
     def current(self) -> Snapshot:
         """The current snapshot, read anew."""
-        self._table.refresh()
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self._table.refresh()
+        except Py4JJavaError:
+            # A catalog that is a folder goes from one version of the metadata to the next. Where so many commits were
+            # made since that this one's is gone, it says that it is missing; a new handle begins at the newest.
+            self._table = self._load()
         return self._at(self._table.currentSnapshot())
 
     def rebased(self, base: Snapshot) -> Snapshot:
