@@ -274,6 +274,23 @@ def commit_many(session: Session, commits: int, every: int, policy: Policy) -> l
     return measured
 
 
+@pytest.mark.parametrize(
+    ("ages", "old"),
+    [
+        ([100, 90, 20, 10], 0),
+        ([121, 90, 20, 10], 2),
+        ([121], 0),
+        ([100] * 49 + [1], 0),
+        ([100] * 50 + [1], 50),
+    ],
+    ids=["few, not for long", "few, for as long again", "the newest stays", "49", "many"],
+)
+def test_old_snapshots_go_when_they_are_many_or_have_been_old_for_long(ages: list[float], old: int) -> None:
+    now, policy = 1_000_000.0, Policy(keep_snapshots=60, most_snapshots=1000)
+    shape = Shape(tuple((int((now - age) * 1000), True, {}) for age in ages), {})
+    assert upkeep.worth_expiring(shape, policy, now) == old
+
+
 @pytest.mark.slow
 def test_R2_metadata_stays_bounded_while_a_stream_commits(workbench: Workbench) -> None:
     """TIDEGATE_COMMITS=10000 is the whole of it; CI makes fewer commits."""

@@ -90,14 +90,23 @@ def due(session: Session, name: str, policy: Policy, now: float | None = None) -
         files = shape.new_files(now, policy.settle)
         if files >= policy.compact_when_files:
             found.append(f"{short}: {files} files since the last compaction")
-        old = shape.expirable(shape.bound(now, policy.keep_snapshots, policy.most_snapshots))
-        if old >= MANY_SNAPSHOTS:
+        old = worth_expiring(shape, policy, now)
+        if old:
             found.append(f"{short}: {old} old snapshots")
         if identifier == session.identifier(source.name):
             edge, _ = edge_of(session, source, table, shape, policy, now, history=False)
             if edge.before is not None and shape.properties.get(CHECKED) != str(edge.before):
                 found.append(f"{short}: rows beyond their retention")
     return found
+
+
+def worth_expiring(shape: Shape, policy: Policy, now: float) -> int:
+    """How many old snapshots an expiry would forget, if it is worth a commit: there are many, or they have been old for
+    as long as they were kept. A view that closes a window an hour would else keep them for days."""
+    bound = shape.bound(now, policy.keep_snapshots, policy.most_snapshots)
+    old = shape.expirable(bound)
+    overdue = old > 0 and shape.snapshots[0][0] < (now - 2 * policy.keep_snapshots) * 1000
+    return old if old >= MANY_SNAPSHOTS or overdue else 0
 
 
 def maintain(
