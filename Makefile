@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property lint ui bench clean java browser kafka kafka-stop demo-kafka cluster cluster-stop chaos soak
+.PHONY: help demo test test-fast property lint ui bench clean java browser kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -17,7 +17,7 @@ demo: java $(STAMP) ## A year of real flights through gate, log and windows, in 
 demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: idle and slow partitions, windows closing
 	@$(BIN)/python -m infra.demo_kafka
 
-test: java $(STAMP) browser ## The whole test suite, as CI runs it
+test: java $(STAMP) browser postgres ## The whole test suite, as CI runs it
 	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 test-fast: java $(STAMP) ## The tests that take seconds, not minutes
@@ -33,6 +33,12 @@ kafka: java $(STAMP) ## A real Kafka broker on 127.0.0.1:9092, without Docker; i
 
 kafka-stop: ## Stop that broker
 	@test ! -x $(BIN)/python || $(BIN)/python -m infra.kafka stop
+
+stack: java $(STAMP) postgres ## The real stack without Docker: PostgreSQL, Kafka, Dagster's webserver and daemon; its data stays
+	@$(BIN)/python -m infra.stack start $(ARGS)
+
+stack-stop: ## Stop that stack
+	@test ! -x $(BIN)/python || $(BIN)/python -m infra.stack stop $(ARGS)
 
 lint: $(STAMP) ## Style and imports
 	@$(BIN)/ruff check .
@@ -56,7 +62,7 @@ chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows, then 
 soak: java $(STAMP) ## Half an hour at a steady rate: does anything grow?
 	@$(BIN)/python tests/soak/run.py $(ARGS)
 
-clean: kafka-stop cluster-stop ## Remove everything that was made here, data included
+clean: kafka-stop stack-stop cluster-stop ## Remove everything that was made here, data included
 	rm -rf $(VENV) .tidegate dist .pytest_cache .ruff_cache .hypothesis
 
 # One line and what to do, before anything is downloaded or started. Spark, too, prefers JAVA_HOME.
@@ -73,6 +79,14 @@ browser:
 	  echo "Installing Chromium for the browser test …"; \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || \
 	  { echo "The browser test needs Chromium: install it (Debian: apt-get install chromium) and run again."; exit 1; }; }
+
+# Dagster's storage in `make stack`; the distribution's own, and only its programs are used.
+postgres:
+	@command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || \
+	  compgen -G '/usr/pgsql-*/bin/initdb' >/dev/null || { \
+	  echo "Installing PostgreSQL …"; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; } >/dev/null 2>&1 || \
+	  { echo "make stack needs PostgreSQL: install it (Debian: apt-get install postgresql) and run again."; exit 1; }; }
 
 # Installed once; again when the pins or the project file change.
 $(STAMP): pyproject.toml infra/requirements.lock infra/fetch_jars.py

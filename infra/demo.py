@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import tidegate
-from tidegate.audit.completeness import completeness
+from tidegate.advise.advice import advise
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.console import Console, Table, choose_console
 from tidegate.engine.session import Session
-from tidegate.plots import completeness_png
+from tidegate.plots import pictures
 from tidegate.project.java import require_java
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,12 +97,12 @@ def report(session: Session, console: Console) -> bool:
     title = "\nraw = counted + filtered + late + rejected, window by window"
     console.table(Table(head, rows, title=title, unit=None))
 
-    curve = completeness(session, "flights")
+    advice = advise(session, "flights")
     plot = ROOT / ".tidegate" / "demo" / "completeness.png"
     plot.parent.mkdir(parents=True, exist_ok=True)
-    plot.write_bytes(completeness_png(curve))
+    plot.write_bytes(pictures.of_advice(advice)["completeness"])
     shares = ", ".join(
-        f"{minutes} min {100 - 100 * curve.at(minutes * 60_000_000):.2f} %"
+        f"{minutes} min {100 - 100 * advice.curve.at(minutes * 60_000_000):.2f} %"
         for minutes in (0, 15, 30, 60, 120, 180)
     )
     console.document(

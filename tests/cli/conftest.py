@@ -44,6 +44,7 @@ def tidegate(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeSession]:
     """Sessions are fake ones; the class remembers what they were asked."""
     FakeSession.opened, FakeSession.statements, FakeSession.calls = [], [], []
+    FakeSession.upstream = []
     FakeSession.events = list(RUN)
 
     def open_fake(project: Project, env: str = "local", spark: object = None) -> FakeSession:

@@ -30,13 +30,14 @@ class FakeSession:
     error.
 
     Class attributes: `opened` projects, `statements` executed, `events` that a run emits (an exception among
-    them is raised at its place), `calls` of run.
+    them is raised at its place), `calls` of run, and `upstream` of each.
     """
 
     opened: list[Project]
     statements: list[str]
     events: list[Event | BaseException]
     calls: list[tuple[list[str] | None, int | None]]
+    upstream: list[bool]
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -79,9 +80,11 @@ class FakeSession:
         names: Iterable[str] | None = None,
         max_rows_per_batch: int | None = None,
         on_event: Callable[[Event], None] | None = None,
+        upstream: bool = True,
     ) -> RunReport:
         """Plays `events`."""
         self.calls.append((None if names is None else list(names), max_rows_per_batch))
+        self.upstream.append(upstream)
         for event in self.events:
             if isinstance(event, BaseException):
                 raise event

@@ -23,7 +23,20 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 
 Call = Callable[..., Any]
-COMMANDS = ["init", "check", "explain", "run", "sql", "status", "late", "audit", "cleanup", "doctor", "ui"]
+COMMANDS = [
+    "init",
+    "check",
+    "explain",
+    "run",
+    "sql",
+    "status",
+    "late",
+    "audit",
+    "cleanup",
+    "docs",
+    "doctor",
+    "ui",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -48,11 +61,54 @@ def test_the_template_is_a_good_project(tidegate: Call) -> None:
             "views": ["orders_hourly", "orders_daily"],
             "sinks": [],
             "schedules": ["every_quarter_hour"],
+            "amendments": [],
             "cleanups": [],
             "live": [],
             "thresholds": ["orders"],
+            "quality": [],
         },
     )
+
+
+def test_selections_are_the_same_for_every_command(tidegate: Call) -> None:
+    listed = json.loads(tidegate("check", "--json", "--select", "+orders_daily").stdout)
+    assert listed["selected"] == ["orders", "orders_daily"]
+    explained = json.loads(tidegate("explain", "--json", "--select", "kind:view").stdout)["explained"]
+    assert [one["name"] for one in explained] == ["orders_hourly", "orders_daily"]
+    shown = json.loads(tidegate("status", "--json", "--exclude", "orders_hourly").stdout)
+    assert [v["name"] for v in shown["views"]] == ["orders_daily"]
+    assert tidegate("explain").exit_code == 2
+    for command in ("check", "explain", "run", "live", "status", "upkeep"):
+        assert "--select" in tidegate(command, "--help").stdout
+
+
+def test_the_ci_file_of_the_template_calls_what_there_is(shop: Path) -> None:
+    import typer
+
+    from tidegate.cli.main import app
+
+    workflow = yaml.safe_load((shop / ".github" / "workflows" / "tidegate.yaml").read_text())
+    lines = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
+    calls = [line.split() for line in lines if line.startswith("tidegate ")]
+    assert [words[1] for words in calls] == ["check", "test", "docs"]
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for words in calls:
+        options = {option for p in known[words[1]].params for option in p.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+    assert (shop / "requirements.txt").read_text().startswith("tidegate")
+
+
+def test_docs_are_pages_and_data(tidegate: Call, tmp_path: Path) -> None:
+    done = tidegate("docs")
+    assert (done.exit_code, done.stdout.strip()) == (
+        0,
+        f"4 pages in {Path.cwd()}/.tidegate/docs: open {Path.cwd()}/.tidegate/docs/index.html",
+    )
+    said = json.loads(tidegate("docs", "--json", "--out", str(tmp_path / "site")).stdout)
+    assert [asset["name"] for asset in said["assets"]] == ["orders", "orders_hourly", "orders_daily"]
+    (tmp_path / "file").write_text("")
+    refused = tidegate("docs", "--out", str(tmp_path / "file"))
+    assert (refused.exit_code, "TG704" in refused.stderr) == (2, True)
 
 
 def test_init_says_what_to_do_next_and_overwrites_nothing(tidegate: Call, tmp_path: Path) -> None:

@@ -64,6 +64,24 @@ def test_a_real_ctrl_c_while_spark_runs_is_ours_and_not_pyspark_s(
     assert (result.exit_code, "interrupted" in result.stderr) == (130, True)
 
 
+def test_a_selection_runs_just_what_it_says_and_a_name_what_it_reads_too(
+    tidegate: Call, fake: type[FakeSession]
+) -> None:
+    tidegate("run", "orders_hourly")
+    tidegate("run", "--select", "orders+", "--exclude", "orders_daily")
+    tidegate("run", "-s", "orders_hourly", "-s", "orders_daily")
+    assert fake.calls == [
+        (["orders_hourly"], None),
+        (["orders", "orders_hourly"], None),
+        (["orders_hourly", "orders_daily"], None),
+    ]
+    assert fake.upstream == [True, False, False]
+    both = tidegate("run", "orders", "--select", "orders_hourly")
+    assert (both.exit_code, "write --select orders" in both.stderr) == (2, True)
+    wrong = tidegate("run", "--select", "orders_hurly")
+    assert (wrong.exit_code, 'did you mean "orders_hourly"?' in wrong.stderr) == (2, True)
+
+
 def test_a_failed_run_is_an_exit_code(tidegate: Call, fake: type[FakeSession]) -> None:
     fake.events = [RUN[0], TidegateError("TG505", "a file has changed")]
     result = tidegate("run")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 from tests.dagster.browser import Browser
@@ -30,7 +30,10 @@ def ui(tmp_path: Path) -> Iterator[str]:
     root = write_project(tmp_path / "shop", "schedules:\n  - {name: often, cron: '@daily', enabled: false}\n")
     home = tmp_path / "dagster_home"
     home.mkdir()
-    shutil.copy(ROOT / "infra" / "dagster" / "dagster.yaml", home)
+    settings = yaml.safe_load((ROOT / "infra" / "dagster" / "dagster.yaml").read_text())
+    # Files instead of PostgreSQL, which tests/infra/test_stack.py starts.
+    del settings["storage"]
+    (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

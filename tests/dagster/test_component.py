@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,37 @@ from dagster.components.testing import create_defs_folder_sandbox
 from dagster.components.testing.utils import component_defs
 
 from tests.dagster.projects import write_project
+from tidegate.cli.commands.init import write_template
 from tidegate.dagster import TidegateAsset, TidegateProject
+
+#: What `create-dagster project` writes, without its comments.
+PYPROJECT = """\
+[project]
+name = "acme"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["dagster"]
+
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "acme"
+"""
+DEFINITIONS = """\
+from pathlib import Path
+
+from dagster import definitions, load_from_defs_folder
+
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
 
 
 @pytest.fixture
@@ -38,7 +69,7 @@ def test_scaffolded_it_finds_the_project_and_loads_it(root: Path) -> None:
             assert keys(defs) == {"orders", "orders_hourly", "notes", "notes_daily"}
             # The executor is the surrounding project's choice.
             assert defs.executor is None
-            assert {s.name for s in defs.sensors} == {"tidegate_watermark_lag"}
+            assert {s.name for s in defs.sensors} == {"tidegate_watermark_lag", "tidegate_watermark_stall"}
 
 
 def test_translation_changes_assets_and_keeps_lineage_and_checks(root: Path) -> None:
@@ -111,3 +142,39 @@ def test_dg_lists_it_without_loading_spark(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stdout.splitlines() == ["['tidegate.dagster.TidegateProject']", "False"], done.stderr
+
+
+def test_in_a_plain_project_of_dg_it_is_scaffolded_and_a_dropped_file_is_an_asset(tmp_path: Path) -> None:
+    """The layout that `create-dagster project` makes; `dg` itself scaffolds and lists."""
+    root = tmp_path / "acme"
+    (root / "src" / "acme" / "defs").mkdir(parents=True)
+    (root / "src" / "acme" / "__init__.py").write_text("")
+    (root / "src" / "acme" / "definitions.py").write_text(DEFINITIONS)
+    (root / "pyproject.toml").write_text(PYPROJECT)
+    write_template(root / "streams")
+    view = (
+        "-- ---\n-- owners: [team:shops]\n-- ---\nCREATE MATERIALIZED VIEW customers AS SELECT window_end, customer,\n"
+        "count(*) AS n FROM TUMBLE(orders, ordered_at, INTERVAL '1 day') GROUP BY window_end, customer;\n"
+    )
+    (root / "streams" / "assets" / "customers.sql").write_text(view)
+
+    def dg_(*arguments: str) -> str:
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("dg")), *arguments],
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": str(root / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    dg_("scaffold", "defs", "tidegate.dagster.TidegateProject", "streams", "--project-path", "streams")
+    text = (root / "src" / "acme" / "defs" / "streams" / "defs.yaml").read_text()
+    assert "project: '{{ project_root }}/streams'" in text
+    listed = json.loads(dg_("list", "defs", "--json"))
+    assets = {asset["asset_key"]: asset for asset in listed["assets"]}
+    assert set(assets) == {"orders", "orders_hourly", "orders_daily", "customers"}
+    assert assets["customers"]["owners"] == [{"team": "shops"}]
+    assert assets["customers"]["source"] == "streams/assets/customers.sql:4"

@@ -131,8 +131,14 @@ def test_every_asset_has_its_checks(root: Path) -> None:
         ("orders", "watermark_lag"),
         ("notes", "raw_adds_up"),
         ("notes", "watermark_lag"),
+        *((name, "watermark_stall") for name in ("orders", "orders_hourly", "notes", "notes_daily")),
         ("orders_hourly", "windowed_equals_raw"),
         ("notes_daily", "windowed_equals_raw"),
+        *(
+            (name, check)
+            for name in ("orders_hourly", "notes_daily")
+            for check in ("reconciliation", "late_rate")
+        ),
     }
     # Each can be launched alone from the UI.
     assert all(len(graph.get_execution_set_asset_and_check_keys(c)) <= 1 for c in graph.asset_check_keys)
@@ -180,6 +186,12 @@ def test_schedules_come_from_jobs_and_bring_the_views_along(tmp_path: Path) -> N
     assert everything.name == "tidegate_catch_up"
     assert len(everything.asset_layer.executable_asset_keys) == 4
     assert everything.executor_def.name == "in_process"
+    # Great Expectations has a job of its own: its import takes longer than a tick.
+    judging = {
+        node.name for job in (night.job_name, often.job_name) for node in defs.resolve_job_def(job).nodes
+    }
+    assert not [name for name in judging if "quality" in name]
+    assert any("quality" in node.name for node in defs.resolve_implicit_global_asset_job_def().nodes)
 
 
 def test_a_schedule_of_an_unknown_name_is_refused(tmp_path: Path) -> None:

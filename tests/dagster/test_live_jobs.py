@@ -249,6 +249,7 @@ def test_jobs_of_a_project_with_live_runs(root: Path) -> None:
     sensors = {s.name: s.default_status for s in defs.sensors}
     assert sensors == {
         "tidegate_watermark_lag": dg.DefaultSensorStatus.RUNNING,
+        "tidegate_watermark_stall": dg.DefaultSensorStatus.RUNNING,
         "tidegate_live_keeper": dg.DefaultSensorStatus.RUNNING,
         "tidegate_live_observer": dg.DefaultSensorStatus.STOPPED,
     }

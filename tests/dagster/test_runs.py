@@ -33,7 +33,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 def run(
     root: Path, instance: dg.DagsterInstance, *names: str, raise_on_error: bool = True
 ) -> dg.ExecuteInProcessResult:
-    """Launch `names` (all without any) with their checks, in the job that the UI would use."""
+    """Launch `names` (all without any) with their checks, in the job that schedules use."""
     job = load_definitions(root).resolve_job_def("tidegate_catch_up")
     selection = [dg.AssetKey(name) for name in names] or None
     return job.execute_in_process(instance=instance, asset_selection=selection, raise_on_error=raise_on_error)
@@ -101,6 +101,9 @@ def test_a_run_reports_rows_watermarks_and_audits(
     assert (partitions["berlin"]["late"], partitions["paris"]["holds back"]) == (1, "yes")
     assert source["completeness"].value.startswith("![completeness of orders](data:image/png;base64,iVBOR")
     assert len(source["completeness"].value) < 100_000
+    assert source["advised"].value.startswith("WATERMARK FOR ordered_at AS ordered_at")
+    for name in ("watermarks over time", "lag over time"):
+        assert source[name].value.startswith(f"![{name} of orders](data:image/png;base64,iVBOR")
 
     view = facts(result, "orders_hourly")
     assert view["frontier"].value == "2026-03-01 10:30:00"
@@ -115,6 +118,7 @@ def test_a_run_reports_rows_watermarks_and_audits(
         ("orders", "watermark_lag"): True,
         ("notes", "raw_adds_up"): True,
         ("notes", "watermark_lag"): True,
+        **{(name, "watermark_stall"): True for name in ("orders", "orders_hourly", "notes", "notes_daily")},
         ("orders_hourly", "windowed_equals_raw"): True,
         ("notes_daily", "windowed_equals_raw"): True,
     }
@@ -229,7 +233,7 @@ def test_metadata_that_fails_never_fails_the_run(
     def broken(*_: object, **__: object) -> bytes:
         raise RuntimeError("no fonts today")
 
-    monkeypatch.setattr("tidegate.plots.completeness_png", broken)
+    monkeypatch.setattr("tidegate.plots.pictures.of_advice", broken)
     result = run(root, instance, "orders")
     assert result.success
     source = facts(result, "orders")

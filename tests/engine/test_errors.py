@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import ROOT, Workbench
 from tests.engine.test_session import EVENTS
 from tidegate import TidegateError
-from tidegate.audit.completeness import completeness
+from tidegate.advise.advice import advise
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.engine import failures
@@ -47,7 +47,7 @@ def test_TG509_and_TG512_questions_to_the_wrong_thing(workbench: Workbench) -> N
         ("TG512", lambda: audit_view(session, "events")),
         ("TG512", lambda: audit_view(session, "per_hour")),
         ("TG512", lambda: audit_source(session, "events")),
-        ("TG512", lambda: completeness(session, "events")),
+        ("TG512", lambda: advise(session, "events")),
     ):
         with pytest.raises(TidegateError) as caught:
             ask()

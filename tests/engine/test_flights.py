@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import ROOT, Workbench
 from tests.flights import Year, year
+from tidegate.amend.run import amend
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -73,3 +75,31 @@ def test_W4_year_equals_the_independent_computation(workbench: Workbench, batch:
 
 def test_W4_january_in_batches_of_500(workbench: Workbench) -> None:
     compare(play(workbench, 500, month=1), year(1))
+
+
+def test_B3_a_delay_of_15_minutes_and_an_amendment(workbench: Workbench) -> None:
+    """Of a year with 19.2 % late, every closed hour counts all rows in the end, and only hit hours have a second
+    revision."""
+    expected = year(delay=timedelta(minutes=15))
+    assert sum(expected.late.values()) / expected.rows == pytest.approx(0.192, abs=0.0005)
+    shutil.copy(ROOT / "assets" / "nycflights13.py", workbench.root / "assets")
+    text = (ROOT / "assets" / "flights.sql").read_text().split("-- The last hour")[0]
+    assert text.count("sched_dep - INTERVAL '1 hour'") == 1
+    text = text.replace("sched_dep - INTERVAL '1 hour'", "sched_dep - INTERVAL '15 minutes'")
+    session = workbench.assets(flights=text).session()
+    session.run()
+
+    [done] = amend(session)
+    assert (done.windows, done.late) == (
+        len(expected.hit),
+        sum(expected.complete.values()) - sum(n for n, _ in expected.hourly.values()),
+    )
+    stored = session.table("departures_hourly").collect()
+    counts = {(r["window_start"], r["origin"], r["carrier"]): r["departures"] for r in stored}
+    assert counts == expected.complete
+    assert len(stored) == len(counts)
+    second = (
+        session.table("departures_hourly$revisions").where("revision > 1").select("window_start", "revision")
+    )
+    assert {tuple(r) for r in second.distinct().collect()} == {(hour, 2) for hour in expected.hit}
+    assert [r.windows for r in amend(session)] == [0]

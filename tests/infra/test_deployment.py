@@ -244,6 +244,35 @@ def test_every_command_is_one_that_we_have() -> None:
         assert {word for word in words if word.startswith("--")} <= options, words
 
 
+def test_every_deployment_has_the_settings_of_dagster_that_are_explained_in_one_place() -> None:
+    explained = yaml.safe_load((INFRA / "dagster" / "dagster.yaml").read_text())
+    assert explained["storage"]["postgres"]["postgres_url"] == {"env": "DAGSTER_PG_URL"}
+    assert explained["concurrency"]["pools"] == {"default_limit": 1, "granularity": "run"}
+    assert explained["run_monitoring"]["enabled"]
+    assert explained["run_retries"]["enabled"]
+    for folder in (COMPOSE, KUBERNETES):
+        copy = yaml.safe_load((folder / "dagster.yaml").read_text())
+        # How many Spark drivers there is room for is all that differs.
+        copy["concurrency"]["runs"]["max_concurrent_runs"] = 4
+        assert copy == explained
+
+
+def test_dagster_takes_its_settings(tmp_path: Path) -> None:
+    from dagster._core.instance.config import dagster_instance_config
+
+    shutil.copy(INFRA / "dagster" / "dagster.yaml", tmp_path)
+    settings, _ = dagster_instance_config(str(tmp_path))
+    assert settings["retention"]["sensor"]["purge_after_days"]["failure"] == 30
+
+
+def test_addresses_of_postgresql_name_the_driver_that_is_installed() -> None:
+    """SQLAlchemy 2.1 means psycopg 3 by `postgresql://`, and Dagster brings psycopg2."""
+    given = [compose()["x-tidegate"]["environment"]["DAGSTER_PG_URL"]]
+    given += re.findall(r"DAGSTER_PG_URL=(\S+)", (KUBERNETES / "README.md").read_text())
+    assert len(given) == 2
+    assert all(url.startswith("postgresql+psycopg2://") for url in given)
+
+
 def test_kustomize_renders() -> None:
     kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
     files = [

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.comparable import SHOWN_STATES, with_absorbed
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
+from tidegate.engine.revisions import latest, without_units
 from tidegate.engine.slices import evaluate, read, run_sql
 from tidegate.engine.windows import assign_windows
 from tidegate.watermark import window_is_closed
@@ -50,7 +53,7 @@ def account(
     from pyspark.sql import functions as F
 
     assert view.accounts is not None
-    windows = _windows(session, view, stored)
+    windows = windows_of(session, view, stored)
     if since is not None:
         beyond = F.lit(False)
         if since != math.inf:
@@ -82,14 +85,28 @@ def account(
     return sums.asDict() | {"rejected_without_time": timeless}, windows, problems
 
 
-def _groups(session: Session, view: View, stored: str) -> DataFrame:
-    """Rows in each group: `_rows` as the view stored it, `expected` as the query finds it in the log now."""
+def _groups(
+    session: Session, view: View, stored: str, base: int | None = None, clock: int | None = None
+) -> DataFrame:
+    """Rows in each group: `_rows` as the view stored it, `expected` as the query finds it in the log now. `results` and
+    `expected_results`: how many result rows that is; `first_tick`, `last_tick`: the commits that stored them."""
     from pyspark.sql import functions as F
 
     keys = ["_window_start", "_window_end", *[quote(c) for c in view.group_columns]]
-    rows = read(session, view, pin(session, view))
-    now = evaluate(session.spark, view, rows).groupBy(*keys).agg(F.sum("_rows").alias("expected"))
-    then = session.spark.table(stored).groupBy(*keys).agg(F.sum("_rows").alias("_rows"))
+    now = (
+        _expected(session, view, stored, base, clock)[0]
+        .groupBy(*keys)
+        .agg(F.sum("_rows").alias("expected"), F.count(F.lit(1)).alias("expected_results"))
+    )
+    held = session.spark.table(stored).where(F.col("_open").isNotNull())
+    if base is not None:
+        held = held.where(F.col("_window_end") > F.expr(view.kind.spark_literal(base)))
+    then = held.groupBy(*keys).agg(
+        F.sum("_rows").alias("_rows"),
+        F.count(F.lit(1)).alias("results"),
+        F.min("_tick").alias("first_tick"),
+        F.max("_tick").alias("last_tick"),
+    )
     same = F.lit(True)
     for key in keys:
         same = same & now[key].eqNullSafe(then[key])
@@ -98,30 +115,82 @@ def _groups(session: Session, view: View, stored: str) -> DataFrame:
         *[F.coalesce(now[k], then[k]).alias(k.strip("`")) for k in keys],
         F.coalesce("_rows", F.lit(0)).alias("_rows"),
         F.coalesce("expected", F.lit(0)).alias("expected"),
+        F.coalesce("results", F.lit(0)).alias("results"),
+        F.coalesce("expected_results", F.lit(0)).alias("expected_results"),
+        "first_tick",
+        "last_tick",
     )
 
 
-def _windows(session: Session, view: View, stored: str) -> DataFrame:
-    """One line per window: raw, counted, filtered, late, rejected, and `uneven`, the groups that differ."""
+def _expected(
+    session: Session, view: View, stored: str, base: int | None, clock: int | None
+) -> tuple[DataFrame, DataFrame | None]:
+    """What the query finds now; in windows that were amended, with the late rows that these have absorbed. Second: the
+    windows that are left out (`comparable.with_absorbed`)."""
+    pinned = pin(session, view)
+
+    def compute(late: Mapping[str, int]) -> DataFrame:
+        return evaluate(session.spark, view, read(session, view, pinned, base, clock, late))
+
+    return with_absorbed(session, view, stored, compute({}), compute, [], most=SHOWN_STATES)
+
+
+def _absorbed(session: Session, view: View, stored: str, placed: DataFrame) -> DataFrame:
+    """`placed` with `_absorbed`: whether a late row is in a window that was amended since it came."""
     from pyspark.sql import functions as F
 
+    marks = latest(session.spark, view, stored)
+    if marks is None:
+        return placed.withColumn("_absorbed", F.lit(False))
+    upto = F.from_json("_upto", "map<string,bigint>")[view.inputs[0].name]
+    marks = marks.select("_window_start", "_window_end", upto.alias("_taken"))
+    absorbed = (F.col("_outcome") == "late") & (F.col("_epoch") <= F.col("_taken"))
+    joined = placed.join(marks, ["_window_start", "_window_end"], "left")
+    return joined.withColumn("_absorbed", F.coalesce(absorbed, F.lit(False)))
+
+
+def windows_of(
+    session: Session, view: View, stored: str, base: int | None = None, clock: int | None = None
+) -> DataFrame:
+    """One line per window: raw, counted, filtered, late (and not absorbed by an amendment), rejected, and `uneven`, the
+    groups that differ. `expected`:
+    rows that the query counts now; `results`: result rows; `times`: how often the window was emitted, by result rows
+    that are there several times and by commits that stored parts of it.
+
+    `base`, `clock`: only windows that end after the one and not after the other (ticks) are whole, and less of the log
+    is read; None: no such bound.
+    """
+    from pyspark.sql import functions as F
+
+    assert view.accounts is not None
     log = session.spark.table(session.identifier(view.inputs[0].name))
+    log = pin(session, view)[0].within(log, view, base, clock)
     placed = assign_windows(log.where(F.col("_outcome") != "watermark"), view.accounts, view.kind)
+    placed = _absorbed(session, view, stored, placed)
+    absorbed, outcome = F.col("_absorbed"), F.col("_outcome")
     raw = placed.groupBy("_window_start", "_window_end").agg(
         F.count(F.lit(1)).alias("raw"),
-        *[F.count_if(F.col("_outcome") == o).alias(o) for o in ("on_time", "late", "rejected")],
+        *[F.count_if((outcome == o) & ~absorbed).alias(o) for o in ("on_time", "late", "rejected")],
+        F.count_if(absorbed).alias("absorbed"),
     )
     groups = (
-        _groups(session, view, stored)
+        _groups(session, view, stored, base, clock)
         .groupBy("_window_start", "_window_end")
         .agg(
             F.sum("_rows").alias("counted"),
             F.sum("expected").alias("expected"),
+            F.sum("results").alias("results"),
             F.count_if(F.col("_rows") != F.col("expected")).alias("uneven"),
+            F.greatest(
+                F.max(F.ceil(F.col("results") / F.greatest("expected_results", F.lit(1)))),
+                F.when(F.min("first_tick") < F.max("last_tick"), F.lit(2)).otherwise(F.lit(1)),
+            ).alias("times"),
         )
     )
     both = raw.join(groups, ["_window_start", "_window_end"], "full").na.fill(0)
-    return both.withColumn("filtered", F.col("on_time") - F.col("expected"))
+    both = both.withColumn("filtered", F.col("on_time") + F.col("absorbed") - F.col("expected"))
+    _, unknown = _expected(session, view, stored, base, clock)
+    return both if unknown is None else without_units(both, unknown, view)
 
 
 def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list[WindowProblem]:

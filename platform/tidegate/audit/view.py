@@ -84,7 +84,7 @@ def audit_view(session: Session, name: str) -> ViewAudit:
         raise TidegateError("TG512", f'"{name}" has no results yet', hint=f"tidegate run {name}")
     frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
     batch = compare(session, view, stored)
-    if not _accountable(session, view):
+    if not is_accountable(session, view):
         return ViewAudit(view.name, view.kind.format(frontier), batch)
     pinned = pin(session, view)
     since = comparable_since(session, view, stored, pinned, [])
@@ -94,7 +94,7 @@ def audit_view(session: Session, name: str) -> ViewAudit:
     return ViewAudit(view.name, view.kind.format(frontier), batch, **sums, problems=problems, windows=windows)
 
 
-def _accountable(session: Session, view: View) -> bool:
+def is_accountable(session: Session, view: View) -> bool:
     """Whether every row of the view's one input stays in the window that it came for: a key's row can be replaced."""
     if view.accounts is None:
         return False

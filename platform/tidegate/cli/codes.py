@@ -7,4 +7,6 @@ CODES: dict[str, str] = {
     "TG702": "input of tidegate sql that can't be read",
     "TG703": "port that is in use",
     "TG704": "folder that tidegate init would have to overwrite, or can't write",
+    "TG711": "advice that can't be given, or a share or sample that is none",
+    "TG712": "plot or report that can't be written",
 }

@@ -5,20 +5,26 @@ from __future__ import annotations
 import typer
 
 from tidegate import __version__
+from tidegate.cli.commands.advise import advise
+from tidegate.cli.commands.alerts import alerts
+from tidegate.cli.commands.amend import amend
 from tidegate.cli.commands.audit import audit
 from tidegate.cli.commands.check import check
 from tidegate.cli.commands.cleanup import cleanup
+from tidegate.cli.commands.docs import docs
 from tidegate.cli.commands.doctor import doctor
 from tidegate.cli.commands.explain import explain
 from tidegate.cli.commands.init import init
 from tidegate.cli.commands.late import late
 from tidegate.cli.commands.live import live
+from tidegate.cli.commands.quality import quality
 from tidegate.cli.commands.run import run
 from tidegate.cli.commands.sql import sql
 from tidegate.cli.commands.status import status
 from tidegate.cli.commands.test import run_tests
 from tidegate.cli.commands.ui import ui
 from tidegate.cli.commands.upkeep import upkeep
+from tidegate.cli.commands.why import why
 from tidegate.cli.invocation import DebugOption, EnvOption, Globals, JsonOption, ProjectOption
 
 app = typer.Typer(
@@ -51,9 +57,29 @@ def options(
     context.obj = Globals(project, env, json, debug)
 
 
-for _command in (init, check, explain, run, live, sql, status, late, audit, cleanup, upkeep, doctor, ui):
+for _command in (
+    init,
+    check,
+    explain,
+    run,
+    live,
+    sql,
+    status,
+    why,
+    late,
+    advise,
+    amend,
+    audit,
+    quality,
+    cleanup,
+    upkeep,
+    docs,
+    doctor,
+    ui,
+):
     app.command(no_args_is_help=False)(_command)
 app.command("test", no_args_is_help=False)(run_tests)
+app.add_typer(alerts)
 
 
 def main() -> None:

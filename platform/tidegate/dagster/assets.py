@@ -29,7 +29,14 @@ from dagster import (
 
 from tidegate.dagster import checks
 from tidegate.dagster.live import refuse_while_live
-from tidegate.dagster.metadata import completeness_plot, relation_metadata, sink_metadata, soft, view_metadata
+from tidegate.dagster.metadata import (
+    completeness_plot,
+    relation_metadata,
+    sink_metadata,
+    soft,
+    timeline_plots,
+    view_metadata,
+)
 from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.progress import ProgressLog
 from tidegate.dagster.resource import TidegateResource
@@ -100,7 +107,7 @@ def _family(
         selected = {key: asset for key, asset in named.items() if key in context.selected_asset_keys}
         checked = {check.asset_key for check in context.selected_asset_check_keys}
         audited = {key: asset for key, asset in named.items() if key in checked}
-        with _failures(), ProgressLog(context.log).reminding() as progress:
+        with failures(), ProgressLog(context.log).reminding() as progress:
             if live_job is not None and selected:
                 refuse_while_live(context.instance, live_job, root)
             yield from _run(context, resource, selected, audited, progress)
@@ -166,7 +173,7 @@ def _materialized(
     else:
         metadata = soft(context.log, "facts", lambda: relation_metadata(session, item, report.sources[0]))
         plot = soft(context.log, "plot", lambda: completeness_plot(session, item, resource.plot_up_to_rows))
-        metadata |= plot
+        metadata |= plot | soft(context.log, "timeline", lambda: timeline_plots(session, item))
     snapshot = soft(context.log, "snapshot", lambda: {"snapshot": _snapshot(asset)}).get("snapshot")
     return MaterializeResult(
         asset_key=key,
@@ -194,7 +201,7 @@ def _snapshot(asset: TidegateAsset) -> str | None:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """tidegate's errors as Dagster failures: code, place and hint instead of a stack trace."""
     try:
         yield

@@ -3,6 +3,7 @@
 `raw_adds_up`           every source and table: raw = on time + late + rejected, per partition, and in the source itself
 `windowed_equals_raw`   every view: what is final equals its query over all rows up to the frontier; for windows over
                         one source every row of it is accounted for, too
+`reconciliation`, `late_rate`, `expectations`   with Great Expectations: `dagster/quality.py`
 `watermark_lag`         every source and table with a watermark: within the thresholds of jobs/*.yaml
 """
 
@@ -115,16 +116,21 @@ def _guarded(judge: Any, key: AssetKey, check: str) -> AssetCheckResult:
     try:
         return judge()
     except Exception as error:
-        known = isinstance(error, TidegateError)
-        text = str(error) if known else f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        return AssetCheckResult(
-            passed=False,
-            asset_key=key,
-            check_name=check,
-            severity=AssetCheckSeverity.ERROR,
-            description=f"could not be checked: {text}",
-            metadata={"error": text},
-        )
+        return could_not(error, key, check)
+
+
+def could_not(error: Exception, key: AssetKey, check: str) -> AssetCheckResult:
+    """A check that could not be made has failed, and says why."""
+    known = isinstance(error, TidegateError)
+    text = str(error) if known else f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return AssetCheckResult(
+        passed=False,
+        asset_key=key,
+        check_name=check,
+        severity=AssetCheckSeverity.ERROR,
+        description=f"could not be checked: {text}",
+        metadata={"error": text},
+    )
 
 
 def _source_verdict(audit: SourceAudit) -> str:

@@ -166,25 +166,41 @@ def sink_metadata(session: Session, sink: Sink, report: SinkReport) -> dict[str,
 
 
 def completeness_plot(session: Session, relation: Relation, up_to_rows: int) -> dict[str, Any]:
-    """The completeness curve as a picture in markdown; nothing for a log without a time scale or a large one."""
-    from tidegate.audit.completeness import completeness
-    from tidegate.plots import completeness_png
-    from tidegate.watermark import TimeKind
+    """The completeness curve as a picture in markdown, and the clause that the rows ask for; nothing for a log without
+    a watermark or a row, or a large one."""
+    from tidegate.advise.advice import advise
+    from tidegate.plots import pictures
 
-    if relation.watermark is None or relation.watermark.kind not in (
-        TimeKind.TIMESTAMP,
-        TimeKind.TIMESTAMPTZ,
-    ):
+    if relation.watermark is None or relation.ttl:
         return {}
     status = read_status(session.project, [relation.name]).relations[0]
     if status.on_time + status.late == 0:
         return {}
     if status.raw > up_to_rows:
         return {"completeness": f"not measured above {up_to_rows:,} rows (plot_up_to_rows of the resource)"}
-    picture = completeness_png(completeness(session, relation.name), width=5.6, height=3.0)
-    encoded = base64.b64encode(picture).decode("ascii")
+    advice = advise(session, relation.name)
+    drawn = pictures.of_advice(advice, width=5.6, height=3.0, only=("completeness",))
+    share = f"{100 * advice.choice.share:.2f} % on time"
     return {
-        "completeness": MetadataValue.md(
-            f"![completeness of {relation.name}](data:image/png;base64,{encoded})"
-        )
+        "completeness": picture(f"completeness of {relation.name}", drawn["completeness"]),
+        "advised": f"{advice.clause} ({share})",
     }
+
+
+def timeline_plots(session: Session, relation: Relation) -> dict[str, Any]:
+    """Watermarks over time, with idle spans and closes, and how far the watermark trails, as pictures in markdown;
+    nothing for a log without a watermark. From the history in the log, without Spark."""
+    from tidegate.plots import pictures
+
+    if relation.watermark is None:
+        return {}
+    readers = [v.name for v in session.catalog.views if relation.name in v.reads]
+    drawn = pictures.of_history(session.project, relation, readers)
+    names = {"watermarks": "watermarks over time", "lag": "lag over time"}
+    return {names[n]: picture(f"{names[n]} of {relation.name}", png) for n, png in drawn.items()}
+
+
+def picture(alt: str, png: bytes) -> MetadataValue:
+    """A PNG in markdown, as Dagster shows it."""
+    encoded = base64.b64encode(png).decode("ascii")
+    return MetadataValue.md(f"![{alt}](data:image/png;base64,{encoded})")

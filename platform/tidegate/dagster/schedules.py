@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dagster import (
+    AssetCheckKey,
     AssetKey,
     AssetSelection,
     DefaultScheduleStatus,
@@ -17,23 +18,26 @@ from dagster import (
 )
 
 from tidegate.dagster.naming import identifier
-from tidegate.project.jobs import Cleanup, Schedule
+from tidegate.project.jobs import Cleanup, Schedule, Times
 from tidegate.project.maintenance import UpkeepSchedule
+from tidegate.project.selection import covered
 from tidegate.sql.catalog import Catalog
-from tidegate.sql.lineage import computed, reads_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 #: Where jobs/ says nothing: everything, every hour, a few minutes in. To be switched on in Dagster.
 DEFAULT_SCHEDULE = Schedule(name="hourly", cron="7 * * * *", timezone="UTC", select="*", enabled=False)
 
 
-def catch_up_job(keys: dict[str, AssetKey], prefix: str) -> UnresolvedAssetJobDefinition:
-    """`<prefix>_catch_up`: everything, in one process on one JVM."""
-    return _job(
-        f"{prefix}_catch_up", list(keys.values()), "Brings every source, table, view and sink up to date."
-    )
+def catch_up_job(
+    keys: dict[str, AssetKey], prefix: str, apart: Sequence[AssetCheckKey] = ()
+) -> UnresolvedAssetJobDefinition:
+    """`<prefix>_catch_up`: everything, in one process on one JVM. `apart`: checks that have a job of their own."""
+    text = "Brings every source, table, view and sink up to date."
+    return _job(f"{prefix}_catch_up", list(keys.values()), text, apart)
 
 
 def build_schedules(
@@ -42,9 +46,10 @@ def build_schedules(
     keys: dict[str, AssetKey],
     prefix: str,
     everything: UnresolvedAssetJobDefinition,
+    apart: Sequence[AssetCheckKey] = (),
 ) -> list[ScheduleDefinition]:
     """One for each schedule of jobs/*.yaml, named as there; the hourly default if there is none. `everything` is
-    the job of those that select `*`.
+    the job of those that select `*`. `apart`: checks that have a job of their own.
 
     `enabled: true` runs as soon as it is deployed; the others, and the default, are switched on in Dagster.
     """
@@ -52,23 +57,22 @@ def build_schedules(
         default = DEFAULT_SCHEDULE.model_copy(
             update={"name": identifier(f"{prefix}_{DEFAULT_SCHEDULE.name}")}
         )
-        return [_schedule(default, everything)]
+        return [schedule_for(default, everything)]
     result = []
     for schedule in schedules:
         if schedule.select == "*":
-            result.append(_schedule(schedule, everything))
+            result.append(schedule_for(schedule, everything))
         else:
             chosen = [keys[name] for name in covered(catalog, schedule.select)]
-            text = (
-                f"Brings {', '.join(schedule.select)} up to date, with the views over them and their sinks."
-            )
-            result.append(_schedule(schedule, _job(f"{prefix}_{schedule.name}", chosen, text)))
+            names = ", ".join(covered(catalog, schedule.select))
+            text = f"Brings {names} up to date."
+            result.append(schedule_for(schedule, _job(f"{prefix}_{schedule.name}", chosen, text, apart)))
     return result
 
 
 def build_cleanups(cleanups: tuple[Cleanup, ...], prefix: str, resource_key: str) -> list[ScheduleDefinition]:
     """One for each cleanup of jobs/*.yaml, named as there, with a job of its own (T2)."""
-    return [_schedule(cleanup, _cleanup_job(cleanup, prefix, resource_key)) for cleanup in cleanups]
+    return [schedule_for(cleanup, _cleanup_job(cleanup, prefix, resource_key)) for cleanup in cleanups]
 
 
 def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinition:
@@ -125,37 +129,39 @@ def build_upkeep(
     """The schedule of jobs/maintenance.yaml, if there is one: `<prefix>_<its name>`."""
     if schedule is None:
         return []
-    return [_schedule(schedule.model_copy(update={"name": identifier(f"{prefix}_{schedule.name}")}), upkeep)]
+    return [
+        schedule_for(schedule.model_copy(update={"name": identifier(f"{prefix}_{schedule.name}")}), upkeep)
+    ]
 
 
-def covered(catalog: Catalog, select: list[str]) -> list[str]:
-    """`select`, the views over it and the sinks of all these, in the order of computation: a source brings them up to
-    date, too."""
-    chosen = {name.casefold() for name in select}
-    wanted: dict[str, None] = {}
-    for item in computed(catalog):
-        if item.name.casefold() in chosen or any(source.name in wanted for source in reads_of(catalog, item)):
-            wanted[item.name] = None
-    return list(wanted)
-
-
-def _job(name: str, keys: list[AssetKey], description: str) -> UnresolvedAssetJobDefinition:
+def _job(
+    name: str, keys: list[AssetKey], description: str, apart: Sequence[AssetCheckKey]
+) -> UnresolvedAssetJobDefinition:
+    selection = AssetSelection.assets(*keys)
+    without = [check for check in apart if check.asset_key in keys]
     # The multiprocess executor would pay for a JVM per step.
     return define_asset_job(
         identifier(name),
-        selection=AssetSelection.assets(*keys),
+        selection=selection - AssetSelection.checks(*without) if without else selection,
         executor_def=in_process_executor,
         description=description,
     )
 
 
-def _schedule(
+def started_by(
+    name: str, times: Times, started: UnresolvedAssetJobDefinition | JobDefinition
+) -> ScheduleDefinition:
+    """A schedule of a job."""
+    return ScheduleDefinition(
+        name=name,
+        job=started,
+        cron_schedule=times.cron,
+        execution_timezone=times.timezone,
+        default_status=DefaultScheduleStatus.RUNNING if times.enabled else DefaultScheduleStatus.STOPPED,
+    )
+
+
+def schedule_for(
     schedule: Schedule, started: UnresolvedAssetJobDefinition | JobDefinition
 ) -> ScheduleDefinition:
-    return ScheduleDefinition(
-        name=schedule.name,
-        job=started,
-        cron_schedule=schedule.cron,
-        execution_timezone=schedule.timezone,
-        default_status=DefaultScheduleStatus.RUNNING if schedule.enabled else DefaultScheduleStatus.STOPPED,
-    )
+    return started_by(schedule.name, schedule, started)

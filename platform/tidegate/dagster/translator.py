@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dagster import (
     AssetSpec,
     BetaWarning,
     CodeReferencesMetadataValue,
+    FreshnessPolicy,
     LocalFileCodeReference,
     MetadataValue,
     TableColumn,
@@ -26,6 +28,7 @@ from dagster import (
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import Catalog, Column, Relation, View
+from tidegate.sql.front_matter import Annotations, annotations_of
 from tidegate.sql.lineage import families, reads_of
 from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
 from tidegate.sql.types import UNKNOWN, display
@@ -64,6 +67,11 @@ class TidegateAsset:
         return TidegateAsset(_roots(self.catalog)[self.name], self.catalog, self.project)
 
     @property
+    def annotations(self) -> Annotations:
+        """What its front matter says: owners, tags, group, freshness, partitions, schedule."""
+        return annotations_of(self.catalog, self.name)
+
+    @property
     def file(self) -> Path | None:
         """The .sql file that defines it."""
         return self.project.root / self.item.location.file if self.item.location else None
@@ -89,6 +97,7 @@ class TidegateTranslator:
             tags=self.get_tags(asset),
             kinds=self.get_kinds(asset),
             owners=self.get_owners(asset),
+            freshness_policy=self.get_freshness_policy(asset),
             code_version=self.get_code_version(asset),
             metadata=self.get_metadata(asset),
         )
@@ -103,12 +112,12 @@ class TidegateTranslator:
         return [self.get_asset_spec(one).key for one in asset.inputs]
 
     def get_description(self, asset: TidegateAsset) -> str | None:
-        """The comment right above the statement."""
+        """Of the front matter, or the comment right above the statement."""
         return asset.item.description
 
     def get_group_name(self, asset: TidegateAsset) -> str | None:
-        """The first source or table that rows come from: what is run together stands together."""
-        return re.sub(r"\W", "_", asset.root.name)
+        """Of the front matter; else the first source or table that rows come from: what is run together."""
+        return asset.annotations.group or re.sub(r"\W", "_", asset.root.name)
 
     def get_kinds(self, asset: TidegateAsset) -> set[str]:
         """Icons in the lineage; Dagster has room for three. Those of a sink say what it writes."""
@@ -120,15 +129,23 @@ class TidegateTranslator:
         return {"spark", "sql", written}
 
     def get_tags(self, asset: TidegateAsset) -> Mapping[str, str]:
-        """`tidegate/kind`, and for views `tidegate/emit`: `on_window_close` or `always`."""
-        tags = {"tidegate/kind": asset.kind}
+        """Those of the front matter, `tidegate/kind`, and for views `tidegate/emit`: `on_window_close` or `always`."""
+        tags = {**dict(asset.annotations.tags), "tidegate/kind": asset.kind}
         if isinstance(asset.item, View):
             tags["tidegate/emit"] = "on_window_close" if asset.item.emit_on_window_close else "always"
         return tags
 
     def get_owners(self, asset: TidegateAsset) -> list[str] | None:
-        """Nobody: SQL does not say."""
-        return None
+        """Those of the front matter."""
+        return list(asset.annotations.owners) or None
+
+    def get_freshness_policy(self, asset: TidegateAsset) -> FreshnessPolicy | None:
+        """That of the front matter: how long ago it may have been brought up to date."""
+        said = asset.annotations
+        if said.fresh_within is None:
+            return None
+        warn = None if said.warn_within is None else timedelta(seconds=said.warn_within)
+        return FreshnessPolicy.time_window(fail_window=timedelta(seconds=said.fresh_within), warn_window=warn)
 
     def get_code_version(self, asset: TidegateAsset) -> str | None:
         """Changes with the statement (R4: a changed definition is a new one)."""
@@ -186,7 +203,7 @@ def table_schema(item: Relation | View, columns: Iterable[Column]) -> TableSchem
 def _stored(asset: TidegateAsset) -> dict[str, str]:
     """The Iceberg table, if rows go into one."""
     item, storage = asset.item, asset.project.storage
-    table = (storage.settings.namespace, item.name)
+    table = (storage.namespace_of(item.name), item.name)
     if isinstance(item, Sink):
         if not isinstance(item.connector, IcebergSinkOptions):
             return {}

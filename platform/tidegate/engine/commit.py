@@ -25,6 +25,17 @@ if TYPE_CHECKING:
     from tidegate.project import Storage
 
 
+#: What a view's summary says of its amendments (B2): how many there were, when the last one was, by how many rows they
+#: have changed the view, which late rows are absorbed, and which amendments of the views below it has followed.
+AMENDMENTS, AMENDED_AT, AMENDED_GROUPS, ABSORBED, FOLLOWED = AMENDMENT = (
+    "tidegate.amendments",
+    "tidegate.amended-at",
+    "tidegate.amended-groups",
+    "tidegate.absorbed",
+    "tidegate.followed",
+)
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The current snapshot of a table: its id (None: nothing committed yet), and what tidegate said last.
@@ -87,12 +98,11 @@ class IcebergTable:
 
     def rebased(self, base: Snapshot) -> Snapshot:
         """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired
-        snapshots). If tidegate itself has committed since, `base` as it is: nothing can be committed on it (TG502)."""
+        snapshots, amendments of windows that are closed anyway). If tidegate itself has committed since, `base` as it
+        is: nothing can be committed on it (TG502)."""
         now = self.current()
-        facts = {key: value for key, value in base.summary.items() if key.startswith("tidegate.")}
-        if facts and facts.items() <= now.summary.items():
-            return Snapshot(now.id, base.summary, now.commit)
-        return base
+        facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
+        return now if facts and facts.items() <= now.summary.items() else base
 
     def at(self, snapshot: int) -> Snapshot:
         """An earlier snapshot of it."""
@@ -129,6 +139,30 @@ class IcebergTable:
         filesystem.create_dir(path, recursive=True)
         return Target(filesystem, path, uri, schema, split, day, bounds)
 
+    def files_named(self, paths: set[str], snapshot: int, low: Any, high: Any) -> list[Any]:
+        """Iceberg's data files of closed rows with these paths, in a snapshot; all of their rows end in [low, high]."""
+        # Bounded: the files of the days that an amendment touches.
+        if not paths:
+            return []
+        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        both = getattr(expressions, "and")
+        where = both(
+            expressions.equal("_open", False),
+            both(
+                expressions.greaterThanOrEqual("_window_end", low),
+                expressions.lessThanOrEqual("_window_end", high),
+            ),
+        )
+        found = []
+        tasks = self._table.newScan().useSnapshot(snapshot).filter(where).planFiles()
+        try:
+            for task in tasks.iterator():
+                if task.file().location() in paths:
+                    found.append(task.file().copy())
+        finally:
+            tasks.close()
+        return found
+
     def append(
         self,
         files: list[dict[str, Any]],
@@ -136,11 +170,13 @@ class IcebergTable:
         summary: dict[str, str],
         base: Snapshot,
         replaced: Sequence[bool | None] = (),
+        removed: Sequence[Any] = (),
     ) -> int:
         """Commit `files` on top of `base`; returns the new snapshot's id.
 
         `replaced`: in the same commit, drop the files with one of these values of `_open`: true for a view's open rows,
-        None for those that it carries from tick to tick.
+        None for those that it carries from tick to tick. `removed`: data files (`files_named`) to drop; if one of them
+        is gone meanwhile (a compaction), nothing is committed.
         `target`: what `files` were written for (None without any).
         Raises TG502 if somebody else has committed to the table since `base`.
         """
@@ -155,6 +191,10 @@ class IcebergTable:
         ]
         if gone:
             update = update.overwriteByRowFilter(functools.reduce(getattr(expressions, "or"), gone))
+        if removed:
+            update = update.validateNoConflictingDeletes()
+        for gone_file in removed:
+            update = update.deleteFile(gone_file)
         mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
         parser = self._jvm.org.apache.iceberg.ContentFileParser
         spec = self._table.spec()

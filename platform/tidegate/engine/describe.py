@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import Result
-from tidegate.sql.catalog import Column, Relation, SystemTable, View, system_table
+from tidegate.sql.catalog import Column, Relation, SystemTable, View
 from tidegate.sql.hidden import hidden_columns
 from tidegate.sql.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME
+from tidegate.sql.system_tables import system_table
 from tidegate.sql.types import display
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def describe(catalog: Catalog, name: str, extended: bool) -> Result:
         lines = [(column, kind, nullable, None, comment) for column, kind, nullable, _, comment in lines]
     elif extended and isinstance(found, Relation):
         lines += [*_hidden(found, current=True), *_system_columns(found)]
-    elif extended and isinstance(found, SystemTable) and found.suffix != "watermarks":
-        lines += _hidden(found.relation, current=False)
+    elif extended and isinstance(found, SystemTable) and isinstance(found.relation, Relation):
+        lines += [] if found.suffix == "watermarks" else _hidden(found.relation, current=False)
     names = _NAMES if extended else _NAMES[:-1]
     kinds = [(n, "boolean" if n == "nullable" else "string") for n in names]
     return Result(kinds, fixed=[line[: len(names)] for line in lines])

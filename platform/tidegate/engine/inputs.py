@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.engine.layout import ON_TIME, quote, time_type
+from tidegate.engine.layout import LATE, ON_TIME, quote, time_type
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Input, Relation, View
 from tidegate.watermark import Mark, SessionMark, TimeKind
@@ -67,32 +67,67 @@ class Pinned:
         return [*own, ("_window_end", bound_type(self.source.kind))]
 
     def rows(
-        self, spark: SparkSession, view: View, base: int | None = None, clock: int | None = None
+        self,
+        spark: SparkSession,
+        view: View,
+        base: int | None = None,
+        clock: int | None = None,
+        late: int | None = None,
     ) -> DataFrame:
         """What `view`'s query may see of it: rows from `base` + low on and before `clock` + high, both on the scale of
-        the view's clock (None: no bound). Of a view only final rows, if `view` itself emits only those."""
+        the view's clock (None: no bound). Of a view only final rows, if `view` itself emits only those. `late`: rows
+        that were late, too, of the log's commits up to this one (B1)."""
         from pyspark.sql import functions as F
 
         names = [quote(name) for name, _ in self.fields()]
         if self.table is None or self.snapshot.id is None:
             return empty(spark, self.fields())
-        low, high = self._bounds(view, base, clock)
         if isinstance(self.source, Relation) and self.source.primary_key:
+            low, high = self._bounds(view, base, clock)
             return self._table_rows(spark, low, high).select(*names)
         stored = spark.read.option("versionAsOf", self.snapshot.id).table(self.table)
         if isinstance(self.source, Relation):
-            rows = stored.where(F.col("_outcome") == ON_TIME)
+            seen = F.col("_outcome") == ON_TIME
+            if late is not None and not self.input.lookup:
+                seen = seen | ((F.col("_outcome") == LATE) & (F.col("_epoch") <= late))
+            rows = stored.where(seen)
         elif view.emit_on_window_close and not self.input.lookup:
             rows = stored.where(~F.col("_open"))
         else:
-            # NULL: rows that an over view carries from one tick to the next; they are nobody's result.
+            # NULL: rows that an over view carries from one tick to the next, and what amendments have replaced; they
+            # are nobody's result.
             rows = stored.where(F.col("_open").isNotNull())
+        return self.within(rows, view, base, clock).select(*names)
+
+    def within(self, rows: DataFrame, view: View, base: int | None, clock: int | None) -> DataFrame:
+        """Those of the input's stored `rows`, whatever became of them, that lie between these bounds (see `rows`)."""
+        from pyspark.sql import functions as F
+
+        low, high = self._bounds(view, base, clock)
         time = F.col(quote(self.input.time_column or ""))
         if low is not None:
             rows = rows.where(time >= F.expr(self._literal(low)))
         if high is not None:
             rows = rows.where(time < F.expr(self._literal(high)))
-        return rows.select(*names)
+        return rows
+
+    def among(self, rows: DataFrame, view: View, ranges: Sequence[tuple[int | None, int]]) -> DataFrame:
+        """Those of the input's `rows` that windows need which end in one of `ranges`: after the first tick (None:
+        ever), at the second or before."""
+        from pyspark.sql import functions as F
+
+        time, wanted = F.col(quote(self.input.time_column or "")), F.lit(False)
+        for after, upto in ranges:
+            low, high = self._bounds(view, after, upto)
+            if low is None and high is None:
+                return rows
+            here = F.lit(True)
+            if low is not None:
+                here &= time >= F.expr(self._literal(low))
+            if high is not None:
+                here &= time < F.expr(self._literal(high))
+            wanted |= here
+        return rows.where(wanted)
 
     def _table_rows(self, spark: SparkSession, low: int | None, high: int | None) -> DataFrame:
         """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now."""

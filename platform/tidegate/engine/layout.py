@@ -23,6 +23,16 @@ PROGRESS_TYPE = (
     "files:array<struct<path:string,size:bigint,modified:bigint,rows:bigint>>>"
 )
 
+#: What an amendment says of a view's row (B2), in the column `_revision`, which a table gets with its first amendment:
+#: NULL for what a tick has released. `kind`: `row`; `tombstone`: a group
+#: that vanished; `window`: that this window was amended, once for every revision of it. `number` counts the revisions
+#: of the window, 1 is the live one; `late`: source rows that this revision has absorbed, NULL where its query does not
+#: tell; `upto`: by name of the source, the last commit whose late rows are in it (JSON); `amendment`: of this view,
+#: from 1.
+REVISION_TYPE = (
+    "struct<kind:string,number:bigint,amended_at:timestamp,late:bigint,upto:string,amendment:bigint>"
+)
+
 #: Fields of it that logs of earlier versions get when they are opened.
 PROGRESS_ADDED = {"note": "string", "memory": "string"} | dict.fromkeys(
     ("first_offset", "end_offset", "quiet_since", "moved_at"), "bigint"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.failures import refused
 from tidegate.engine.inputs import Pinned, empty, source_of
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import quote, relation_identity, strategy_identity
 from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import evaluate
 from tidegate.errors import TidegateError
@@ -31,11 +31,33 @@ def pin(session: Session, view: View) -> tuple[Pinned, ...]:
         if entry.name not in found:
             source = source_of(session, entry.name)
             table = session.stored(source.name)
+            if isinstance(source, Relation) and source.name in session.foreign:
+                require_lent(session, source, table)
             snapshot = Snapshot(None, {}) if table is None else _current(session, source, table)
             columns = _columns_of(session, source)
             found[entry.name] = Pinned(entry, source, columns, table, snapshot)
         pinned.append(replace(found[entry.name], input=entry))
     return tuple(pinned)
+
+
+def require_lent(session: Session, relation: Relation, table: str | None) -> None:
+    """TG516 unless the environment that is read has this log, judged by the very definition that this one has: its
+    decisions are taken as they are."""
+    lender = session.project.env.reads
+    if table is None:
+        what, hint = (
+            f'environment "{lender}" has no log of',
+            f"run it there first: tidegate run --env {lender}",
+        )
+    else:
+        log = IcebergTable(session.spark, table)
+        judged = log.current().summary.get("tidegate.strategy-identity")
+        same = log.property("tidegate.identity") == relation_identity(relation)
+        if same and judged in (None, strategy_identity(relation)):
+            return
+        what = f'environment "{lender}" has another definition of'
+        hint = "another watermark or source is tried out in an environment with a warehouse of its own"
+    raise TidegateError("TG516", f'{what} "{relation.name}"', hint=hint, location=relation.location)
 
 
 def _columns_of(session: Session, source: Relation | View) -> tuple[Column, ...]:

@@ -107,6 +107,8 @@ def tidy(session: Session, relations: Iterable[Relation]) -> list[Cleaned]:
     """What a run does at its end with those that have a TTL: whole days go, and old snapshots."""
     found = []
     for relation in relations:
+        if relation.name in session.foreign:
+            continue
         log = session.stored(relation.name) if relation.ttl else None
         if log is None or session.stored(f"{relation.name}$state") is None:
             continue
@@ -124,9 +126,11 @@ def cleanup(
 ) -> list[Cleaned]:
     """See `Session.cleanup`."""
     if names is None:
-        chosen = [r for r in session.catalog.relations if r.primary_key]
+        chosen = [r for r in session.catalog.relations if r.primary_key and r.name not in session.foreign]
     else:
         chosen = [_table(session, name) for name in names]
+    for relation in chosen:
+        session.require_own(relation.name)
     found = []
     for relation in chosen:
         if session.stored(relation.name) is None:

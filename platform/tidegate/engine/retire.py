@@ -115,7 +115,8 @@ def condemned(
     newest = F.col(f"readable_metrics.`{number}`.upper_bound")
     is_history, nothing = split.eqNullSafe(F.lit(PROGRESS)), F.lit(False)
     is_view = number == "_tick"
-    data = split.eqNullSafe(F.lit(False)) if is_view else split.isin(*OUTCOMES)
+    # Of a view also what amendments have replaced; what it carries from tick to tick has no day.
+    data = split.isNull() | ~split if is_view else split.isin(*OUTCOMES)
     whole_days = timeless = past = nothing
     if edge.before is not None and kind is not None and len(fields) > 1:
         days = edge.before if kind is TimeKind.DATE else edge.before // DAY_MICROS

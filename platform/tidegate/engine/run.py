@@ -51,7 +51,11 @@ def run(
     tell: Listener = on_event or (lambda event: None)
     started = time.monotonic()
     names = None if names is None else list(names)
+    for name in names or ():
+        session.require_own(name)
     relations, views = select(session, names, upstream)
+    # What another environment ingests is read as it stands there.
+    relations = [relation for relation in relations if relation.name not in session.foreign]
     sinks = select_sinks(session, names)
     for view in views:
         # Every query is checked by Spark before the first row of any source is read.

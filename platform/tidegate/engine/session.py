@@ -15,6 +15,7 @@ from tidegate.engine.lease import lease
 from tidegate.engine.relations import relation_frame, system_frame, view_frame
 from tidegate.engine.resolve import resolve_columns
 from tidegate.engine.result import Result, RunReport
+from tidegate.engine.revisions import revisions_frame
 from tidegate.engine.table import KEEP_SECONDS, Cleaned, state_identifier
 from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
@@ -44,6 +45,13 @@ class Session:
         self.project = project
         self.spark = spark
         self.catalog = project.catalog()
+        #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
+        self.foreign = frozenset[str]()
+        if project.lender is not None:
+            sinks = [sink.name for sink in self.catalog.sinks]
+            self.foreign = project.storage.lent | frozenset(sinks)
+            for name in sinks:
+                self.catalog.drop_sink(name)
         self.settings = Settings()
         #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
         self.listener: Callable[[Event], None] | None = None
@@ -115,6 +123,9 @@ class Session:
         `hidden`: with the hidden columns of a log, `$rowtime` (W12) and `$watermark` (W14).
         """
         found = self.catalog.get(name)
+        if isinstance(found, SystemTable) and isinstance(found.relation, View):
+            columns = resolve_columns(self, found.relation)
+            return revisions_frame(self.spark, found, columns, self.stored(found.relation.name))
         if isinstance(found, SystemTable):
             return system_frame(self.spark, found, self.stored(found.relation.name), hidden)
         if isinstance(found, View):
@@ -166,7 +177,18 @@ class Session:
 
     def identifier(self, name: str) -> str:
         """Spark identifier of the table that stores `name`."""
-        return f"{CATALOG}.{self.project.env.warehouse.namespace}.{quote(name)}"
+        return f"{CATALOG}.{self.project.storage.namespace_of(name)}.{quote(name)}"
+
+    def require_own(self, name: str) -> None:
+        """Raise TG515 for what is only read here: sources, tables and sinks of the environment that this one reads."""
+        found = next((one for one in self.foreign if one.casefold() == name.casefold()), None)
+        if found is not None:
+            env, reads = self.project.env_name, self.project.env.reads
+            raise TidegateError(
+                "TG515",
+                f'"{found}" is only read in environment "{env}": it belongs to "{reads}"',
+                hint=f"views run here; sources, tables and sinks with --env {reads}",
+            )
 
     def stored(self, name: str) -> str | None:
         """The identifier if the table exists, else None."""
@@ -184,6 +206,7 @@ class Session:
 
     def log(self, relation: Relation) -> Log:
         """The relation's log, opened for writing; hold its `lease` while it is used."""
+        self.require_own(relation.name)
         return Log(self.spark, self.project.storage, relation, self.identifier(relation.name))
 
     def view_table(self, view: View) -> ViewTable:
@@ -192,7 +215,8 @@ class Session:
 
     def lease(self, name: str) -> AbstractContextManager[None]:
         """The right to write `name` (TG508 if another process has it). This session may take it twice: live
-        mode holds for its whole life what a run takes for every batch."""
+        mode holds for its whole life what a run takes for every batch. TG515 for what is only read here."""
+        self.require_own(name)
         if name in self._held:
             return nullcontext()
         return self._holding(name)
@@ -212,6 +236,7 @@ class Session:
 
     def forget(self, name: str) -> None:
         """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
+        self.require_own(name)
         log = self.identifier(name)
         for table in (state_identifier(log), log):
             self.spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")

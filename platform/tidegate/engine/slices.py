@@ -7,7 +7,8 @@ same slice finds.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tidegate.engine.inputs import Pinned, bound_type
@@ -60,6 +61,7 @@ def read(
     pinned: Sequence[Pinned],
     base: int | None = None,
     clock: int | None = None,
+    late: Mapping[str, int] = MappingProxyType({}),
 ) -> list[DataFrame]:
-    """The rows that each of a view's inputs gives it (`Pinned.rows`)."""
-    return [p.rows(session.spark, view, base, clock) for p in pinned]
+    """The rows that each of a view's inputs gives it (`Pinned.rows`); `late` by name of the input."""
+    return [p.rows(session.spark, view, base, clock, late.get(p.input.name)) for p in pinned]

@@ -216,7 +216,7 @@ def _(statement: st.Explain, session: Session) -> Result:
     from tidegate.plan.explain import explain
 
     what = statement.definition if statement.definition is not None else statement.name
-    text = explain(session.catalog, what, namespace=session.project.env.warehouse.namespace)
+    text = explain(session.catalog, what, namespace=session.project.storage.namespace_of)
     return Result([("plan", "string")], fixed=[(line,) for line in str(text).splitlines()])
 
 

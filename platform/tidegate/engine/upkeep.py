@@ -169,6 +169,8 @@ def maintain_all(
 
     policy = policy or load_maintenance(session.project.root).of
     chosen = [_source(session, name).name for name in names] if names is not None else stored_names(session)
+    for name in chosen:
+        session.require_own(name)
     reports = []
     for name in chosen:
         try:
@@ -181,8 +183,9 @@ def maintain_all(
 
 
 def stored_names(session: Session) -> list[str]:
-    """Everything that has a table, each after what it reads."""
-    return [o.name for o in session.catalog.order() if session.stored(o.name) is not None]
+    """Everything that has a table, each after what it reads; not what another environment takes care of."""
+    own = [o.name for o in session.catalog.order() if o.name not in session.foreign]
+    return [name for name in own if session.stored(name) is not None]
 
 
 class _Work:
@@ -290,8 +293,11 @@ class _Work:
         keep_bounds(self._table, _bounds(self._source))
         where = expressions.lessThanOrEqual(self._number, settled)
         if isinstance(self._source, View):
-            # Open and carried rows are replaced by every tick.
-            where = getattr(expressions, "and")(where, expressions.equal("_open", False))
+            # Open and carried rows are replaced by every tick; what amendments have replaced is beside the carried.
+            still = expressions.equal("_open", False)
+            if self._source.over is None:
+                still = getattr(expressions, "or")(still, expressions.isNull("_open"))
+            where = getattr(expressions, "and")(where, still)
         gone, _ = compact(self._spark, self._table, where, policy.target_file_size)
         self.done.compacted += gone
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidegate.engine.commit import IcebergTable, Snapshot
+from tidegate.engine.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
 from tidegate.engine.ingest import same_definition
 from tidegate.engine.inputs import Pinned, bound_type, positions
 from tidegate.engine.layout import create_view_table, quote, view_columns, view_identity
@@ -20,6 +20,7 @@ from tidegate.engine.resolve import no_rows, pin, resolve_columns
 from tidegate.engine.retention import begin
 from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
 from tidegate.engine.writer import WriteTask, run_task
+from tidegate.errors import TidegateError
 from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.events import SliceCommitted
 from tidegate.watermark import TimeKind, window_is_closed
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import View
+
+
+#: How often a tick is tried again that an amendment was in the way of.
+_TRIES = 3
 
 
 class ViewTable:
@@ -55,6 +60,17 @@ class ViewTable:
 
     def tick(self) -> SliceCommitted | None:
         """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
+        for _ in range(_TRIES):
+            try:
+                return self._tick()
+            except TidegateError as error:
+                if error.code != "TG502" or self.table.rebased(self._snapshot) is self._snapshot:
+                    raise
+                # Only an amendment was in the way: of windows that this tick does not touch, but its slice may read
+                # what was amended below it.
+        return self._tick()
+
+    def _tick(self) -> SliceCommitted | None:
         started = time.monotonic()
         # A view that stays open for weeks: upkeep has compacted its files meanwhile, and expired old snapshots.
         base = self._snapshot = self.table.rebased(self._snapshot)
@@ -85,6 +101,7 @@ class ViewTable:
             "tidegate.groups": str(total),
             "tidegate.open": str(opened),
         }
+        summary |= {key: base.summary[key] for key in AMENDMENT if key in base.summary}
         if reached is not None:
             summary["tidegate.frontier"] = str(reached)
         if (open_since := self._earliest_open(rows, reached)) is not None:
@@ -108,7 +125,7 @@ class ViewTable:
         current = self._snapshot
         return (
             self.view.kind.format(current.integer("tidegate.frontier")),
-            current.integer("tidegate.groups") or 0,
+            (current.integer("tidegate.groups") or 0) + (current.integer(AMENDED_GROUPS) or 0),
             current.integer("tidegate.open") or 0,
         )
 

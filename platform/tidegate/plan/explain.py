@@ -10,6 +10,7 @@ from typing import Any
 from tidegate.plan.marks import Marks
 from tidegate.plan.sink_stages import sink_stage
 from tidegate.plan.stages import Stage, look_up, plan_for
+from tidegate.plan.view_stages import Namespace
 from tidegate.sql.catalog import Catalog, Object, View
 from tidegate.sql.sink_connectors import Sink
 from tidegate.watermark import Mark, SessionMark
@@ -92,7 +93,7 @@ def explain(
     catalog: Catalog,
     name: str | Object | Sink,
     *,
-    namespace: str = "main",
+    namespace: Namespace = "main",
     marks: Marks | None = None,
 ) -> Explanation:
     """The plan of source, table, view or sink `name` (or of a definition). Raises TG201 for an unknown name.

@@ -57,7 +57,7 @@ def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
     lines = [("to", f"connector {sink.connector.connector}{form}")]
     for name, option in type(sink.connector).model_fields.items():
         value = getattr(sink.connector, name)
-        if name in ("connector", "snapshot", "properties") or value in (None, ()):
+        if name in ("connector", "snapshot", "amendments", "properties") or value in (None, ()):
             continue
         text = ", ".join(value) if isinstance(value, tuple) else str(value)
         lines.append((option.alias or name, text))

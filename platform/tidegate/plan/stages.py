@@ -14,7 +14,7 @@ from tidegate.plan.judging import gate_facts
 from tidegate.plan.kafka_facts import kafka_facts
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.plan.sink_stages import SinkStage
-from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, view_stages
+from tidegate.plan.view_stages import Namespace, SliceStage, StepStage, ViewStage, stored_as, view_stages
 from tidegate.sql.catalog import SYSTEM_TABLES, Catalog, Object, Relation, SystemTable
 from tidegate.sql.connectors import FilesystemOptions
 from tidegate.sql.kafka_options import KafkaOptions
@@ -98,10 +98,10 @@ def look_up(catalog: Catalog, name: str) -> Object:
     return found.relation if isinstance(found, SystemTable) else found
 
 
-def plan_for(catalog: Catalog, name: str | Object, namespace: str = "main") -> list[Stage]:
+def plan_for(catalog: Catalog, name: str | Object, namespace: Namespace = "main") -> list[Stage]:
     """The stages of `name` (or of a definition that is not in the catalog), first to last.
 
-    `namespace`: of the stored tables. Raises TG201 for an unknown name.
+    `namespace`: of the stored tables, or a function that tells each table's. Raises TG201 for an unknown name.
     """
     found = look_up(catalog, name) if isinstance(name, str) else name
     stages: list[Stage] = []
@@ -114,7 +114,7 @@ def plan_for(catalog: Catalog, name: str | Object, namespace: str = "main") -> l
     return stages
 
 
-def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
+def _relation_stages(relation: Relation, namespace: Namespace) -> list[Stage]:
     mark = relation.watermark
     carried: tuple[ColumnWatermark, ...] = ()
     days: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ def _relation_stages(relation: Relation, namespace: str) -> list[Stage]:
         ),
         LogStage(
             relation.name,
-            f"{namespace}.{relation.name}",
+            stored_as(namespace, relation.name),
             ("outcome", *days),
             carried,
             differ.LOG if mark else (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate.plan import differences as differ
@@ -12,6 +13,10 @@ from tidegate.sql.types import display
 from tidegate.watermark import TimeKind
 
 Facts = tuple[tuple[str, str], ...]
+
+
+#: Of all stored tables, or what tells that of a table.
+Namespace = str | Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,13 @@ class ViewStage:
         return lines
 
 
+def stored_as(namespace: Namespace, name: str) -> str:
+    """Namespace and name of a stored table."""
+    return f"{namespace if isinstance(namespace, str) else namespace(name)}.{name}"
+
+
 def view_stages(
-    catalog: Catalog, view: View, namespace: str, steps: bool
+    catalog: Catalog, view: View, namespace: Namespace, steps: bool
 ) -> list[SliceStage | StepStage | ViewStage]:
     """Slice, steps (with `steps`), sink."""
     sources = {name: _source(catalog, name) for name in view.reads}
@@ -93,7 +103,7 @@ def view_stages(
     carried = marks(view.derived[-1]) if view.derived else ()
     columns = tuple((c.name, display(c.type)) for c in view.columns)
     counted = ", with the rows of each window counted (A1)" if view.accounts is not None else ""
-    table = f"{namespace}.{view.name}, Iceberg{counted}"
+    table = f"{stored_as(namespace, view.name)}, Iceberg{counted}"
     return [*first, ViewStage(view.name, table, _emits(view), view.group_columns, columns, carried)]
 
 

@@ -14,6 +14,10 @@ CODES: dict[str, str] = {
     "TG609": "name in jobs/ that the project does not have, or has twice",
     "TG610": "asset file that is not text",
     "TG611": "schema file of messages that is not there, can't be read, or does not fit the columns",
+    "TG612": "front matter that does not fit the statement below it",
+    "TG613": "selection that is misspelt, or that nothing fits",
+    "TG617": "expectation in quality/ that is not there, or does not fit its asset",
+    "TG618": "Great Expectations that is not installed",
     "TG620": "stored table, or its catalog, that can't be read",
     "TG621": "Kafka broker that can't be reached or lets nobody in, or a topic that it does not have",
 }

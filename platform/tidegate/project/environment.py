@@ -157,3 +157,24 @@ class Environment(StrictModel):
 
     warehouse: Warehouse = Field(default_factory=Warehouse)
     """Where tables are stored."""
+
+    reads: Text | None = None
+    """Name of another environment, such as `production`: its sources and tables are read from its warehouse, and never
+    written; views go into this environment's own namespace of it, and sinks deliver nothing. For branches."""
+
+    @model_validator(mode="after")
+    def _a_namespace_of_its_own(self) -> Environment:
+        if self.reads is None:
+            return self
+        extra = sorted(self.warehouse.model_fields_set - {"namespace"})
+        if extra:
+            raise refuse(
+                f"an environment that reads another one is in its warehouse: {extra[0]} can't be set here",
+                hint="warehouse has only namespace: of its own",
+            )
+        if "namespace" not in self.warehouse.model_fields_set:
+            raise refuse(
+                "an environment that reads another one needs a namespace of its own",
+                hint="add warehouse: {namespace: dev_NAME}; it may hold ${VARIABLES}",
+            )
+        return self

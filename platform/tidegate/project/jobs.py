@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
 from tidegate.errors import TidegateError, did_you_mean
+from tidegate.project.alerts import Alerts, is_target_url
 from tidegate.project.cron import check_cron
 from tidegate.project.live import LiveRun
+from tidegate.project.selection import is_plain, select
+from tidegate.project.stalls import Stall
 from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
+from tidegate.sql.front_matter import annotations_of
 
-#: The one file of `jobs/` that has a shape of its own (`project/maintenance.py`).
-MAINTENANCE = "maintenance.yaml"
+if TYPE_CHECKING:
+    from tidegate.sql.catalog import Catalog
+
+#: The files of `jobs/` that have a shape of their own (`project/maintenance.py`, `project/amendments.py`).
+MAINTENANCE, AMENDMENTS = "maintenance.yaml", "amendments.yaml"
 
 
-class Schedule(StrictModel):
-    """Brings assets up to date at fixed times."""
-
-    name: PlainName
-    """Name of the schedule in Dagster: letters, digits and _."""
+class Times(StrictModel):
+    """When something is brought up to date."""
 
     cron: str
     """Five cron fields (minute, hour, day of month, month, day of week), or an alias such as `@hourly`."""
 
     timezone: str = "UTC"
     """Time zone that the cron fields are in, such as `America/New_York`."""
-
-    select: list[str] | Literal["*"] = "*"
-    """Names of sources, views and sinks, or `*` for all of the project. A source brings its views and sinks up to date
-    too."""
 
     enabled: bool = True
     """Whether the schedule runs as soon as it is deployed; otherwise it is switched on in Dagster."""
@@ -55,6 +57,17 @@ class Schedule(StrictModel):
         except (KeyError, ValueError, OSError):
             raise refuse(f'no time zone "{zone}"', hint="for example UTC, Europe/Berlin") from None
         return zone
+
+
+class Schedule(Times):
+    """Brings assets up to date at fixed times."""
+
+    name: PlainName
+    """Name of the schedule in Dagster: letters, digits and _."""
+
+    select: list[str] | Literal["*"] = "*"
+    """Names of sources, views and sinks, or `*` for all of the project. A source brings its views and sinks up to date
+    too. Anything else of the grammar of `--select` (`tag:finance`, `+orders_hourly`) means just what it says there."""
 
     @field_validator("select")
     @classmethod
@@ -108,6 +121,15 @@ class JobsFile(StrictModel):
     live: list[LiveRun] = Field(default_factory=list)
     """What is kept up to date all the time."""
 
+    stalls: list[Stall] = Field(default_factory=list)
+    """From when on a cause that keeps windows open is told."""
+
+    alerts: Alerts | None = None
+    """Who is told."""
+
+    quality: Times | None = None
+    """When Dagster checks the quality of everything; the checks of an asset run with it in any case."""
+
 
 @dataclass(frozen=True)
 class Jobs:
@@ -117,6 +139,21 @@ class Jobs:
     thresholds: tuple[Threshold, ...] = ()
     files: tuple[tuple[YamlFile, JobsFile], ...] = ()
     cleanups: tuple[Cleanup, ...] = ()
+
+    @property
+    def stalls(self) -> tuple[Stall, ...]:
+        """Limits of causes."""
+        return tuple(stall for _, content in self.files for stall in content.stalls)
+
+    @property
+    def alerts(self) -> Alerts | None:
+        """Targets and routes; None where nobody is to be told."""
+        return next((content.alerts for _, content in self.files if content.alerts is not None), None)
+
+    @property
+    def quality(self) -> Times | None:
+        """When the quality of everything is checked; None: nobody has said."""
+        return next((content.quality for _, content in self.files if content.quality is not None), None)
 
     @property
     def live(self) -> tuple[LiveRun, ...]:
@@ -132,22 +169,85 @@ class Jobs:
                     _known(name, keyed, file, ("cleanups", i, "select", j), "table with a PRIMARY KEY")
             for i, schedule in enumerate(content.schedules):
                 for j, name in enumerate(schedule.select if schedule.select != "*" else []):
-                    _known(name, names, file, ("schedules", i, "select", j), "asset")
+                    if is_plain(name, names):
+                        _known(name, names, file, ("schedules", i, "select", j), "asset")
+            for i, stall in enumerate(content.stalls):
+                if stall.asset != "*":
+                    _known(stall.asset, names, file, ("stalls", i, "asset"), "asset")
+            if content.alerts is not None:
+                content.alerts.check(names, file)
             for i, threshold in enumerate(content.thresholds):
                 if threshold.source != "*":
                     place = ("thresholds", i, "source")
                     _known(threshold.source, watermarked, file, place, "source or table with a watermark")
 
 
+def schedules_of(jobs: Jobs, catalog: Catalog) -> tuple[Schedule, ...]:
+    """The schedules of jobs/*.yaml, then those of front matter, which bring an asset up to date with all that it reads.
+    Raises TG613 for a selection that nothing fits, TG609 for a name that is taken."""
+    taken: dict[str, str] = {}
+    for file, content in jobs.files:
+        for i, schedule in enumerate(content.schedules):
+            taken[schedule.name] = file.name
+            for j, text in enumerate(schedule.select if schedule.select != "*" else []):
+                select(catalog, [text], location=file.locate(("schedules", i, "select", j)))
+        taken |= {cleanup.name: file.name for cleanup in content.cleanups}
+    own = tuple(own_schedules(catalog))
+    for schedule in own:
+        if schedule.name in taken:
+            raise TidegateError(
+                "TG609",
+                f'schedule "{schedule.name}" is in {taken[schedule.name]}, and is the name of one in front matter',
+                hint="give the one in jobs/ another name",
+            )
+        taken[schedule.name] = "front matter"
+    return (*jobs.schedules, *own)
+
+
+def own_schedules(catalog: Catalog) -> Iterator[Schedule]:
+    """The schedules of front matter: `<asset>_schedule`, which brings the asset up to date with all that it reads."""
+    for obj in (*catalog.relations, *catalog.views, *catalog.sinks):
+        said = annotations_of(catalog, obj.name)
+        if said.cron is not None:
+            name = re.sub(r"\W", "_", f"{obj.name}_schedule", flags=re.ASCII)
+            yield Schedule(
+                name=f"_{name}" if name[0].isdigit() else name,
+                cron=said.cron,
+                timezone=said.timezone,
+                select=[f"+{obj.name}"],
+                enabled=said.enabled,
+            )
+
+
 def load_jobs(root: Path) -> Jobs:
     """Read `jobs/*.yaml` of a project. Raises TG603–TG606 with places; TG609 for a schedule named twice."""
     files: list[tuple[YamlFile, JobsFile]] = []
     seen: dict[str, str] = {}
+    told_in: str | None = None
+    judged_in: str | None = None
     for path in sorted((root / "jobs").glob("*.yaml")):
-        if path.name == MAINTENANCE:
+        if path.name in (MAINTENANCE, AMENDMENTS):
             continue
-        file = read_yaml(path, f"jobs/{path.name}")
+        file = read_yaml(path, f"jobs/{path.name}", as_written=is_target_url)
         content = validate(JobsFile, file)
+        if content.alerts is not None:
+            if told_in is not None:
+                raise TidegateError(
+                    "TG609",
+                    f"alerts are already in {told_in}",
+                    hint="keep all targets and routes in one file",
+                    location=file.locate(("alerts",), key=True),
+                )
+            told_in = file.name
+        if content.quality is not None:
+            if judged_in is not None:
+                raise TidegateError(
+                    "TG609",
+                    f"quality is already in {judged_in}",
+                    hint="keep one of them",
+                    location=file.locate(("quality",), key=True),
+                )
+            judged_in = file.name
         for section in ("schedules", "cleanups"):
             for i, schedule in enumerate(getattr(content, section)):
                 if schedule.name in seen:

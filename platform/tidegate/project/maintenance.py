@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.jobs import MAINTENANCE, Schedule, Seconds
+from tidegate.project.jobs import MAINTENANCE, Schedule, Seconds, Times
 from tidegate.project.strict import StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 from tidegate.watermark import TimeKind
@@ -93,8 +93,25 @@ class UpkeepSchedule(Schedule):
     """Always everything."""
 
 
+class RunRetention(Times):
+    """How long Dagster keeps runs with their events and logs. The last run that brought an asset or partition up to
+    date stays, however old it is."""
+
+    cron: str = "45 3 * * *"
+    """When old ones are deleted; every night if left out."""
+
+    keep: Seconds = 30 * _DAY
+    """Runs that ended well, or were cancelled (30 days)."""
+
+    keep_failed: Seconds = 90 * _DAY
+    """Runs that failed (90 days)."""
+
+
 class MaintenanceFile(StrictModel):
     """`jobs/maintenance.yaml`."""
+
+    runs: RunRetention | None = None
+    """How long Dagster keeps runs; without it, for ever."""
 
     schedule: UpkeepSchedule | None = None
     """When Dagster does it; without, it is done by live runs, `tidegate upkeep` and whoever launches the job."""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from tidegate.errors import TidegateError, did_you_mean
+from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.project.environment import Environment
 from tidegate.project.storage import Storage
 from tidegate.project.strict import validate
-from tidegate.project.yamlfile import read_yaml
+from tidegate.project.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
     from tidegate.project.jobs import Jobs
@@ -27,12 +27,14 @@ _DEFAULT_ENVIRONMENT = "local"
 
 @dataclass(frozen=True)
 class Project:
-    """A loaded project. `root` is absolute; `env_name` names the environment, `env` is what it says."""
+    """A loaded project. `root` is absolute; `env_name` names the environment, `env` is what it says. `lender`: the
+    namespace whose sources and tables an environment with `reads` reads."""
 
     root: Path
     env_name: str = _DEFAULT_ENVIRONMENT
     env: Environment = field(default_factory=Environment)
     is_temporary: bool = False
+    lender: str | None = None
 
     @classmethod
     def load(
@@ -52,21 +54,20 @@ class Project:
             raise TidegateError(
                 "TG601", f"{folder} {what}: not a tidegate project", hint="tidegate init DIR makes one"
             )
-        file = folder / "resources" / f"{env}.yaml"
-        names = environments(folder)
-        # By name from the folder's listing: `--env ../x` must not read other files.
-        if env in names:
-            settings = validate(Environment, read_yaml(file, f"resources/{env}.yaml", environ))
-        elif env == _DEFAULT_ENVIRONMENT:
-            settings = Environment()
-        else:
-            known = sorted({*names, _DEFAULT_ENVIRONMENT})
-            raise TidegateError(
-                "TG602",
-                f'no environment "{env}": there is no resources/{env}.yaml',
-                hint=did_you_mean(env, known) or f"environments: {', '.join(known)}",
+        settings, file = _environment(folder, env, environ)
+        if settings.reads is None:
+            return cls(folder, env, settings)
+        place = file.locate(("reads",)) if file is not None else None
+        lent, _ = _environment(folder, settings.reads, environ, place)
+        own = settings.warehouse.namespace
+        if lent.reads is not None or own == lent.warehouse.namespace:
+            what = (
+                "reads another one itself" if lent.reads is not None else f"is in the same namespace, {own}"
             )
-        return cls(folder, env, settings)
+            raise TidegateError("TG605", f'reads: environment "{settings.reads}" {what}', location=place)
+        warehouse = lent.warehouse.model_copy(update={"namespace": own})
+        settings = settings.model_copy(update={"warehouse": warehouse})
+        return cls(folder, env, settings, lender=lent.warehouse.namespace)
 
     @classmethod
     def temporary(cls) -> Project:
@@ -93,7 +94,11 @@ class Project:
     @cached_property
     def storage(self) -> Storage:
         """Where the environment's tables are."""
-        return Storage(self.root, self.env.warehouse)
+        if self.lender is None:
+            return Storage(self.root, self.env.warehouse)
+        # What a statement made is this working copy's own: only what files define is somebody else's.
+        lent = frozenset(r.name for r in self.catalog().relations if not self.is_interactive(r.name))
+        return Storage(self.root, self.env.warehouse, self.lender, lent)
 
     def assets(self) -> list[tuple[str, str]]:
         """(file name relative to the root, text) of `assets/**/*.sql`, then of interactive definitions."""
@@ -102,14 +107,19 @@ class Project:
         return [(p.relative_to(self.root).as_posix(), _read(p, self.root)) for p in files]
 
     def catalog(self) -> Catalog:
-        """Everything the project defines, resolved. Raises the TG2xx errors of SQL, with places."""
+        """Everything the project defines, resolved, with what its front matter says. Raises the TG2xx errors of SQL
+        and the TG60x of YAML, with places."""
+        from tidegate.project.front_matter import annotate
         from tidegate.project.schemas import schema_reader
         from tidegate.sql.analysis import load_catalog
 
-        return load_catalog(self.assets(), schema_reader(self.root))
+        catalog = load_catalog(self.assets(), schema_reader(self.root))
+        annotate(catalog)
+        return catalog
 
     def jobs(self) -> Jobs:
-        """Schedules and thresholds of `jobs/*.yaml`; their names are checked by `Jobs.check`."""
+        """Schedules and thresholds of `jobs/*.yaml`; their names are checked by `Jobs.check`. Schedules of front matter
+        are in the catalog (`jobs.schedules_of`)."""
         from tidegate.project.jobs import load_jobs
 
         return load_jobs(self.root)
@@ -141,6 +151,26 @@ class Project:
 
     def _definition(self, name: str) -> Path:
         return self._definitions / f"{quote(name, safe='')}.sql"
+
+
+def _environment(
+    folder: Path, env: str, environ: Mapping[str, str] | None, location: Location | None = None
+) -> tuple[Environment, YamlFile | None]:
+    """One environment, and its file. `location`: where it is named, if in a file."""
+    names = environments(folder)
+    # By name from the folder's listing: `--env ../x` must not read other files.
+    if env in names:
+        file = read_yaml(folder / "resources" / f"{env}.yaml", f"resources/{env}.yaml", environ)
+        return validate(Environment, file), file
+    if env == _DEFAULT_ENVIRONMENT:
+        return Environment(), None
+    known = sorted({*names, _DEFAULT_ENVIRONMENT})
+    raise TidegateError(
+        "TG602",
+        f'no environment "{env}": there is no resources/{env}.yaml',
+        hint=did_you_mean(env, known) or f"environments: {', '.join(known)}",
+        location=location,
+    )
 
 
 def is_project(folder: Path) -> bool:

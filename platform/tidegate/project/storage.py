@@ -60,12 +60,15 @@ OPTIONAL_PACKAGES = (_AWS_BUNDLE, *S3A_PACKAGES, *_JDBC_DRIVERS.values())
 class Storage:
     """Where an environment's tables are and how to get at them. Picklable: executors get it too.
 
-    `root` is the folder that relative local paths start from; `warehouse` the settings. Local paths, `file://`
+    `root` is the folder that relative local paths start from; `warehouse` the settings. `lent`: sources and tables that
+    are in the namespace `lender`, and that are only read here. Local paths, `file://`
     and `s3://` are understood everywhere (TG607 otherwise).
     """
 
     root: Path
     settings: Warehouse = field(default_factory=Warehouse)
+    lender: str | None = None
+    lent: frozenset[str] = frozenset()
 
     @property
     def warehouse(self) -> str:
@@ -76,6 +79,14 @@ class Storage:
     def local_warehouse(self) -> Path | None:
         """The warehouse as a folder of this machine, or None if it is object storage."""
         return Path(_local(self.warehouse)) if self.warehouse.startswith("file:") else None
+
+    def namespace_of(self, name: str) -> str:
+        """The namespace that the table of a source, table or view is in."""
+        return self.lender if self.lender is not None and self.is_lent(name) else self.settings.namespace
+
+    def is_lent(self, name: str) -> bool:
+        """Whether a source or table (or its `$state`) is another environment's, and only read here."""
+        return name.removesuffix("$state") in self.lent
 
     def uri(self, path: str) -> str:
         """`path` (relative to the project, absolute, `file:` or `s3://`) as a full URI."""
@@ -91,7 +102,7 @@ class Storage:
 
     def table_uri(self, name: str) -> str:
         """Folder of a table in a hadoop catalog: `<warehouse>/<namespace>/<name>`."""
-        return f"{self.warehouse}/{self.settings.namespace}/{name}"
+        return f"{self.warehouse}/{self.namespace_of(name)}/{name}"
 
     def work_folder(self, name: str) -> str:
         """Where what is not in tables is kept: plans and checkpoint of a source, position of a sink."""

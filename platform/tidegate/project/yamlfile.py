@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,24 +36,43 @@ class YamlFile:
         return None
 
 
-def read_yaml(path: Path, name: str, environ: Mapping[str, str] | None = None) -> YamlFile:
-    """Parse the file at `path`, called `name` in errors. `environ` defaults to the process environment.
+def read_yaml(
+    path: Path,
+    name: str,
+    environ: Mapping[str, str] | None = None,
+    as_written: Callable[[Path_], bool] = lambda place: False,
+) -> YamlFile:
+    """Parse the file at `path`, called `name` in errors. `environ` defaults to the process environment. `as_written`:
+    the places where `${NAME}` stays as it is.
 
     Raises TG603 for what is not a YAML mapping (or has a key twice), TG606 for a `${NAME}` that is not set.
     """
-    return parse_yaml(path.read_text(encoding="utf-8"), name, environ)
+    return parse_yaml(path.read_text(encoding="utf-8"), name, environ, as_written=as_written)
 
 
-def parse_yaml(text: str, name: str, environ: Mapping[str, str] | None = None) -> YamlFile:
-    """`read_yaml` on text."""
-    return _Reader(text, name, os.environ if environ is None else environ).read()
+def parse_yaml(
+    text: str,
+    name: str,
+    environ: Mapping[str, str] | None = None,
+    lines: Sequence[str] | None = None,
+    as_written: Callable[[Path_], bool] = lambda place: False,
+) -> YamlFile:
+    """`read_yaml` on text. `lines`: what errors show, where the text is cut out of another one."""
+    return _Reader(text, name, os.environ if environ is None else environ, lines, as_written).read()
 
 
 class _Reader:
-    def __init__(self, text: str, name: str, environ: Mapping[str, str]) -> None:
-        self._name = name
+    def __init__(
+        self,
+        text: str,
+        name: str,
+        environ: Mapping[str, str],
+        lines: Sequence[str] | None,
+        as_written: Callable[[Path_], bool],
+    ) -> None:
+        self._name, self._as_written = name, as_written
         self._environ = environ
-        self._lines = text.splitlines()
+        self._lines = text.splitlines() if lines is None else list(lines)
         self._loader = yaml.SafeLoader(text)
         self._keys: dict[Path_, Location] = {}
         self._values: dict[Path_, Location] = {}
@@ -61,6 +80,7 @@ class _Reader:
     def read(self) -> YamlFile:
         try:
             node = self._loader.get_single_node()
+            self._mask(node, ())
             data = {} if node is None else self._build(node, ())
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -80,6 +100,21 @@ class _Reader:
             )
         return YamlFile(self._name, data, self._keys, self._values)
 
+    def _mask(self, node: yaml.Node | None, path: Path_) -> None:
+        """Errors show lines: not what stays as it is written, since it may be a secret that should not stand there."""
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                self._mask(value, (*path, key.value))
+        elif isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                self._mask(item, (*path, i))
+        elif isinstance(node, yaml.ScalarNode) and self._as_written(path):
+            for number in range(node.start_mark.line, min(node.end_mark.line + 1, len(self._lines))):
+                line = self._lines[number]
+                start = node.start_mark.column if number == node.start_mark.line else 0
+                end = node.end_mark.column if number == node.end_mark.line else len(line)
+                self._lines[number] = line[:start] + "*" * (end - start) + line[end:]
+
     def _location(self, line: int, column: int, length: int) -> Location:
         text = self._lines[line] if line < len(self._lines) else ""
         return Location(self._name, line + 1, column + 1, max(1, length), text)
@@ -96,7 +131,9 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self._build(item, (*path, i)) for i, item in enumerate(node.value)]
         value = self._loader.construct_object(node, deep=True)
-        return expand(value, self._environ, self._values[path]) if isinstance(value, str) else value
+        if not isinstance(value, str) or self._as_written(path):
+            return value
+        return expand(value, self._environ, self._values[path])
 
     def _mapping(self, node: yaml.MappingNode, path: Path_) -> dict[str, Any]:
         result: dict[str, Any] = {}

@@ -9,8 +9,9 @@ from tidegate.sql.alter import analyse_alter, analyse_reset
 from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
 from tidegate.sql.changes import analyse_delete, analyse_update
 from tidegate.sql.codes import error
-from tidegate.sql.dialect import to_spark
+from tidegate.sql.dialect import to_spark, tokenize
 from tidegate.sql.formats import SchemaReader
+from tidegate.sql.front_matter import Block, find_blocks
 from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.inserts import analyse_insert
 from tidegate.sql.one_row import with_one_row
@@ -74,8 +75,11 @@ def load_catalog(files: Iterable[tuple[str, str]], schemas: SchemaReader | None 
     relations: list[tuple[Text, CreateRelationSyntax]] = []
     views: list[tuple[Text, CreateViewSyntax]] = []
     sinks: list[tuple[Text, CreateSinkSyntax]] = []
+    blocks: list[Block] = []
     for file, content in files:
         text = Text(content, file)
+        if "---" in content:
+            blocks += find_blocks(text, tokenize(text))
         for tokens, description in split(text):
             syntax = read_statement(text, tokens, description)
             if isinstance(syntax, CreateRelationSyntax):
@@ -96,6 +100,7 @@ def load_catalog(files: Iterable[tuple[str, str]], schemas: SchemaReader | None 
         catalog.add(analyse_view(text, view, catalog))
     for text, sink in sinks:
         catalog.add_sink(analyse_sink(text, sink, catalog))
+    catalog.blocks = tuple(blocks)
     return catalog
 
 

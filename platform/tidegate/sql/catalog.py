@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.codes import error
 from tidegate.sql.formats import Format, SchemaReader
+from tidegate.sql.front_matter import Annotations, Block
 from tidegate.sql.gate_options import GateOptions
 from tidegate.sql.option_types import ConnectorOptions
 from tidegate.sql.sink_connectors import Sink, Sinks
@@ -17,11 +18,12 @@ from tidegate.watermark import Derived, GateConfig, Strategy, TimeKind, Window
 # Columns of the log and of stored views, and names that view queries use inside.
 _LOG = """_outcome _source_partition _offset _arrival _epoch _wm _strategy _proc_time _reason _watermark _late_by
     _raw _progress _why _rowtime _key _headers $rowtime $watermark $partition $offset $key $headers"""
-_VIEW = "_window_start _window_end _rows _open _tick _ordinal _w _w_session"
+_VIEW = "_window_start _window_end _rows _open _tick _ordinal _revision _w _w_session"
 _TABLE_WITH_KEY = "_op _since _tombstone"
 _ICEBERG = "_partition _file _pos _deleted _spec_id _row_id"
 RESERVED_COLUMNS = frozenset(" ".join([_LOG, _VIEW, _TABLE_WITH_KEY, _ICEBERG]).split())
 SYSTEM_TABLES = ("late", "rejected", "raw", "watermarks")
+REVISIONS = "revisions"  # of a view (B2)
 
 
 @dataclass(frozen=True)
@@ -239,10 +241,11 @@ class View:
 
 @dataclass(frozen=True)
 class SystemTable:
-    """`<relation>$late`, `$rejected`, `$raw` or `$watermarks`. `stored`: each column's name in the log."""
+    """`<relation>$late`, `$rejected`, `$raw` or `$watermarks`; `<view>$revisions`, whose `relation` is the view.
+    `stored`: each column's name in the table that is stored."""
 
     name: str
-    relation: Relation
+    relation: Relation | View
     suffix: str
     columns: tuple[Column, ...]
     stored: tuple[str, ...]
@@ -267,6 +270,9 @@ class Catalog:
         self.schemas = schemas
         self._objects: dict[str, Object] = {}
         self.sinks = Sinks()
+        #: Front matter above the statements of files, and what it says, by name (`project/front_matter.py`).
+        self.blocks: tuple[Block, ...] = ()
+        self.annotations: dict[str, Annotations] = {}
 
     def __contains__(self, name: str) -> bool:
         return name.casefold() in self._objects or name in self.sinks
@@ -284,11 +290,10 @@ class Catalog:
         obj = self._objects.get(name.casefold())
         if obj is not None:
             return obj
-        base, dollar, suffix = name.rpartition("$")
-        relation = self._objects.get(base.casefold())
-        if dollar and suffix.casefold() in SYSTEM_TABLES and isinstance(relation, Relation):
-            return system_table(relation, suffix.casefold())
-        return None
+        from tidegate.sql.system_tables import system_table_of  # it makes tables of what is defined here
+
+        base, _, suffix = name.rpartition("$")
+        return system_table_of(self._objects.get(base.casefold()), suffix.casefold())
 
     def get(self, name: str, location: Location | None = None) -> Object | SystemTable:
         """Raises TG201 with a suggestion."""
@@ -380,58 +385,6 @@ def reads(obj: Object) -> tuple[str, ...]:
         return obj.reads
     upstream = getattr(obj.connector, "relation", None)
     return () if upstream is None else (upstream,)
-
-
-def system_table(relation: Relation, suffix: str) -> SystemTable:
-    """The columns of `$late`, `$rejected`, `$raw` and `$watermarks`: what was judged, where it stood in the
-    log, and why. Times of the watermark have the type of the time column (bigint if there is none)."""
-    time = relation.time_column
-    time_type = time.type if time else "bigint"
-    late_by = {
-        "timestamp_ntz": "interval day to second",
-        "timestamp": "interval day to second",
-        "date": "int",
-    }
-    if suffix == "watermarks":
-        kinds = {
-            "epoch": "bigint",
-            "at": "timestamp",
-            "partition": "string",
-            "watermark": time_type,
-            "published": time_type,
-            "state": "string",
-            "next_offset": "bigint",
-            "on_time": "bigint",
-            "late": "bigint",
-            "rejected": "bigint",
-            "max_event_time": time_type,
-            "note": "string",
-        }
-        history = tuple(Column(name, kind) for name, kind in kinds.items())
-        return SystemTable(f"{relation.name}$watermarks", relation, suffix, history, tuple(kinds))
-    place = {
-        "_source_partition": ("partition", "string"),
-        "_offset": ("offset", "bigint"),
-        "_arrival": ("arrival", "timestamp"),
-        "_epoch": ("epoch", "bigint"),
-    }
-    missed = {"_wm": ("watermark", time_type)}
-    behind = {"_late_by": ("late_by", late_by.get(time_type, "bigint"))}
-    why = {"_reason": ("reason", "string"), "_raw": ("raw", "string")}
-    system = {
-        "late": missed | behind | place,
-        "rejected": why | place,
-        "raw": {"_outcome": ("outcome", "string")} | missed | why | place,
-    }[suffix]
-    if relation.primary_key:
-        system = {"_op": ("op", "string")} | system
-    own = tuple(Column(c.name, c.type, comment=c.comment) for c in relation.columns)
-    # A column of the user's own keeps its name; the system's then has an underscore in front.
-    added = tuple(
-        Column(f"_{name}" if relation.column(name) else name, kind) for name, kind in system.values()
-    )
-    stored = (*(c.name for c in own), *system)
-    return SystemTable(f"{relation.name}${suffix}", relation, suffix, (*own, *added), stored)
 
 
 def _by_name(columns: tuple[Column, ...], name: str) -> Column | None:

@@ -14,6 +14,7 @@ CODES: dict[str, str] = {
     "TG106": "not supported yet",
     "TG107": "statement that is not allowed in an asset file",
     "TG108": "clause given twice",
+    "TG109": "front matter that is not closed, or not right above a CREATE",
     # TG2xx: names and types
     "TG201": "unknown source, table or view",
     "TG202": "unknown column",

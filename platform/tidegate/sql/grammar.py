@@ -17,6 +17,7 @@ from tidegate.sql.codes import error, unsupported
 from tidegate.sql.create_syntax import read_create_relation
 from tidegate.sql.cursor import Cursor, is_word
 from tidegate.sql.dialect import EMIT, EMIT_WORDS, parse_expression, parse_query, tokenize
+from tidegate.sql.front_matter import without_front_matter
 from tidegate.sql.set_syntax import read_reset, read_set, read_show_setting
 from tidegate.sql.sink_syntax import read_create_sink
 from tidegate.sql.syntax import (
@@ -318,10 +319,10 @@ def _explain(cursor: Cursor, head: tuple[Span, str | None]) -> ExplainSyntax:
 
 
 def _description(gap: str, first: bool) -> str | None:
-    """The `--` lines right above a statement, without a blank line between."""
+    """The `--` lines right above a statement, without a blank line between, and without its front matter."""
     lines = gap.split("\n")
     # What shares a line with the end of the statement before belongs to that one.
-    lines = lines[:-1] if first else lines[1:-1]
+    lines = without_front_matter(lines[:-1] if first else lines[1:-1])
     found: list[str] = []
     for line in reversed(lines):
         if not line.strip().startswith("--"):

@@ -86,7 +86,11 @@ def log_table(found: Object | SystemTable, node: exp.Table) -> LogTable | None:
     """The log that an item of FROM reads; None for a view, and for `$watermarks`."""
     if isinstance(found, Relation):
         return LogTable(found, found, node)
-    if isinstance(found, SystemTable) and found.suffix != "watermarks":
+    if (
+        isinstance(found, SystemTable)
+        and isinstance(found.relation, Relation)
+        and found.suffix != "watermarks"
+    ):
         return LogTable(found, found.relation, node)
     return None
 

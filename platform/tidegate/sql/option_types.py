@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -120,6 +120,8 @@ class ConnectorOptions(BaseModel):
 
 
 class SinkOptions(ConnectorOptions):
-    """What every connector of a sink has. `snapshot`: deliver what is there already, from the beginning."""
+    """What every connector of a sink has. `snapshot`: deliver what is there already, from the beginning. `amendments`:
+    what becomes of amended rows (B2); no connector upserts them so far, and what is append-only ignores them."""
 
     snapshot: Boolean = True
+    amendments: Literal["ignore"] = "ignore"

@@ -98,6 +98,29 @@ class Broker:
             raise self._refused(_named(topic), error) from None
         return {part.partition: (earliest[part].offset, end[part].offset) for part in sorted(partitions)}
 
+    def newest(self, topic: str) -> dict[int, int]:
+        """Of each partition that has messages the largest timestamp of one (ms since 1970): by the producer's clock, or
+        by the broker's where the topic says so. Empty from brokers before 3.0, which do not know. Raises TG621."""
+        from kafka import TopicPartition
+        from kafka.admin import OffsetSpec
+        from kafka.errors import KafkaError, UnsupportedVersionError
+
+        found = self._described(topic)
+        partitions = [TopicPartition(topic, part["partition_index"]) for part in found["partitions"]]
+        try:
+            newest = self._client.list_partition_offsets(
+                dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP), timeout_ms=int(self._timeout_s * 1000)
+            )
+        except UnsupportedVersionError:
+            return {}
+        except KafkaError as error:
+            raise self._refused(_named(topic), error) from None
+        return {
+            part.partition: at
+            for part in partitions
+            if (at := newest[part].timestamp) is not None and at >= 0
+        }
+
     def topic_id(self, topic: str) -> str | None:
         """Kafka's id of the topic, as Java writes it: another one of the same name has another. None from brokers
         before 2.8. Raises TG621."""

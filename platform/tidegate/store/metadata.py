@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,22 @@ _PROGRESS_FIELDS = (
     "max_event_time",
     "end_offset",
     "quiet_since",
+    "moved_at",
 )
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit by tidegate that a table's metadata still know. `at_ms`: when, ms since 1970; `summary`: as below."""
+
+    snapshot_id: int
+    at_ms: int
+    summary: Mapping[str, str]
+
+    def integer(self, key: str) -> int | None:
+        """As `TableState.integer`."""
+        value = self.summary.get(key)
+        return None if value is None else int(value)
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,8 @@ class TableState:
     empty if there is no snapshot yet. `snapshot_id`: of that snapshot. `committed_ms`: when, ms since the
     epoch in UTC. `current_snapshot_id` is newer than `snapshot_id` if somebody else (say, compaction)
     committed since. `metadata_location`: the JSON file, or what the catalog calls it. `uuid`: of this table
-    and no other, not even of one of the same name that is made later.
+    and no other, not even of one of the same name that is made later. `commits`: those by tidegate that have not
+    expired, newest first.
     """
 
     name: str
@@ -54,6 +70,7 @@ class TableState:
     committed_ms: int | None
     current_snapshot_id: int | None
     uuid: str = ""
+    commits: tuple[Commit, ...] = field(default=(), compare=False, repr=False)
 
     def integer(self, key: str) -> int | None:
         """An integer of the summary (`tidegate.epoch`, …), or None if it is not there."""
@@ -67,7 +84,7 @@ class Progress:
 
     `watermark`, `published` and `max_event_time` are in the unit of the source's time column; None:
     undefined. `end_offset`: a broker's next free offset when the batch was planned, `quiet_since`: when
-    something last arrived from it, µs since 1970; None for other inputs.
+    something last arrived from it, `moved_at`: when its watermark last rose, µs since 1970; None for other inputs.
     """
 
     partition: str | None
@@ -81,6 +98,7 @@ class Progress:
     max_event_time: int | None
     end_offset: int | None = None
     quiet_since: int | None = None
+    moved_at: int | None = None
 
 
 def load_table(storage: Storage, name: str, namespace: str | None = None) -> TableState | None:
@@ -88,7 +106,7 @@ def load_table(storage: Storage, name: str, namespace: str | None = None) -> Tab
 
     Raises TG620 if its metadata can't be read.
     """
-    namespace = namespace or storage.settings.namespace
+    namespace = namespace or storage.namespace_of(name)
     if storage.settings.catalog.type == "hadoop":
         folder = storage.local_warehouse
         assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
@@ -98,19 +116,21 @@ def load_table(storage: Storage, name: str, namespace: str | None = None) -> Tab
     return None if loaded is None else _state(name, loaded[0], loaded[1])
 
 
-def read_progress(storage: Storage, table: TableState) -> list[Progress]:
-    """The newest progress rows of a log, partitions in their order of name, the source's own row last.
+def read_progress(storage: Storage, table: TableState, commit: Commit | None = None) -> list[Progress]:
+    """The progress rows of a log as of a commit (None: the newest), partitions in their order of name, the source's own
+    row last.
 
     Empty before the first batch. Raises TG620 if they can't be read.
     """
-    path = table.summary.get("tidegate.progress")
+    summary = table.summary if commit is None else commit.summary
+    path = summary.get("tidegate.progress")
     if path is None:
         return []
     try:
         rows = _progress_file(storage, path)
     except FileNotFoundError:
         # Compaction may have moved the rows into another file; then they are found through the metadata.
-        rows = _progress_scan(storage, table)
+        rows = _progress_scan(storage, table, int(summary["tidegate.epoch"]))
     except (OSError, ValueError, KeyError) as error:
         raise TidegateError("TG620", f"can't read the progress of {table.name}: {error}") from None
     return sorted(rows, key=lambda r: (r.partition is None, r.partition or ""))
@@ -194,7 +214,12 @@ def _means_no_tables(error: Exception) -> bool:
 def _state(name: str, path: str, metadata: dict[str, Any]) -> TableState:
     current = metadata.get("current-snapshot-id")
     current = None if current in (None, -1) else current
-    ours = next((s for s in _ancestors(metadata, current) if _by_tidegate(s)), None)
+    commits = tuple(
+        Commit(s["snapshot-id"], s["timestamp-ms"], s["summary"])
+        for s in _ancestors(metadata, current)
+        if _by_tidegate(s)
+    )
+    ours = commits[0] if commits else None
     schema = next(
         (s for s in metadata.get("schemas", []) if s.get("schema-id") == metadata.get("current-schema-id")),
         metadata.get("schema") or {"fields": []},
@@ -205,11 +230,12 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> TableState:
         metadata_location=path,
         columns=tuple((f["name"], _type_text(f["type"])) for f in schema["fields"]),
         properties=metadata.get("properties") or {},
-        summary=(ours or {}).get("summary") or {},
-        snapshot_id=(ours or {}).get("snapshot-id"),
-        committed_ms=(ours or {}).get("timestamp-ms"),
+        summary=ours.summary if ours else {},
+        snapshot_id=ours.snapshot_id if ours else None,
+        committed_ms=ours.at_ms if ours else None,
         current_snapshot_id=current,
         uuid=metadata.get("table-uuid") or "",
+        commits=commits,
     )
 
 
@@ -241,12 +267,12 @@ def _progress_file(storage: Storage, path: str) -> list[Progress]:
     return _rows(table.to_pylist())
 
 
-def _progress_scan(storage: Storage, table: TableState) -> list[Progress]:
+def _progress_scan(storage: Storage, table: TableState, epoch: int) -> list[Progress]:
     from pyiceberg.table import StaticTable
 
     static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
     scan = static.scan(
-        row_filter=f"_outcome == 'watermark' and _epoch == {table.integer('tidegate.epoch')}",
+        row_filter=f"_outcome == 'watermark' and _epoch == {epoch}",
         selected_fields=("_source_partition", "_progress"),
         snapshot_id=table.current_snapshot_id,
     )
@@ -267,6 +293,7 @@ def _rows(rows: list[dict[str, Any]]) -> list[Progress]:
             max_event_time=progress["max_event_time"],
             end_offset=progress.get("end_offset"),  # not in logs of earlier versions
             quiet_since=progress.get("quiet_since"),
+            moved_at=progress.get("moved_at"),
         )
         for row in rows
         if (progress := row["_progress"]) is not None

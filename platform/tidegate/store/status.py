@@ -273,7 +273,7 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
         clock=clock,
         clock_text=_text(view.kind if view.clock is not None else None, clock),
         holds_back=_inputs_behind(view, sources, marks, clock),
-        groups=(table and table.integer("tidegate.groups")) or 0,
+        groups=_groups(table),
         open=(table and table.integer("tidegate.open")) or 0,
         current=current,
         behind=behind,
@@ -281,6 +281,13 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
         committed_at=_committed(table),
         time_kind=view.kind.name if view.clock is not None else None,
     )
+
+
+def _groups(table: TableState | None) -> int:
+    """Closed result rows: those that ticks have released, and by how many amendments have changed that (B2)."""
+    if table is None:
+        return 0
+    return (table.integer("tidegate.groups") or 0) + (table.integer("tidegate.amended-groups") or 0)
 
 
 def _mark(source: Object | SystemTable, state: TableState | None) -> Mark:

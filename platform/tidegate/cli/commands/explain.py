@@ -7,16 +7,22 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
 
 @guarded
 def explain(
     call: Invocation,
-    name: Annotated[str, typer.Argument(help="A source, table, view or sink.", show_default=False)],
+    name: Annotated[
+        str | None, typer.Argument(help="A source, table, view or sink.", show_default=False)
+    ] = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
 ) -> int:
     """Show the stages of a source or view, the watermark columns at each, and what differs from RisingWave.
 
     Example: tidegate explain departures_hourly
+    Example: tidegate explain --select +departures_hourly
     """
     from tidegate.plan.explain import explain as explain_plan
     from tidegate.plan.stages import look_up
@@ -24,13 +30,22 @@ def explain(
 
     project = call.project()
     catalog = project.catalog()
-    sink = catalog.sinks.find(name)
-    found = look_up(catalog, name if sink is None else sink.upstream)
-    explanation = explain_plan(
-        catalog,
-        sink or found,
-        namespace=project.env.warehouse.namespace,
-        marks=read_marks(project.storage, catalog, found),
-    )
-    call.console.document(explanation.to_dict(), str(explanation))
+    wanted = chosen(catalog, [name] if name else None, select, exclude)
+    if wanted is None:
+        raise typer.BadParameter("which one? A name, or --select")
+    explained = []
+    for one in wanted:
+        sink = catalog.sinks.find(one)
+        found = look_up(catalog, one if sink is None else sink.upstream)
+        explained.append(
+            explain_plan(
+                catalog,
+                sink or found,
+                namespace=project.storage.namespace_of,
+                marks=read_marks(project.storage, catalog, found),
+            )
+        )
+    documents = [one.to_dict() for one in explained]
+    text = "\n\n".join(str(one) for one in explained)
+    call.console.document(documents[0] if name else {"explained": documents}, text)
     return 0

@@ -13,7 +13,7 @@ from tidegate.cli.invocation import Invocation, guarded
 from tidegate.errors import TidegateError
 
 #: Names that would mean something inside the package itself.
-_RENAMED = {"gitignore": ".gitignore"}
+_RENAMED = {"gitignore": ".gitignore", "github": ".github"}
 
 
 @guarded
@@ -23,7 +23,7 @@ def init(
         Path, typer.Argument(metavar="DIR", help="Folder to make, or an empty one.", show_default=False)
     ],
 ) -> int:
-    """Make a new project with a source, two views, sample data, a schedule and a test. Overwrites nothing.
+    """Make a new project: a source, two views, sample data, schedules, alerts, tests, a CI file. Overwrites nothing.
 
     Example: tidegate init shop
     """
@@ -39,7 +39,10 @@ def init(
         "  tidegate sql -c 'SELECT * FROM orders_hourly'",
         "  tidegate late orders                 # what came too late, and by how much",
         "  tidegate test tests                  # runs tests/*.slt on a temporary copy of the project",
+        "  tidegate docs                        # pages about all of it",
         "  tidegate ui                          # the same in Dagster",
+        "",
+        "A new .sql file in assets/ is an asset after `tidegate check`, and a reload in Dagster.",
     ]
     call.console.document(data, "\n".join(steps))
     return 0

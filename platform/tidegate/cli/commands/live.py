@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def live(
     no_upkeep: Annotated[
         bool, typer.Option("--no-upkeep", help="Leave compaction and expiry to tidegate upkeep.")
     ] = False,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
     worker_group: Annotated[str | None, typer.Option(_WORKER, hidden=True)] = None,
 ) -> int:
     """Keep sources, views and sinks up to date for ever: a batch of each source every few seconds, windows closed and
@@ -111,7 +114,8 @@ def live(
         return options.run(call, project)
     from tidegate.live import find_groups
 
-    groups = find_groups(project.catalog(), names or None)
+    catalog = project.catalog()
+    groups = find_groups(catalog, chosen(catalog, names, select, exclude))
     if not groups:
         call.console.note("nothing to run: there is no source, view or sink")
         return 0

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
 
 
@@ -27,10 +28,16 @@ def run(
             show_default=False,
         ),
     ] = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
 ) -> int:
     """Bring sources and views up to date, then exit. Stopped at any point, the next run goes on from there.
 
+    A name as argument brings along what it reads. --select runs just what it says: `--select v` takes in what the log
+    holds already, `--select +v` reads its sources first, `--select v+` goes on with what reads it.
+
     Example: tidegate run departures_hourly --max-rows-per-batch 7000
+    Example: tidegate run --select tag:finance+ --exclude departures_daily
     """
     project = call.project()
     catalog = project.catalog()
@@ -40,6 +47,8 @@ def run(
     if not catalog.names():
         call.console.note("nothing to run: assets/ has no definitions yet")
         return 0
+    wanted = chosen(catalog, names, select, exclude)
+    upstream = not select and not exclude
     memory = Committed()
     call.on_interrupt = memory.text
 
@@ -49,7 +58,7 @@ def run(
 
     call.console.note("starting Spark …")
     with call.session(project) as session:
-        report = session.run(names or None, max_rows_per_batch, on_event)
+        report = session.run(wanted, max_rows_per_batch, on_event, upstream)
     if call.json:
         call.console.document({"event": "report", **report.to_dict()}, "")
     late = [s for s, count in memory.late.items() if count]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
 if TYPE_CHECKING:
     from tidegate.store.sinks import SinkStatus
@@ -20,6 +21,8 @@ def status(
         list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Without: everything.")
     ] = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="One line per partition, too.")] = False,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
 ) -> int:
     """Show rows by outcome, watermarks and frontiers of the last commits, and what sinks have delivered. Takes about
     a second, starts no JVM.
@@ -28,7 +31,9 @@ def status(
     """
     from tidegate.store.status import read_status
 
-    found = read_status(call.project(), names or None)
+    project = call.project()
+    wanted = chosen(project.catalog(), names, select, exclude) if select or exclude else names or None
+    found = read_status(project, wanted)
     call.console.document(found.to_dict(), "" if call.json else render(found, partitions))
     return 0
 

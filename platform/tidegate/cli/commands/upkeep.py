@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
@@ -27,6 +28,8 @@ def upkeep(
     orphans: Annotated[
         bool, typer.Option(help="Look for files that no snapshot knows: lists all files of a table.")
     ] = True,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
 ) -> int:
     """Put small files together, forget old snapshots, delete rows beyond their retention, and remove files that
     nobody knows.
@@ -45,13 +48,18 @@ def upkeep(
         catalog.get(name)
     maintenance = load_maintenance(project.root)
     maintenance.check(catalog)
+    sinks = {sink.name for sink in catalog.sinks}
+    wanted = chosen(catalog, names, select, exclude)
+    if select or exclude:
+        # A sink has no table of ours.
+        wanted = [name for name in wanted or () if name not in sinks]
     call.console.note("starting Spark …")
     with call.session(project) as session:
         from tidegate.engine.upkeep import maintain_all
 
         reports = maintain_all(
             session,
-            names or None,
+            wanted,
             maintenance.of,
             retention=retention,
             orphans=orphans,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from tidegate.cli.shell.meta import COMMANDS
-from tidegate.sql.catalog import SYSTEM_TABLES, Catalog, Relation
+from tidegate.sql.catalog import REVISIONS, SYSTEM_TABLES, Catalog, Relation
 from tidegate.sql.functions import spark_functions
 from tidegate.sql.settings import SETTINGS
 
@@ -158,6 +158,8 @@ def _names(word: str, catalog: Catalog) -> Iterator[tuple[str, str]]:
         yield _quoted(name), kind
         if isinstance(relations.get(name), Relation) and typed.startswith(name.casefold()):
             yield from ((f'"{name}${s}"', "system table") for s in SYSTEM_TABLES)
+        if kind == "view" and typed.startswith(name.casefold()):
+            yield f'"{name}${REVISIONS}"', "system table"
 
 
 def _sinks(catalog: Catalog) -> Iterator[tuple[str, str]]:

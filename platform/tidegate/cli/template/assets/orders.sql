@@ -13,6 +13,14 @@ CREATE SOURCE orders (
   partition.columns = 'shop'
 ) FORMAT PLAIN ENCODE JSON;
 
+-- ---
+-- owners: [team:shops]
+-- tags: [finance]
+-- columns:
+--   orders: How many orders of this hour came in time.
+--   revenue: Their sum, in euros.
+-- freshness: 1 day
+-- ---
 -- Orders and revenue of each hour and shop: one row, once, when the hour is over for both shops.
 CREATE MATERIALIZED VIEW orders_hourly AS
 SELECT window_start, window_end, shop, count(*) AS orders, sum(amount) AS revenue

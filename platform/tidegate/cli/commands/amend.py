@@ -1,0 +1,176 @@
+"""`tidegate amend`: recompute the closed windows that late rows hit, or verify and repair what is stored (B1-B3)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+
+if TYPE_CHECKING:
+    from tidegate.console.port import Console
+    from tidegate.engine.amend_report import ViewAmendment
+    from tidegate.engine.whatif import WhatIf
+    from tidegate.project import Project
+
+
+@guarded
+def amend(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Views; those downstream follow. Without: all that can be amended.", show_default=False
+        ),
+    ] = None,
+    from_late: Annotated[
+        bool,
+        typer.Option(
+            "--from-late",
+            help="Take in the late rows of the logs. The default; with --range, it has to be said.",
+        ),
+    ] = False,
+    window_range: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--range",
+            metavar="FROM TO",
+            help="Only windows that end after FROM, and at TO or before. Without --from-late they are computed anew "
+            "from the rows that they hold: a backfill, which changes nothing unless what is stored is not right.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the windows, late rows and changed groups; write nothing.")
+    ] = False,
+    if_strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--what-if",
+            metavar="STRATEGY",
+            help="Write nothing: judge the late rows again, as if the watermark were \"ts - INTERVAL '1 hour'\", say "
+            "which windows would be complete.",
+            show_default=False,
+        ),
+    ] = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
+) -> int:
+    """Amend views: find exactly the closed windows that late rows hit, recompute only these, and replace their rows in
+    one commit for each view. SELECT * FROM "view$revisions" has what they were before.
+
+    No run or live stream has to stop for it. Done again, it finds nothing to do until new late rows come.
+
+    Example: tidegate amend departures_hourly --dry-run
+    Example: tidegate amend --range 2013-03-01 2013-03-08
+    Example: tidegate amend departures_hourly --what-if "sched_dep - INTERVAL '3 hours'"
+    """
+    from tidegate.sql.catalog import View
+
+    project = call.project()
+    catalog = project.catalog()
+    wanted = chosen(catalog, names, select, exclude)
+    if wanted is not None and (select or exclude):
+        wanted = [name for name in wanted if isinstance(catalog.find(name), View)]
+    after, upto = window_range or (None, None)
+    if if_strategy is not None:
+        return _what_if(call, project, wanted, if_strategy)
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        from tidegate.amend.run import amend as amend_views
+        from tidegate.amend.run import to_dict
+
+        reports = amend_views(
+            session,
+            wanted,
+            from_late=from_late or window_range is None,
+            after=after,
+            upto=upto,
+            dry_run=dry_run,
+            tell=call.console.note,
+        )
+    if call.json:
+        document = {"dry_run": dry_run, "views": [to_dict(report) for report in reports]}
+        call.console.document(document, "")
+    else:
+        show(call.console, reports, dry_run)
+    return 0
+
+
+def _what_if(call: Invocation, project: Project, names: list[str] | None, strategy: str) -> int:
+    from tidegate.sql.catalog import View
+
+    views = [v for v in map(project.catalog().get, names or ()) if isinstance(v, View)]
+    if not views:
+        raise typer.BadParameter("--what-if is about views: name one")
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        from tidegate.engine.whatif import what_if
+
+        found = [what_if(session, view, strategy) for view in views]
+    if call.json:
+        call.console.document({"what_if": [asdict(one) for one in found]}, "")
+    else:
+        for one in found:
+            show_what_if(call.console, one)
+    return 0
+
+
+def show_what_if(console: Console, found: WhatIf) -> None:
+    """Late rows and windows, as they are and as they would be."""
+    from tidegate.console.port import Table
+
+    if found.examples:
+        rows = [(w.window_start, w.window_end, w.late, w.late_then) for w in found.examples]
+        title = f"{found.view}: windows that late rows hit"
+        columns = ["window_start", "window_end", "late rows", "would be late"]
+        console.table(Table(columns, rows, title=title, unit=None))
+    share = (
+        f"{100 * found.late / max(found.rows, 1):.2f} %",
+        f"{100 * found.late_then / max(found.rows, 1):.2f} %",
+    )
+    console.document(
+        None,
+        f"{found.source}: {_count(found.late, 'late row')} ({share[0]}) by {found.was}; "
+        f"{found.late_then:,} ({share[1]}) by {found.strategy}\n"
+        f"{found.view}: of {_count(found.windows, 'closed window')} that late rows hit, {found.complete:,} would be "
+        "complete",
+    )
+
+
+def show(console: Console, reports: list[ViewAmendment], dry_run: bool) -> None:
+    """The windows of each view, then a line for each view."""
+    from tidegate.console.port import Table
+
+    for report in reports:
+        if report.examples:
+            rows = [
+                (w.window_start, w.window_end, w.revision, "" if w.late is None else w.late, w.groups)
+                for w in report.examples
+            ]
+            more = report.windows - len(report.examples)
+            title = f"{report.view}: {_count(report.windows, 'window')}" + (
+                f", of which the first {len(rows)}" if more else ""
+            )
+            columns = ["window_start", "window_end", "revision", "late rows", "changed rows"]
+            console.table(Table(columns, rows, title=title, unit=None))
+    for report in reports:
+        console.document(None, f"{report.view}: {_said(report, dry_run)}")
+        for note in report.notes:
+            console.note(f"{report.view}: {note}")
+
+
+def _said(report: ViewAmendment, dry_run: bool) -> str:
+    if not report.windows:
+        return "nothing to amend"
+    late = "" if report.late is None else f", {_count(report.late, 'late row')} absorbed"
+    done = "would be amended" if dry_run else "amended"
+    changed = f"{_count(report.groups, 'row')} changed ({report.seconds:.1f} s)"
+    return f"{_count(report.windows, 'window')} {done}{late}, {changed}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

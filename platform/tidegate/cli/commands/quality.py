@@ -1,0 +1,159 @@
+"""`tidegate quality`: views reconciled with their sources, and the team's own expectations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+
+if TYPE_CHECKING:
+    from tidegate.console.port import Console
+    from tidegate.quality.model import Outcome, Span, SuiteResult
+    from tidegate.sql.catalog import Catalog
+
+
+@guarded
+def quality(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Sources, tables or views. Without: everything that has a table."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Only windows that end at or after it, and log rows from it on (UTC): 2013-06-01, "
+            "'2013-06-01 12:00'. The position of own suites stays.",
+            show_default=False,
+        ),
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="All windows whatever `lookback` says, and all rows for own expectations."
+        ),
+    ] = False,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the Data Docs, a site with a page for each asset. Without: .tidegate/quality/docs.",
+            show_default=False,
+        ),
+    ] = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
+) -> int:
+    """Check data quality with Great Expectations.
+
+    Every view is reconciled: raw = counted + filtered + late + rejected in each final window (A1), recounted from the
+    source where that can be; no gap, no window twice; the share of late rows. Logs must add up. What the team expects
+    of its own is in quality/*.yaml, and is asked of what came since the last check.
+
+    Exits with 1 if something of severity critical fails; warnings are shown, and exit with 0.
+
+    Example: tidegate quality departures_hourly --since 2013-06-01
+    """
+    from tidegate.project.expectations import load_quality, require_great_expectations
+
+    project = call.project()
+    catalog = project.catalog()
+    # What is wrong in quality/ costs no JVM.
+    load_quality(project.root, catalog)
+    require_great_expectations()
+    assets = {o.name: o for o in (*catalog.relations, *catalog.views)}
+    wanted = chosen(catalog, names, select, exclude)
+    if wanted is not None:
+        wanted = [catalog.get(name).name for name in wanted if name not in catalog.sinks]
+    spans = _spans(catalog, [n for n in wanted or assets if n in assets], since) if since else {}
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        from tidegate.quality.model import QualityReport
+        from tidegate.quality.run import Request, check_quality, docs_folder
+
+        folder = docs or docs_folder(project.root)
+        request = Request(spans=spans, everything=everything, docs=folder)
+        results = []
+        for result in check_quality(session, wanted, request, call.console.note):
+            results.append(result)
+            if not call.json:
+                _show(call.console, result)
+    report = QualityReport(results)
+    if call.json:
+        call.console.document(report.to_dict(), "")
+    elif not results:
+        call.console.note("nothing is stored yet")
+    else:
+        _conclude(call.console, results, report.passed, folder)
+    return 0 if report.passed else 1
+
+
+def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, Span]:
+    """Windows and rows from a time on, on the scale of each asset's own time."""
+    from tidegate.quality.model import Span
+    from tidegate.sql.catalog import View
+    from tidegate.watermark import TimeKind
+    from tidegate.watermark.timekind import DAY_MICROS
+
+    spans = {}
+    for name in names:
+        item = catalog.get(name)
+        mark = getattr(item, "watermark", None)
+        kind = item.kind if isinstance(item, View) else mark.kind if mark is not None else None
+        if kind is None:
+            spans[name] = Span()
+            continue
+        try:
+            if kind is TimeKind.EPOCH:
+                low = kind.parse(since)
+            else:
+                micros = TimeKind.TIMESTAMPTZ.parse(since)
+                low = micros // DAY_MICROS if kind is TimeKind.DATE else micros
+        except ValueError as error:
+            raise typer.BadParameter(f"--since, for {name}: {error}") from None
+        spans[name] = Span(low=low)
+    return spans
+
+
+def _show(console: Console, result: SuiteResult) -> None:
+    """A suite: its expectations, then what fails them."""
+    from tidegate.console.port import Table
+
+    title = f"{result.asset}: {result.suite}, {result.scope} ({result.seconds:.1f} s)"
+    if result.outcomes:
+        rows = [(_mark(o), o.text, o.found) for o in result.outcomes]
+        console.table(Table(["", "expectation", "found"], rows, title=title, unit=None))
+    else:
+        console.document(None, title)
+    for outcome in result.failed:
+        if outcome.failing:
+            more = (outcome.unexpected or 0) - len(outcome.failing)
+            title = f"{result.asset}: {outcome.text}" + (f" (and {more:,} more)" if more > 0 else "")
+            console.table(Table(outcome.columns, outcome.failing, title=title, unit=None))
+    for note in result.notes:
+        console.note(note)
+
+
+def _mark(outcome: Outcome) -> str:
+    if outcome.passed:
+        return "ok"
+    return "FAILED" if outcome.severity == "critical" else outcome.severity
+
+
+def _conclude(console: Console, results: list[SuiteResult], passed: bool, folder: Path) -> None:
+    count = sum(len(r.outcomes) for r in results)
+    failed = [o for r in results for o in r.failed]
+    critical = sum(o.severity == "critical" for o in failed)
+    warnings = len(failed) - critical
+    text = f"{count} {'expectation' if count == 1 else 'expectations'}"
+    parts = [f"{critical} FAILED"] if critical else []
+    parts += [f"{warnings} {'warning' if warnings == 1 else 'warnings'}"] if warnings else []
+    console.document(None, f"{text}: {', '.join(parts) or 'all hold'}")
+    if any(r.docs for r in results):
+        console.note(f"Data Docs: {folder}")
+    if not passed:
+        console.note("which offsets, and which values: tidegate audit NAME")

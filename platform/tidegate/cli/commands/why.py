@@ -1,0 +1,105 @@
+"""`tidegate why`: what keeps windows open, told without a JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+
+if TYPE_CHECKING:
+    from tidegate.findings import Finding, Look
+
+
+@guarded
+def why(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Sources, tables or views. Without: everything.")
+    ] = None,
+) -> int:
+    """Say why windows are not closed: the cause with its numbers, which windows wait, since when, and what to do.
+
+    Asks stored metadata, brokers and locks; starts no JVM. A view brings along what it comes from. Exit code 1: there
+    is a warning or an error.
+
+    Example: tidegate why departures_hourly
+    """
+    from tidegate.findings import look
+    from tidegate.findings.model import rank
+
+    seen = look(call.project(), names or None)
+    data = {"at": _iso(seen.facts.at), "findings": [f.to_dict() for f in seen.findings]}
+    call.console.document(data, "" if call.json else render(seen))
+    return int(any(rank(f.severity) > 0 for f in seen.findings))
+
+
+def render(seen: Look) -> str:
+    """For people: one block for each asset, the worst first; those that move in one line."""
+    if not seen.names:
+        return "there is nothing with a watermark: put CREATE SOURCE … WATERMARK FOR … into assets/NAME.sql"
+    blocks, fine = [], []
+    for name in dict.fromkeys([*(f.asset for f in seen.findings), *seen.names]):
+        findings = seen.of(name)
+        if findings:
+            blocks.append("\n\n".join(_finding(f, seen.facts.at) for f in findings))
+        else:
+            fine.append(_moving(seen, name))
+    return "\n\n".join([*blocks, *(["\n".join(fine)] if fine else [])])
+
+
+def _finding(finding: Finding, at: float) -> str:
+    from datetime import datetime
+
+    from tidegate.project.durations import format_duration
+
+    mark = {"error": "ERROR  ", "warning": "WARNING", "info": "info   "}[finding.severity]
+    lines = [("", f"{mark} {finding.kind}"), ("what", finding.text)]
+    if finding.waiting:
+        shown = [f"{w.view}: window_end {w.window_end}" for w in finding.waiting[:3]]
+        more = len(finding.waiting) - len(shown)
+        lines.append(("waits", "; ".join(shown) + (f"; and {more} more views" if more > 0 else "")))
+    if finding.since:
+        lasted = at - datetime.fromisoformat(finding.since).timestamp()
+        lines.append(("since", f"{finding.since} ({format_duration(lasted)})"))
+    lines.append(("do", finding.advice))
+    return "\n".join(_wrapped(label, text) for label, text in lines)
+
+
+def _wrapped(label: str, text: str) -> str:
+    import shutil
+    import sys
+    import textwrap
+
+    if not label:
+        return text
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 110
+    return textwrap.fill(
+        text,
+        max(width, 40),
+        initial_indent=f"  {label:<6}",
+        subsequent_indent=" " * 8,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _moving(seen: Look, name: str) -> str:
+    for source in seen.facts.sources:
+        if source.status.name == name:
+            if not source.status.ran:
+                return f"ok      {name}: has not run yet"
+            waits = f", {source.status.lag_rows:,} rows wait" if source.status.lag_rows else ""
+            return f"ok      {name}: watermark {source.status.watermark_text}{waits}"
+    for view in seen.facts.views:
+        if view.status.name == name:
+            following = f"; next window_end {view.next_end}" if view.next_end else ""
+            return f"ok      {name}: final up to {view.status.frontier_text}{following}"
+    return f"ok      {name}"
+
+
+def _iso(seconds: float) -> str:
+    from tidegate.findings.model import iso
+
+    return iso(seconds)

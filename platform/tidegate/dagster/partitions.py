@@ -1,0 +1,237 @@
+"""Closed days (or hours) of views as partitioned assets: what Dagster's backfills work on.
+
+A view whose front matter says `partitions: day` has a second asset, `<view>/closed_days`. Its partition 2013-01-05
+holds the windows that end after that day began, and at its end or before; it comes into being, materialized, when the
+frontier passes its end, whoever closed the windows: a run, a schedule, or a live stream. A backfill of partitions
+recomputes their windows (B1), in one run and one commit for each stretch of them.
+
+The view itself has no partitions: a tick does not know beforehand which days it will close, and Dagster's runs of
+partitioned assets have to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from dagster import (
+    AssetKey,
+    AssetMaterialization,
+    AssetsDefinition,
+    AssetSpec,
+    BackfillPolicy,
+    DefaultSensorStatus,
+    DynamicPartitionsDefinition,
+    MaterializeResult,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    multi_asset,
+    sensor,
+)
+
+from tidegate.dagster.assets import failures
+from tidegate.dagster.naming import identifier, pool_of
+from tidegate.dagster.resource import TidegateResource
+from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
+from tidegate.sql.catalog import View
+from tidegate.store import load_table
+from tidegate.store.windows import earliest_end
+from tidegate.watermark import TimeKind
+from tidegate.watermark.timekind import DAY_MICROS
+
+SENSOR_SECONDS = 60
+#: New partitions that one tick of the sensor records, of each asset.
+_AT_ONCE = 400
+#: A run with this tag takes late rows in, instead of recomputing what is stored.
+FROM_LATE = "tidegate/from_late"
+_FORMATS = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d-%H:%M"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The closed days or hours of one view. `key`: of the asset that they are; `unit`: "day" or "hour"."""
+
+    view: View
+    asset: TidegateAsset
+    key: AssetKey
+    unit: str
+    partitions: DynamicPartitionsDefinition
+
+    @property
+    def size(self) -> int:
+        """Length of a partition in ticks of the view's time."""
+        if self.view.kind is TimeKind.DATE:
+            return 1
+        return DAY_MICROS if self.unit == "day" else DAY_MICROS // 24
+
+    def name_of(self, start: int) -> str:
+        """The key of the partition that begins there, ticks."""
+        micros = start * DAY_MICROS if self.view.kind is TimeKind.DATE else start
+        return (_EPOCH + timedelta(microseconds=micros)).strftime(_FORMATS[self.unit])
+
+    def start_of(self, name: str) -> int:
+        """The inverse."""
+        at = datetime.strptime(name, _FORMATS[self.unit]).replace(tzinfo=UTC)
+        found = self.view.kind.clock(at)
+        assert found is not None
+        return found
+
+    def between(self, after: int, frontier: int) -> list[int]:
+        """Where the partitions begin that hold windows which end after `after`, and are closed at `frontier`."""
+        first = after // self.size * self.size
+        return list(range(first, (frontier - self.size) // self.size * self.size + 1, self.size))
+
+    def stretches(self, names: Sequence[str]) -> list[tuple[int, int]]:
+        """(after, up to) of windows' ends, one for partitions that follow each other."""
+        found: list[tuple[int, int]] = []
+        for start in sorted(map(self.start_of, names)):
+            if found and found[-1][1] == start:
+                found[-1] = (found[-1][0], start + self.size)
+            else:
+                found.append((start, start + self.size))
+        return found
+
+
+def closed_of(assets: Sequence[TidegateAsset], translator: TidegateTranslator, prefix: str) -> list[Closed]:
+    """Of the views whose front matter asks for partitions, and whose time has days (or hours)."""
+    found = []
+    for asset in assets:
+        view, unit = asset.item, asset.annotations.partitions
+        if not isinstance(view, View) or unit in (None, "none") or view.clock is None:
+            continue
+        if view.kind is TimeKind.EPOCH or (view.kind is TimeKind.DATE and unit == "hour"):
+            continue
+        key = translator.get_asset_spec(asset).key
+        name = identifier(f"{prefix}_{view.name}_{unit}s")
+        partitions = DynamicPartitionsDefinition(name=name)
+        found.append(Closed(view, asset, AssetKey([*key.path, f"closed_{unit}s"]), unit, partitions))
+    return found
+
+
+def build_closed(
+    closed: Sequence[Closed], translator: TidegateTranslator, prefix: str, resource_key: str
+) -> list[AssetsDefinition]:
+    """An asset for each."""
+    return [_asset(one, translator, prefix, resource_key) for one in closed]
+
+
+def _asset(
+    closed: Closed, translator: TidegateTranslator, prefix: str, resource_key: str
+) -> AssetsDefinition:
+    of = translator.get_asset_spec(closed.asset)
+    spec = AssetSpec(
+        closed.key,
+        deps=[of.key],
+        partitions_def=closed.partitions,
+        group_name=of.group_name,
+        owners=of.owners,
+        description=(
+            f"Closed {closed.unit}s of {closed.view.name}: materialized when its frontier passes their end. "
+            f"A backfill computes their windows anew from the log, and changes what is not as it should be; with the "
+            f"tag {FROM_LATE}: true it takes late rows in."
+        ),
+    )
+
+    @multi_asset(
+        name=identifier(f"{prefix}_{closed.view.name}_closed_{closed.unit}s"),
+        specs=[spec],
+        backfill_policy=BackfillPolicy.single_run(),
+        pool=pool_of(prefix, closed.asset.root.name),
+        required_resource_keys={resource_key},
+    )
+    def recompute(context) -> Iterator[MaterializeResult]:
+        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+        from tidegate.amend.run import amend
+
+        resource: TidegateResource = getattr(context.resources, resource_key)
+        view, from_late = closed.view, context.run.tags.get(FROM_LATE) == "true"
+        windows = late = groups = 0
+        amended: list[str] = []
+        with failures():
+            for after, upto in closed.stretches(list(context.partition_keys)):
+                bounds = {"after": view.kind.format(after), "upto": view.kind.format(upto)}
+                context.log.info(
+                    f"{view.name}: windows that end after {bounds['after']}, up to {bounds['upto']}"
+                )
+                for report in amend(
+                    resource.session, [view.name], from_late=from_late, tell=context.log.info, **bounds
+                ):
+                    context.log.info(
+                        f"{report.view}: {report.windows:,} windows, {report.groups:,} rows changed"
+                    )
+                    if report.view == view.name:
+                        windows, groups = windows + report.windows, groups + report.groups
+                        late += report.late or 0
+                    if report.windows:
+                        amended.append(report.view)
+        yield MaterializeResult(
+            asset_key=closed.key,
+            metadata={
+                "windows with a new revision": windows,
+                "late rows absorbed": late,
+                "changed rows": groups,
+                "amended": ", ".join(dict.fromkeys(amended)) or "nothing: all was as it should be",
+            },
+        )
+
+    return recompute
+
+
+def closed_sensor(closed: Sequence[Closed], prefix: str) -> SensorDefinition:
+    """Records the days and hours that have closed since it looked last, from Iceberg metadata."""
+
+    @sensor(
+        name=identifier(f"{prefix}_closed"),
+        description="Records which days and hours of views have closed: partitions that backfills can take.",
+        minimum_interval_seconds=SENSOR_SECONDS,
+        default_status=DefaultSensorStatus.RUNNING,
+    )
+    def closed_partitions(context: SensorEvaluationContext) -> SensorResult:
+        before: dict[str, list] = json.loads(context.cursor) if context.cursor else {}
+        found = {one.view.name: newly_closed(one, before.get(one.view.name)) for one in closed}
+        after = dict(before)
+        events, requests, told = [], [], []
+        for one in closed:
+            starts, mark, frontier = found[one.view.name]
+            if mark is not None:
+                after[one.view.name] = mark
+            if starts:
+                names = [one.name_of(start) for start in starts]
+                requests.append(one.partitions.build_add_request(names))
+                facts: Mapping[str, str] = {"frontier": frontier}
+                events += [AssetMaterialization(one.key, partition=n, metadata=facts) for n in names]
+                told.append(f"{one.view.name}: {names[0]} to {names[-1]}")
+        return SensorResult(
+            asset_events=events,
+            dynamic_partitions_requests=requests,
+            cursor=json.dumps(after),
+            skip_reason=" | ".join(told) or "nothing has closed since",
+        )
+
+    return closed_partitions
+
+
+def newly_closed(one: Closed, before: list | None) -> tuple[list[int], list | None, str]:
+    """Where the partitions begin that have closed since `before` ([table, up to where, ticks], None at first), at most
+    `_AT_ONCE`; the next `before`; and the frontier as text."""
+    storage = one.asset.project.storage
+    table = load_table(storage, one.view.name)
+    frontier = None if table is None else table.integer("tidegate.frontier")
+    if table is None or frontier is None:
+        return [], None, "none yet"
+    text = one.view.kind.format(frontier)
+    if before is not None and before[0] == table.uuid:
+        after = before[1]
+    else:
+        # Its first window may end just where a partition does: it belongs to that one.
+        first = earliest_end(storage, table)
+        if first is None:
+            return [], None, text
+        after = first - 1
+    starts = one.between(after, frontier)[:_AT_ONCE]
+    reached = starts[-1] + one.size if starts else after
+    return starts, [table.uuid, reached], text

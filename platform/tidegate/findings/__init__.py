@@ -1,0 +1,10 @@
+"""Why a window is not closed: causes told from stored metadata, brokers and locks, without a JVM."""
+
+from __future__ import annotations
+
+from tidegate.findings.diagnose import diagnose
+from tidegate.findings.look import Look, look
+from tidegate.findings.memory import Memory
+from tidegate.findings.model import KINDS, Finding, Severity, Waiting
+
+__all__ = ["KINDS", "Finding", "Look", "Memory", "Severity", "Waiting", "diagnose", "look"]

@@ -1,0 +1,71 @@
+"""What a diagnosis knows, gathered by `look` or made up by a test: plain values, no files, no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tidegate.findings.lag import Lag
+from tidegate.store.metadata import Progress
+from tidegate.store.status import RelationStatus, ViewStatus
+from tidegate.store.writers import Writer
+from tidegate.watermark import TimeKind
+
+StrategyKind = Literal["plain", "expression", "source_watermark"]
+
+
+@dataclass(frozen=True)
+class Past:
+    """A source as of one commit: when (s since 1970), and each partition's progress."""
+
+    at: float
+    partitions: Mapping[str, Progress]
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """One source or table with a watermark. `history`: a few commits, oldest first; the last one is the newest.
+
+    `live`: rows arrive at a broker all the time. `max_future_skew` in the unit of the time column (W9). `expected`: the
+    live run that is meant to keep it up to date. `newest`: by partition the largest timestamp of a message, s since
+    1970. `culprits`: by partition the offset of the row whose event time is `max_event_time`.
+    """
+
+    status: RelationStatus
+    kind: TimeKind | None
+    live: bool = False
+    strategy: str = ""
+    strategy_kind: StrategyKind = "plain"
+    max_future_skew: int | None = None
+    history: tuple[Past, ...] = ()
+    writer: Writer = field(default_factory=Writer)
+    expected: str | None = None
+    newest: Mapping[str, float] = field(default_factory=dict)
+    culprits: Mapping[str, int] = field(default_factory=dict)
+    lag: Lag | None = None
+
+
+@dataclass(frozen=True)
+class ViewFacts:
+    """One view. `upstream`: all that its rows come from. `next_end`: the next window_end that its inputs do not allow
+    yet; `due_end`: the next one that they allow and that is not final, `due_since`: since when, s since 1970; None:
+    there is none. `held_since`: when the input that holds the others back last committed."""
+
+    status: ViewStatus
+    upstream: tuple[str, ...] = ()
+    next_end: str | None = None
+    due_end: str | None = None
+    due_since: float | None = None
+    held_since: float | None = None
+    writer: Writer = field(default_factory=Writer)
+    expected: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`at`: when it was looked, s since 1970."""
+
+    at: float
+    sources: tuple[SourceFacts, ...] = ()
+    views: tuple[ViewFacts, ...] = ()

@@ -1,0 +1,74 @@
+"""Causes that concern a view: it does not follow its inputs, or one input holds the others back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from tidegate.findings.candidates import Candidate
+from tidegate.findings.facts import ViewFacts
+from tidegate.findings.memory import Memory
+from tidegate.findings.model import Finding, Waiting
+from tidegate.project.durations import format_duration
+from tidegate.project.stalls import Limits
+
+
+def of_view(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Iterator[Candidate]:
+    """What keeps its windows open although, or because, its inputs are as far as they are."""
+    yield from _behind(view, limits, at, memory)
+    yield from _held(view, limits, at)
+
+
+def _behind(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Iterator[Candidate]:
+    status = view.status
+    if status.current or view.due_end is None:
+        return
+    far = "" if not status.behind else f", {format_duration(status.behind)} further"
+    done = f"final up to {status.frontier_text}" if status.ran else "never computed"
+    held = view.writer.state == "held"
+    if held:
+        why = f"process {view.writer.pid} keeps it, and its ticks fail or take long"
+        advice = "see the log of that process; `tidegate audit` tells whether its query still runs"
+    elif view.expected:
+        why = f"the live run {view.expected} does not keep it"
+        advice = f"start the live run {view.expected}"
+    else:
+        why = "nobody keeps it up to date"
+        advice = f"tidegate run {status.name}, or select it in the schedule or live run of its source"
+    finding = Finding(
+        kind="view_behind",
+        severity="warning",
+        asset=status.name,
+        text=f"{status.name}: {done}, but its inputs allow {status.clock_text}{far}: {why}",
+        advice=advice,
+        waiting=(Waiting(status.name, view.due_end),),
+        numbers={"behind_seconds": status.behind, "writer": view.writer.state},
+    )
+    since = view.due_since
+    if since is None and memory.looks:
+        # Where the inputs' history does not tell: what earlier looks saw, and every tick of the view.
+        last = 0.0 if status.committed_at is None else datetime.fromisoformat(status.committed_at).timestamp()
+        since = max(last, memory.first.get(finding.key, at))
+    yield Candidate(finding, since, limits.view_behind)
+
+
+def _held(view: ViewFacts, limits: Limits, at: float) -> Iterator[Candidate]:
+    """D2: an input that is wholly idle holds the others back, and is named."""
+    status = view.status
+    if not status.holds_back or view.next_end is None:
+        return
+    names = ", ".join(status.holds_back)
+    since = view.held_since
+    ago = "" if since is None else f", which last committed {format_duration(at - since)} ago"
+    severe = since is not None and at - since > limits.input_behind
+    finding = Finding(
+        kind="input_behind",
+        severity="warning" if severe else "info",
+        asset=status.name,
+        text=f"{status.name}: its other inputs are further than {names}{ago}; it stands at {status.clock_text} (D2)",
+        advice=f"bring {status.holds_back[0]} up to date, or find out why it gets no rows: tidegate why "
+        f"{status.holds_back[0]}",
+        waiting=(Waiting(status.name, view.next_end),),
+        numbers={"holds_back": names},
+    )
+    yield Candidate(finding, since)

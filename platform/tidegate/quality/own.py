@@ -1,0 +1,158 @@
+"""The team's own suites: which rows they are about, and up to where they have been checked.
+
+A check takes the rows that came since the last one, so that its cost does not grow with history: a view's closed rows
+by the end of their window, a log's on-time rows by commit. Where nothing has come since, the last stretch is checked
+again: a verdict does not turn by waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.layout import ON_TIME, quote
+from tidegate.engine.sinks.statefile import StateFile
+from tidegate.project.expectations import LOG_COLUMNS, VIEW_COLUMNS, Expectation, identity
+from tidegate.quality.model import Span
+from tidegate.sql.catalog import Relation, View
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.engine.session import Session
+
+#: Columns of a failing row that are shown; more are not read.
+MOST_COLUMNS = 10
+_PLAIN = ("struct", "array", "map", "binary", "variant")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that a suite is about. `shown`: columns that tell a person which row it is. `position`: what to remember
+    when they have been checked; None: nothing."""
+
+    frame: DataFrame | None
+    scope: str
+    shown: list[str]
+    position: dict[str, Any] | None = None
+
+
+def new_rows(
+    session: Session,
+    item: Relation | View,
+    stored: str,
+    suite: tuple[Expectation, ...],
+    span: Span | None = None,
+    everything: bool = False,
+) -> Rows:
+    """What came since the last check of this suite; `span`: rows of these windows (or event times) instead, and the
+    position stays. With `everything`, or another suite than the last time, it begins at the beginning."""
+    if isinstance(item, Relation) and item.primary_key:
+        # What a key holds may change at any time: the whole table is what there is to check.
+        frame = session.table(item.name)
+        return Rows(frame, "all rows that the table holds now", _shown(frame, ()))
+    table = IcebergTable(session.spark, stored)
+    current = table.current()
+    rows = session.spark.read.option("versionAsOf", current.id).table(stored) if current.id else None
+    reached = current.integer("tidegate.frontier" if isinstance(item, View) else "tidegate.epoch")
+    if rows is None or reached is None:
+        what = "no window is final yet" if isinstance(item, View) else "no rows yet"
+        return Rows(None, what, [])
+    if span is not None:
+        frame, scope = _spanned(rows, item, span, reached)
+        return Rows(_own(frame, item), scope, _shown(_own(frame, item), _place(item)))
+    file = position_file(session, item.name)
+    known = file.read() or {}
+    fresh = everything or known.get("table") != table.uuid or known.get("suite") != identity(suite)
+    after = None if fresh else known["upto"]
+    if after == reached:
+        after = known["after"]
+    frame, scope = _since(rows, item, after, reached)
+    position = {"table": table.uuid, "suite": identity(suite), "after": after, "upto": reached}
+    frame = _own(frame, item)
+    return Rows(frame, scope, _shown(frame, _place(item)), position)
+
+
+def position_file(session: Session, name: str) -> StateFile:
+    """Where it is written up to where an asset's own suite has been checked."""
+    storage = session.project.storage
+    folder = f"{storage.warehouse}/_quality/{session.project.env.warehouse.namespace}"
+    return StateFile(storage, f"{folder}/{name}.json")
+
+
+def _since(rows: DataFrame, item: Relation | View, after: int | None, reached: int) -> tuple[DataFrame, str]:
+    """Rows beyond `after` (a frontier, or a commit) up to `reached`."""
+    from pyspark.sql import functions as F
+
+    if isinstance(item, View):
+        low = None if after is None else after + 1
+        return _spanned(rows, item, Span(low, reached + 1), reached)
+    found = rows.where((F.col("_outcome") == ON_TIME) & (F.col("_epoch") <= reached))
+    if after is None:
+        return found, f"all on-time rows, up to commit {reached:,}"
+    # Files say which commits they hold: older ones are not opened.
+    found = found.where(F.col("_epoch") > after)
+    return found, f"on-time rows of commits {after + 1:,} to {reached:,}"
+
+
+def _spanned(rows: DataFrame, item: Relation | View, span: Span, reached: int) -> tuple[DataFrame, str]:
+    from pyspark.sql import functions as F
+
+    if isinstance(item, View):
+        kind, time = item.kind, "_window_end"
+        high = reached + 1 if span.high is None else min(reached + 1, span.high)
+        found = rows.where(~F.col("_open")).where(F.col(time) < F.expr(kind.spark_literal(high)))
+        scope = window_scope(Span(span.low, high), kind)
+    else:
+        kind = item.watermark.kind if item.watermark is not None else TimeKind.EPOCH
+        time = item.watermark.column if item.watermark is not None else None
+        found = rows.where(F.col("_outcome") == ON_TIME)
+        if time is None:
+            return found, "all rows: there is no event time to choose by"
+        scope = (
+            f"on-time rows from {kind.format(span.low)} on" if span.low is not None else "all on-time rows"
+        )
+        if span.high is not None:
+            found = found.where(F.col(quote(time)) < F.expr(kind.spark_literal(span.high)))
+            scope += f", before {kind.format(span.high)}"
+    if span.low is not None:
+        found = found.where(F.col(quote(time)) >= F.expr(kind.spark_literal(span.low)))
+    return found, scope
+
+
+def window_scope(span: Span, kind: TimeKind) -> str:
+    """Which windows a check was about, for people."""
+    upto = "" if span.high is None else f" up to {kind.format(span.high - 1)}"
+    return (
+        f"all final windows{upto}"
+        if span.low is None
+        else f"windows that ended {lower(span.low, kind)}{upto}"
+    )
+
+
+def lower(low: int, kind: TimeKind) -> str:
+    """A lower bound as it was meant: "after" the tick before it where that is the rounder time."""
+    at, before = kind.format(low), kind.format(low - 1)
+    return f"after {before}" if len(before) <= len(at) else f"from {at} on"
+
+
+def _place(item: Relation | View) -> tuple[str, ...]:
+    return VIEW_COLUMNS if isinstance(item, View) else LOG_COLUMNS[:2]
+
+
+def _own(frame: DataFrame, item: Relation | View) -> DataFrame:
+    """The columns that expectations may name."""
+    system = VIEW_COLUMNS if isinstance(item, View) else LOG_COLUMNS
+    return frame.select(*[quote(c.name) for c in item.columns], *system)
+
+
+def _shown(frame: DataFrame, place: tuple[str, ...]) -> list[str]:
+    """Where a row is, then its plain columns; a view's window only once."""
+    fields = {f.name: f.dataType.typeName() for f in frame.schema.fields}
+    double = {name.lstrip("_") for name in place}
+    own = [
+        n for n, kind in fields.items() if kind not in _PLAIN and n not in double and not n.startswith("_")
+    ]
+    return [*place, *own][:MOST_COLUMNS]

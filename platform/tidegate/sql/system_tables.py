@@ -1,0 +1,90 @@
+"""The system tables of a source or table (`x$late` and so on), and of a view (`x$revisions`)."""
+
+from __future__ import annotations
+
+from tidegate.sql.catalog import REVISIONS, SYSTEM_TABLES, Column, Object, Relation, SystemTable, View
+from tidegate.watermark import TimeKind
+
+_TYPES = {TimeKind.TIMESTAMP: "timestamp_ntz", TimeKind.TIMESTAMPTZ: "timestamp", TimeKind.DATE: "date"}
+
+
+def system_table_of(found: Object | None, suffix: str) -> SystemTable | None:
+    """`<found>$<suffix>`, or None if there is no such table."""
+    if isinstance(found, Relation) and suffix in SYSTEM_TABLES:
+        return system_table(found, suffix)
+    return revisions_table(found) if isinstance(found, View) and suffix == REVISIONS else None
+
+
+def system_table(relation: Relation, suffix: str) -> SystemTable:
+    """The columns of `$late`, `$rejected`, `$raw` and `$watermarks`: what was judged, where it stood in the
+    log, and why. Times of the watermark have the type of the time column (bigint if there is none)."""
+    time = relation.time_column
+    time_type = time.type if time else "bigint"
+    late_by = {
+        "timestamp_ntz": "interval day to second",
+        "timestamp": "interval day to second",
+        "date": "int",
+    }
+    if suffix == "watermarks":
+        kinds = {
+            "epoch": "bigint",
+            "at": "timestamp",
+            "partition": "string",
+            "watermark": time_type,
+            "published": time_type,
+            "state": "string",
+            "next_offset": "bigint",
+            "on_time": "bigint",
+            "late": "bigint",
+            "rejected": "bigint",
+            "max_event_time": time_type,
+            "note": "string",
+        }
+        history = tuple(Column(name, kind) for name, kind in kinds.items())
+        return SystemTable(f"{relation.name}$watermarks", relation, suffix, history, tuple(kinds))
+    place = {
+        "_source_partition": ("partition", "string"),
+        "_offset": ("offset", "bigint"),
+        "_arrival": ("arrival", "timestamp"),
+        "_epoch": ("epoch", "bigint"),
+    }
+    missed = {"_wm": ("watermark", time_type)}
+    behind = {"_late_by": ("late_by", late_by.get(time_type, "bigint"))}
+    why = {"_reason": ("reason", "string"), "_raw": ("raw", "string")}
+    system = {
+        "late": missed | behind | place,
+        "rejected": why | place,
+        "raw": {"_outcome": ("outcome", "string")} | missed | why | place,
+    }[suffix]
+    if relation.primary_key:
+        system = {"_op": ("op", "string")} | system
+    own = tuple(Column(c.name, c.type, comment=c.comment) for c in relation.columns)
+    # A column of the user's own keeps its name; the system's then has an underscore in front.
+    added = tuple(
+        Column(f"_{name}" if relation.column(name) else name, kind) for name, kind in system.values()
+    )
+    stored = (*(c.name for c in own), *system)
+    return SystemTable(f"{relation.name}${suffix}", relation, suffix, (*own, *added), stored)
+
+
+def revisions_table(view: View) -> SystemTable:
+    """The view's own columns, `window_end` if it has none, and which revision of its window a row belongs to.
+
+    `late_rows`: how many source rows this revision has absorbed beyond the one before; NULL for the live one, and where
+    the query does not tell. `is_tombstone`: a group of the revision before is not in this one.
+    """
+    system = {
+        "_window_end": ("window_end", _TYPES.get(view.kind, "bigint")),
+        "_number": ("revision", "bigint"),
+        "_amended_at": ("amended_at", "timestamp"),
+        "_late": ("late_rows", "bigint"),
+        "_is_current": ("is_current", "boolean"),
+        "_is_tombstone": ("is_tombstone", "boolean"),
+    }
+    own = {c.name.casefold() for c in view.columns}
+    if "window_end" in own:
+        del system["_window_end"]
+    # A column of the view's own keeps its name.
+    added = tuple(Column(f"_{name}" if name in own else name, kind) for name, kind in system.values())
+    stored = (*(c.name for c in view.columns), *system)
+    return SystemTable(f"{view.name}${REVISIONS}", view, REVISIONS, (*view.columns, *added), stored)

@@ -1,0 +1,89 @@
+"""How watermarks came to where they are: the progress of many commits, from the log itself, without a JVM.
+
+The rows of a log's progress outlive its snapshots, so this reaches back to the first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidegate.errors import TidegateError
+from tidegate.project.storage import Storage
+from tidegate.store.metadata import TableState
+
+#: Commits that are read at most, evenly spread: each is one small file.
+MOST_MOMENTS = 240
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A source as of one commit. `at`: the clock of its batch, s since 1970. `published`: G, ticks of the time column;
+    `newest`: the newest event time of all partitions; None: none yet. `partitions`: watermark and state (W8) by name.
+    """
+
+    epoch: int
+    at: float
+    published: int | None
+    newest: int | None
+    partitions: dict[str, tuple[int | None, str | None]] = field(default_factory=dict)
+
+
+def read_timeline(
+    storage: Storage, table: TableState, partitions: Sequence[str] = (), most: int = MOST_MOMENTS
+) -> list[Moment]:
+    """Moments of a log, oldest first: the newest, the oldest, and evenly those between. `partitions`: whose watermarks
+    are read as well. Empty before the first batch. Raises TG620 if the log can't be read."""
+    from pyiceberg.expressions import And, EqualTo, In, IsNull, Or
+    from pyiceberg.table import StaticTable
+
+    last = table.integer("tidegate.epoch")
+    if not last or table.current_snapshot_id is None:
+        return []
+    step = max(1.0, (last - 1) / max(most - 1, 1))
+    epochs = {round(1 + k * step) for k in range(most) if 1 + k * step <= last} | {last}
+    whose = IsNull("_source_partition")
+    if partitions:
+        whose = Or(whose, In("_source_partition", set(partitions)))
+    wanted = And(And(EqualTo("_outcome", "watermark"), In("_epoch", epochs)), whose)
+    facts = ("watermark", "published", "state", "max_event_time")
+    try:
+        static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
+        scan = static.scan(
+            row_filter=wanted,
+            selected_fields=("_source_partition", "_epoch", "_arrival", *(f"_progress.{f}" for f in facts)),
+            snapshot_id=table.current_snapshot_id,
+        )
+        rows = scan.to_arrow().to_pylist()
+    except (OSError, ValueError, KeyError) as error:
+        raise TidegateError("TG620", f"can't read the history of {table.name}: {error}") from None
+    return _moments(rows)
+
+
+def _moments(rows: Sequence[dict]) -> list[Moment]:
+    found: dict[int, Moment] = {}
+    for row in sorted(rows, key=lambda r: (r["_epoch"], r["_source_partition"] is not None)):
+        progress, at = row["_progress"], row["_arrival"]
+        if row["_source_partition"] is None:
+            assert isinstance(at, datetime)
+            found[row["_epoch"]] = Moment(
+                row["_epoch"], at.timestamp(), progress["published"], progress["max_event_time"]
+            )
+        elif row["_epoch"] in found:
+            found[row["_epoch"]].partitions[row["_source_partition"]] = (
+                progress["watermark"],
+                progress["state"],
+            )
+    return list(found.values())
+
+
+def read_closes(view: TableState) -> list[tuple[float, int]]:
+    """(when, s since 1970; frontier after it, ticks) of the commits that moved a view's frontier, oldest first, as far
+    as its snapshots have not expired."""
+    found: list[tuple[float, int]] = []
+    for commit in reversed(view.commits):
+        frontier = commit.integer("tidegate.frontier")
+        if frontier is not None and (not found or frontier > found[-1][1]):
+            found.append((commit.at_ms / 1000, frontier))
+    return found

@@ -1,0 +1,137 @@
+"""An environment with `reads:`: a branch's views over the logs of production, which nobody writes from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidegate.engine.session import Session
+from tidegate.engine.upkeep import maintain_all
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCES = """\
+CREATE TABLE orders (id BIGINT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
+CREATE TABLE prices (id BIGINT PRIMARY KEY, price INT);
+"""
+VIEWS = """\
+CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n FROM TUMBLE(orders, at, INTERVAL '1 hour')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
+CREATE SINK exported FROM hourly WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;
+"""
+BRANCH = """\
+CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n, sum(o.id) AS ids
+FROM TUMBLE(orders, at, INTERVAL '1 hour') AS o GROUP BY window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW priced AS SELECT o.at, o.id, p.price FROM orders AS o JOIN prices AS p ON o.id = p.id
+EMIT ON WINDOW CLOSE;
+CREATE SINK exported FROM hourly WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;
+"""
+
+
+def files(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+def rows(session: Session, sql: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in session.execute(sql).rows())
+
+
+@pytest.fixture
+def opened(tmp_path: Path, spark: SparkSession) -> Callable[[str], Session]:
+    """Sessions on a project where `local` has run, and `dev` is a branch with other views."""
+    root = tmp_path / "shop"
+    for folder in ("assets", "resources"):
+        (root / folder).mkdir(parents=True)
+    (root / "resources" / "dev.yaml").write_text("reads: local\nwarehouse: {namespace: dev_ada}\n")
+    (root / "assets" / "sources.sql").write_text(SOURCES)
+    (root / "assets" / "views.sql").write_text(VIEWS)
+    session = Session.open(project=Project.load(root), spark=spark)
+    session.execute("INSERT INTO prices VALUES (1, 10), (2, 20)")
+    session.execute(
+        "INSERT INTO orders VALUES (1, '2026-03-01 09:10:00'), (2, '2026-03-01 09:40:00'), (3, '2026-03-01 10:05:00')"
+    )
+    session.run()
+    (root / "assets" / "views.sql").write_text(BRANCH)
+    return lambda env: Session.open(project=Project.load(root, env), spark=spark)
+
+
+def test_R4_a_branch_s_views_are_computed_from_production_s_log_and_production_does_not_notice(
+    opened: Callable[[str], Session],
+) -> None:
+    dev = opened("dev")
+    warehouse = Path(dev.project.storage.warehouse.removeprefix("file://"))
+    out = dev.project.root / "out"
+    before, delivered = files(warehouse), files(out)
+    assert delivered
+    report = dev.run()
+    assert ([s.name for s in report.sources], [v.name for v in report.views]) == ([], ["hourly", "priced"])
+    assert rows(dev, "SELECT n, ids FROM hourly") == [(2, 3)]
+    assert rows(dev, "SELECT id, price FROM priced") == [(1, 10), (2, 20)]
+    # Everything that was written is in the branch's own namespace, and its sink has delivered nothing.
+    new = files(warehouse) - before
+    assert {name.split("/")[0] for name in new} == {"dev_ada"}
+    assert before <= files(warehouse)
+    assert files(out) == delivered
+    # Production goes on, and the branch sees it at its next run.
+    production = dev.project.root / "assets" / "views.sql"
+    production.write_text(VIEWS)
+    live = opened("local")
+    live.execute("INSERT INTO orders VALUES (9, '2026-03-01 11:30:00')")
+    live.run()
+    assert rows(live, "SELECT n FROM hourly") == [(1,), (2,)]
+    production.write_text(BRANCH)
+    again = opened("dev")
+    again.run()
+    assert rows(again, "SELECT n, ids FROM hourly") == [(1, 3), (2, 3)]
+
+
+def test_whatever_would_write_to_a_source_or_deliver_is_refused(opened: Callable[[str], Session]) -> None:
+    dev = opened("dev")
+    warehouse = Path(dev.project.storage.warehouse.removeprefix("file://"))
+    before = files(warehouse)
+    attempts: list[Callable[[], object]] = [
+        lambda: dev.execute("INSERT INTO orders VALUES (4, '2026-03-01 12:00:00')"),
+        lambda: dev.execute("DELETE FROM prices WHERE id = 1"),
+        lambda: dev.execute("DROP TABLE prices"),
+        lambda: dev.forget("orders"),
+        lambda: dev.run(["orders"]),
+        lambda: dev.run(["exported"]),
+        lambda: dev.cleanup(["prices"]),
+        lambda: maintain_all(dev, ["orders"]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(TidegateError) as caught:
+            attempt()
+        assert caught.value.code == "TG515"
+    assert dev.cleanup() == []
+    assert maintain_all(dev) == []
+    assert files(warehouse) == before
+    # What is made here is one's own.
+    dev.execute("CREATE TABLE mine (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY")
+    dev.execute("INSERT INTO mine VALUES ('2026-03-01 09:00:00')")
+    assert {name.split("/")[0] for name in files(warehouse) - before} == {"dev_ada"}
+
+
+def test_W1_a_source_that_the_branch_judges_otherwise_is_refused_not_silently_read(
+    opened: Callable[[str], Session],
+) -> None:
+    root = opened("local").project.root
+    sources = root / "assets" / "sources.sql"
+    for changed in ("WATERMARK FOR at AS at - INTERVAL '1 hour'", "n INT, WATERMARK FOR at AS at"):
+        sources.write_text(SOURCES.replace("WATERMARK FOR at AS at", changed))
+        with pytest.raises(TidegateError, match="another definition of") as caught:
+            opened("dev").run(["hourly"])
+        assert caught.value.code == "TG516"
+    sources.write_text(SOURCES.replace("orders", "orders2"))
+    (root / "assets" / "views.sql").write_text(
+        VIEWS.replace("orders", "orders2").replace("hourly", "hourly2")
+    )
+    with pytest.raises(TidegateError, match="has no log of") as caught:
+        opened("dev").run()
+    assert caught.value.code == "TG516"

@@ -1,0 +1,139 @@
+"""Made-up facts for diagnoses: times are seconds from noon of 2026-01-01, UTC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate.findings import Finding, Memory, diagnose
+from tidegate.findings.facts import Facts, Past, SourceFacts, ViewFacts
+from tidegate.project.stalls import Limits
+from tidegate.store.metadata import Progress
+from tidegate.store.status import PartitionStatus, RelationStatus, ViewStatus, holding_back
+from tidegate.watermark import TimeKind
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+_KIND = TimeKind.TIMESTAMPTZ
+
+
+def micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round((NOON + seconds) * 1e6)
+
+
+def part(name: str, quiet: float, newest: float | None, **given: Any) -> Progress:
+    """A partition to which something last came at `quiet`, with `newest` event time; a minute of delay."""
+    mark = given.pop("watermark", None if newest is None else newest - 60)
+    counts = {"on_time": 1_000, "late": 0, "rejected": 0, "state": "active"} | given
+    offset = counts.pop("next_offset", counts["on_time"] + counts["late"] + counts["rejected"])
+    end = counts.pop("end", offset)
+    return Progress(
+        name,
+        watermark=micros(mark),
+        published=None,
+        max_event_time=micros(newest),
+        next_offset=offset,
+        end_offset=end,
+        quiet_since=micros(quiet),
+        **counts,
+    )
+
+
+def source(
+    *history: tuple[float, list[Progress]], end: dict[str, int] | None = None, **given: Any
+) -> SourceFacts:
+    """The source `s`: (when it committed, its partitions), oldest first. `end`: end offsets at the broker now."""
+    newest = history[-1][1] if history else []
+    marks = [p.watermark for p in newest if p.watermark is not None and p.state not in ("idle", "gone")]
+    watermark = min(marks, default=None)
+    held = holding_back(watermark, newest)
+    live = given.get("live", True)
+    shown = []
+    for p in newest:
+        last = (end or {}).get(p.partition or "", p.end_offset) if live else None
+        shown.append(
+            PartitionStatus(
+                partition=p.partition or "",
+                watermark=p.watermark,
+                watermark_text=_KIND.format(p.watermark),
+                next_offset=p.next_offset,
+                on_time=p.on_time,
+                late=p.late,
+                rejected=p.rejected,
+                state=p.state,
+                max_event_time=p.max_event_time,
+                max_event_time_text=_KIND.format(p.max_event_time),
+                end_offset=last,
+                lag_rows=None if last is None else last - p.next_offset,
+                holds_back=p.partition in held,
+                quiet_since=None if p.quiet_since is None else _iso(p.quiet_since / 1e6),
+            )
+        )
+    waits = [p.lag_rows for p in shown if p.lag_rows is not None]
+    counts = [sum(getattr(p, o) for p in newest) for o in ("on_time", "late", "rejected")]
+    status = RelationStatus(
+        name="s",
+        kind="source",
+        ran=bool(history),
+        raw=sum(counts),
+        on_time=counts[0],
+        late=counts[1],
+        rejected=counts[2],
+        epoch=len(history),
+        time_column="ts",
+        time_kind=_KIND.name,
+        watermark=watermark,
+        watermark_text=_KIND.format(watermark),
+        behind_newest=None,
+        lag=None,
+        holds_back=held,
+        partitions=tuple(shown),
+        snapshot_id=1 if history else None,
+        committed_at=_iso(NOON + history[-1][0]) if history else None,
+        lag_rows=sum(waits) if waits else None,
+        broker_error=given.pop("broker_error", None),
+    )
+    past = tuple(Past(NOON + at, {p.partition or "": p for p in parts}) for at, parts in history)
+    return SourceFacts(status, _KIND, history=past, **{"live": True, **given})
+
+
+def view(name: str = "v", **given: Any) -> ViewFacts:
+    """A view over `s` whose next window ends at 12:05."""
+    status = ViewStatus(
+        name=name,
+        ran=True,
+        reads=("s",),
+        emit_on_window_close=True,
+        frontier=micros(-60),
+        frontier_text=_KIND.format(micros(-60)),
+        clock=micros(0),
+        clock_text=_KIND.format(micros(0)),
+        holds_back=(),
+        groups=1,
+        open=0,
+        current=True,
+        behind=60.0,
+        snapshot_id=1,
+        committed_at=_iso(NOON - 60),
+        time_kind=_KIND.name,
+    )
+    of_status = {k: given.pop(k) for k in list(given) if k in ViewStatus.__dataclass_fields__ and k != "name"}
+    facts = ViewFacts(replace(status, **of_status), upstream=("s",), next_end="12:05")
+    return replace(facts, **given)
+
+
+def found(
+    *sources: SourceFacts,
+    at: float = 0.0,
+    limits: Limits | None = None,
+    memory: Memory | None = None,
+    views: tuple[ViewFacts, ...] | None = None,
+) -> dict[str, Finding]:
+    """The findings at `at`, by their keys."""
+    facts = Facts(NOON + at, sources, (view(),) if views is None else views)
+    findings, _ = diagnose(facts, lambda name: limits or Limits(), memory)
+    return {f.key: f for f in findings}
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

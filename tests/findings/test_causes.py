@@ -1,0 +1,399 @@
+"""Every cause, told from made-up facts: what is said, which windows wait, since when, and when nothing is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.findings.made import NOON, found, part, source, view
+from tidegate.findings import KINDS, Memory, Waiting, diagnose
+from tidegate.findings.facts import Facts
+from tidegate.findings.lag import Lag
+from tidegate.findings.model import iso
+from tidegate.findings.skews import _middle
+from tidegate.project.stalls import Limits, Stall, limits_of
+from tidegate.store.writers import Writer
+
+HELD = Writer("held", 4711, "here", NOON - 3_600)
+WAITS = (Waiting("v", "12:05"),)
+
+
+def moving(at: float, **late: float) -> tuple[float, list]:
+    """A commit at `at`: partitions a and b, ten rows a second each, up to date."""
+    rows = {"on_time": int(100_000 + 10 * at)}
+    return (at, [part(n, at, at - late.get(n, 0.0), **rows) for n in ("a", "b")])
+
+
+GOOD = [moving(at) for at in (-700, -400, -200, -1)]
+
+
+def test_all_is_well() -> None:
+    assert found(source(*GOOD, writer=HELD)) == {}
+    assert found(source(*GOOD, writer=HELD, expected="live")) == {}
+
+
+@pytest.mark.parametrize(
+    ("writer", "says"),
+    [
+        (Writer("killed", 4711, "here", NOON - 9_000), "process 4711 on here was killed"),
+        (Writer("ended", at=NOON - 4_000), "the last process has ended in order"),
+        (Writer(), "no process is known here"),
+    ],
+)
+def test_not_running_while_rows_wait(writer: Writer, says: str) -> None:
+    stopped = source(moving(-4_000), end={"a": 130_000, "b": 130_000}, writer=writer)
+    [(key, finding)] = found(stopped).items()
+    assert (key, finding.severity, finding.waiting) == ("not_running:s:", "error", WAITS)
+    assert "140,000 rows wait at the broker; last commit 1 hour 6 minutes ago" in finding.text
+    assert says in finding.text
+    assert finding.since == iso(NOON - 4_000)
+    assert finding.advice.startswith("tidegate run s")
+    # A schedule that runs every hour is no stop.
+    assert found(stopped, at=-1_000, memory=Memory(1)) == {}
+
+
+def test_not_running_although_a_live_run_is_wanted() -> None:
+    quiet = source(moving(-4_000), writer=Writer("ended", at=NOON - 400), expected="flights")
+    [finding] = [f for f in found(quiet).values() if f.kind == "not_running"]
+    assert (finding.since, finding.severity) == (iso(NOON - 400), "error")
+    assert "start the live run flights" in finding.advice
+    assert "not_running:s:" not in found(quiet, at=-200)
+    # Nobody saw when it was killed: the first look counts, and whoever asks once is told at once.
+    killed = replace(quiet, writer=Writer("killed", 4711, "here", NOON - 9_000))
+    assert "not_running:s:" in found(killed)
+    assert "not_running:s:" not in found(killed, memory=Memory(1))
+    assert "not_running:s:" in found(killed, memory=Memory(5, {"not_running:s:": NOON - 301}))
+
+
+def test_a_live_run_that_never_started_is_missed() -> None:
+    [finding] = found(source(expected="flights")).values()
+    assert (finding.kind, "has never run; no process is known here" in finding.text) == ("not_running", True)
+    assert found(source()) == {}  # nobody wants it yet
+
+
+def test_a_row_after_days_of_silence_is_no_stop() -> None:
+    fresh = source(moving(-200_000), end={"a": -1_900_000 + 1}, writer=Writer())
+    assert "not_running:s:" not in found(fresh, memory=Memory(9))
+
+
+def test_stuck_a_process_holds_it_and_commits_nothing() -> None:
+    waiting = source(moving(-4_000), end={"a": 90_000, "b": 90_000}, writer=HELD)
+    [finding] = found(waiting).values()
+    assert (finding.kind, finding.severity) == ("stuck", "error")
+    assert "process 4711 on here holds it, but 60,000 rows wait" in finding.text
+
+
+def test_unreachable_broker_is_told_beside_what_is_stored() -> None:
+    findings = found(source(moving(-200_000), broker_error="TG621: no answer"))
+    assert set(findings) == {"unreachable:s:", "idle:s:"}
+    assert "TG621: no answer" in findings["unreachable:s:"].text
+    # What waited at the last batch says nothing about now.
+    stored = [part("a", -4_000, -4_000, end=99_999)]
+    assert "not_running:s:" not in found(source((-4_000, stored), broker_error="TG621: no answer"))
+
+
+def growing(seconds_behind: int) -> list[tuple[float, list]]:
+    """a arrives at 100 rows a second; what is read stands still for so many seconds."""
+    commits = []
+    for at in range(-900, 0, 150):
+        read = 50_000 + 20 * max(at, -seconds_behind)
+        commits.append((at, [part("a", at, at, on_time=read, end=200_000 + 100 * at)]))
+    return commits
+
+
+def test_backlog_growing() -> None:
+    behind = source(*growing(900), end={"a": 200_000}, writer=HELD)
+    [finding] = found(behind).values()
+    assert (finding.kind, finding.severity, finding.waiting) == ("backlog_growing", "warning", WAITS)
+    assert (finding.numbers["arriving_per_second"], finding.numbers["most_in_partition"]) == (100.0, "a")
+    assert finding.numbers["waiting_rows"] > finding.numbers["waiting_rows_before"] > 0
+    assert "100.0 rows arrive a second, 16.7 are read" in finding.text
+    assert found(behind, limits=Limits(backlog_rows=1_000_000)) == {}
+
+
+def test_a_backlog_that_shrinks_or_swings_is_none() -> None:
+    def at_times(*rows: int) -> list[tuple[float, list]]:
+        return [
+            (at, [part("a", at, at, on_time=100_000 + at, end=100_000 + at + n)])
+            for at, n in zip(range(-900, 0, 150), rows, strict=True)
+        ]
+
+    now = {"a": 100_000 - 150 + 20_000}
+    assert (
+        found(source(*at_times(90_000, 80_000, 60_000, 50_000, 30_000, 25_000), end=now, writer=HELD)) == {}
+    )
+    assert found(source(*at_times(0, 20_000, 0, 20_000, 0, 20_000), end=now, writer=HELD)) == {}
+
+
+def test_the_backlog_of_earlier_looks_counts_where_nothing_is_committed() -> None:
+    one = source(moving(-1_300), end={"a": 200_000, "b": 200_000}, writer=HELD)
+    end, following = 390_000, 174_000
+    points = tuple((NOON + at, end + 50 * at, following) for at in (-800, -600, -400, -200))
+    memory = Memory(9, {}, {"s": points})
+    assert "backlog_growing:s:" in found(one, memory=memory, limits=Limits(backlog_rows=10))
+
+
+def silent(seconds: float, state: str = "active", newest: float = 0.0) -> list[tuple[float, list]]:
+    return [
+        (at, [part("a", at, at, on_time=20_000 + at), part("b", -seconds, -seconds + newest, state=state)])
+        for at in (-700, -300, -1)
+    ]
+
+
+def test_silent_partition() -> None:
+    findings = found(source(*silent(1_000), writer=HELD))
+    finding = findings["silent_partition:s:b"]
+    assert (finding.severity, finding.waiting, finding.since) == ("warning", WAITS, iso(NOON - 1_000))
+    assert "silent for 16 minutes 40 seconds while others move; it holds the watermark back" in finding.text
+    idle = found(source(*silent(1_000, "idle"), writer=HELD))["silent_partition:s:b"]
+    assert (idle.waiting, "holds nothing back (W7)" in idle.text) == ((), True)
+    assert found(source(*silent(800), writer=HELD)) == {}
+
+
+def test_all_partitions_silent_is_idle() -> None:
+    findings = found(source(moving(-2_000), writer=HELD))
+    assert set(findings) == {"idle:s:"}
+    finding = findings["idle:s:"]
+    assert (finding.severity, finding.waiting, finding.since) == ("info", WAITS, iso(NOON - 2_000))
+    assert "nothing has arrived for 33 minutes 20 seconds" in finding.text
+    assert (
+        found(source(moving(-2_000), writer=HELD), limits=Limits(idle=1_800))["idle:s:"].severity == "warning"
+    )
+    assert found(source(moving(-200), writer=HELD)) == {}
+
+
+def test_all_late() -> None:
+    rows = [(-500, 900, 5), (-300, 900, 80), (-1, 900, 140)]
+    commits = [
+        (at, [part("a", at, at), part("b", at, -60, on_time=on, late=late, watermark=0)])
+        for at, on, late in rows
+    ]
+    [finding] = found(source(*commits, writer=HELD)).values()
+    assert (finding.key, finding.severity, finding.since) == ("all_late:s:b", "warning", iso(NOON - 500))
+    assert (finding.numbers["rows"], finding.partition) == (135, "b")
+    assert "all 135 rows since 2026-01-01 11:51:40 UTC are late" in finding.text
+    # Some are on time; too few; not for long enough.
+    some = [(at, [a, replace(b, on_time=b.on_time + i)]) for i, (at, [a, b]) in enumerate(commits)]
+    assert found(source(*some, writer=HELD)) == {}
+    assert found(source(*commits, writer=HELD), limits=Limits(at_least_rows=136)) == {}
+    assert found(source(*commits[1:], writer=HELD), limits=Limits(all_late=301)) == {}
+
+
+def test_history_that_expired_is_remembered() -> None:
+    commits = [
+        (at, [part("a", at, -60, late=late, watermark=0)])
+        for at, late in ((-100, 100), (-50, 200), (-1, 300))
+    ]
+    late = source(*commits, writer=HELD)
+    assert found(late) == {}
+    findings = found(late, memory=Memory(9, {"all_late:s:a": NOON - 1_000}))
+    assert findings["all_late:s:a"].since == iso(NOON - 1_000)
+
+
+def test_all_rejected() -> None:
+    commits = [(at, [part("a", at, -1_000, rejected=n)]) for at, n in ((-500, 0), (-200, 30), (-1, 70))]
+    [finding] = found(source(*commits, writer=HELD)).values()
+    assert (finding.key, finding.numbers["rows"]) == ("all_rejected:s:a", 70)
+    assert "s$rejected" in finding.advice
+
+
+def test_strategy_null() -> None:
+    commits = [
+        (at, [part("a", at, at, on_time=1_000 + n, watermark=-600)])
+        for at, n in ((-500, 0), (-200, 30), (-1, 70))
+    ]
+    null = source(*commits, writer=HELD, strategy_kind="expression", strategy="CASE WHEN x THEN ts END")
+    [finding] = found(null).values()
+    assert (finding.key, finding.severity, finding.numbers["rows"]) == ("strategy_null:s:a", "warning", 70)
+    assert "`CASE WHEN x THEN ts END` gave no value above the watermark" in finding.text
+    # No watermark at all: no window will ever close.
+    never = [(at, [replace(p, watermark=None, state="warming") for p in parts]) for at, parts in commits]
+    assert (
+        found(replace(null, history=source(*never).history, status=source(*never).status))[
+            "strategy_null:s:a"
+        ].severity
+        == "error"
+    )
+    # A delay always gives a value; rows that bring nothing newer raise nothing, whatever the strategy.
+    assert found(replace(null, strategy_kind="plain")) == {}
+    old = [
+        (at, [replace(p, max_event_time=commits[0][1][0].max_event_time) for p in ps]) for at, ps in commits
+    ]
+    assert found(source(*old, writer=HELD, strategy_kind="expression")) == {}
+
+
+def future(*late: int, newest: float = 7_200, **given: object) -> list[tuple[float, list]]:
+    before = (-400, [part("a", -400, -400, late=0), part("b", -400, -400)])
+    return [before] + [
+        (at, [part("a", at, newest, late=n, **given), part("b", at, at, on_time=1_100 + at)])
+        for at, n in zip((-300, -150, -1), late, strict=True)
+    ]
+
+
+def test_future_timestamp_names_the_offset_and_what_is_late_by_it() -> None:
+    [finding] = found(source(*future(0, 40, 90), writer=HELD, culprits={"a": 1234})).values()
+    assert (finding.key, finding.severity, finding.since) == (
+        "future_timestamp:s:a",
+        "error",
+        iso(NOON - 300),
+    )
+    assert "a row at offset 1234 of 2026-01-01 14:00:00+00:00 is from the future" in finding.text
+    assert "is 1 hour 59 minutes ahead of the clock, and 90 rows" in finding.text
+    assert finding.numbers["offset"] == 1234
+    assert "RESET WATERMARK" in finding.advice
+    # Nothing is late by it yet.
+    assert found(source(*future(0, 0, 0), writer=HELD))["future_timestamp:s:a"].severity == "warning"
+
+
+def test_W9_files_are_not_compared_with_the_clock() -> None:
+    assert "future_timestamp:s:a" not in found(source(*future(0, 40, 90), writer=HELD, live=False))
+
+
+def test_W9_a_row_beyond_the_skew_is_only_mentioned() -> None:
+    far = source(*future(0, 0, 0, newest=9e6, watermark=-61), writer=HELD, max_future_skew=86_400_000_000)
+    finding = found(far)["future_timestamp:s:a"]
+    assert (finding.severity, "raises nothing (W9)" in finding.text) == ("info", True)
+
+
+def skewed(ahead: float, wobble: float = 0.0) -> list[tuple[float, list]]:
+    return [
+        (
+            at,
+            [
+                part("a", at, at + ahead + wobble * k, on_time=20_000 + at),
+                part("b", at, at, on_time=20_000 + at),
+                part("c", at, at - 5, on_time=20_000 + at),
+            ],
+        )
+        for k, at in enumerate((-600, -400, -200, -1))
+    ]
+
+
+def test_producer_skew_ahead_and_behind() -> None:
+    ahead = source(*skewed(3_600), writer=HELD, newest={"a": NOON - 1})
+    [finding] = found(ahead).values()
+    assert (finding.key, finding.since, finding.waiting) == ("producer_skew:s:a", iso(NOON - 600), ())
+    assert "event times are 1 hour ahead of the clock; the timestamps of its messages are not" in finding.text
+    assert "a time zone?" in finding.text
+    behind = found(source(*skewed(-2_000), writer=HELD))["producer_skew:s:a"]
+    assert "33 minutes 17 seconds behind those of the other partitions" in behind.text
+    assert behind.waiting == WAITS  # it holds the watermark back
+    clock = found(source(*skewed(1_000), writer=HELD, newest={"a": NOON + 1_000}))["producer_skew:s:a"]
+    assert "so are the timestamps of its messages" in clock.text
+
+
+def test_a_producer_that_catches_up_is_not_skewed() -> None:
+    assert found(source(*skewed(-3_000, wobble=900), writer=HELD)) == {}
+    assert found(source(*skewed(-200), writer=HELD)) == {}
+
+
+def test_warming_up() -> None:
+    def warm(at: float, n: int) -> tuple[float, list]:
+        state = f"warming ({n} of 250)"
+        return (at, [part("a", at, at, on_time=n, watermark=at - 7 * 86_400, state=state)])
+
+    new = source(warm(-500, 100), warm(-1, 180), writer=HELD, strategy_kind="source_watermark")
+    [finding] = found(new).values()
+    assert (finding.key, finding.severity, finding.waiting) == ("warming_up:s:a", "info", WAITS)
+    assert "knows 180 of 250 rows" in finding.text
+    long = found(new, memory=Memory(9, {"warming_up:s:a": NOON - 90_000}))
+    assert long["warming_up:s:a"].severity == "warning"
+
+
+def test_W8_stalled_where_nothing_else_explains_it() -> None:
+    commits = [
+        (at, [part("a", at, -900, on_time=1_000 + n, state="stalled")]) for at, n in ((-500, 0), (-1, 50))
+    ]
+    [finding] = found(source(*commits, writer=HELD)).values()
+    assert (finding.key, finding.numbers["rows"]) == ("stalled:s:a", 50)
+
+
+def test_lagging_is_the_verdict_of_the_thresholds() -> None:
+    good = source(*GOOD, writer=HELD)
+    [finding] = found(replace(good, lag=Lag(good.status, False, "s: far behind", True))).values()
+    assert (finding.key, finding.text) == ("lagging:s:", "s: far behind")
+
+
+def test_view_behind_its_source() -> None:
+    late = view(current=False, due_end="11:59", due_since=NOON - 700)
+    [finding] = found(source(*GOOD, writer=HELD), views=(late,)).values()
+    assert (finding.key, finding.since) == ("view_behind:v:", iso(NOON - 700))
+    assert finding.waiting == (Waiting("v", "11:59"),)
+    assert "but its inputs allow 2026-01-01 12:00:00+00:00, 1 minute further: nobody keeps it" in finding.text
+    assert found(views=(replace(late, due_since=NOON - 500),)) == {}
+    # Several inputs: what was seen earlier counts, and every tick of the view.
+    unknown = replace(late, due_since=None)
+    assert found(views=(unknown,), memory=Memory(9)) == {}
+    earlier = Memory(9, {"view_behind:v:": NOON - 800})
+    assert found(views=(unknown,), memory=earlier) == {}  # its last tick was a minute ago
+    never = replace(unknown, status=replace(late.status, committed_at=None))
+    assert "view_behind:v:" in found(views=(never,), memory=earlier)
+
+
+def test_D2_an_input_that_holds_the_others_back_is_named() -> None:
+    held = view(holds_back=("orders",), held_since=NOON - 1_000)
+    [finding] = found(views=(held,)).values()
+    assert (finding.key, finding.severity, finding.waiting) == ("input_behind:v:", "info", WAITS)
+    assert "further than orders, which last committed 16 minutes 40 seconds ago" in finding.text
+    assert found(views=(replace(held, held_since=NOON - 4_000),))["input_behind:v:"].severity == "warning"
+
+
+def test_a_source_that_is_not_running_has_only_that_cause() -> None:
+    late = [(-5_000, [part("a", -5_000, -5_000, late=0)]), (-4_000, [part("a", -4_000, -5_000, late=500)])]
+    assert set(found(source(*late, end={"a": 99_999}))) == {"not_running:s:"}
+
+
+def test_thousands_of_partitions_with_one_cause_are_told_as_few() -> None:
+    busy = part("busy", -1, -1)
+    names = [f"p{n:04}" for n in range(3_000)]
+    findings = found(source((-1, [busy, *(part(n, -1_000, -1_000) for n in names)]), writer=HELD))
+    assert len(findings) == 11
+    assert "2,990 more partitions, such as p0010" in findings["silent_partition:s:"].text
+
+
+def test_limits_of_an_asset_win_over_those_of_all() -> None:
+    stalls = [
+        Stall(asset="s", silent="2 hours"),
+        Stall(asset="*", silent="1 minute", all_late="1 hour", ignore=["idle"]),
+    ]
+    assert (limits_of(stalls, "s").silent, limits_of(stalls, "s").all_late) == (7_200, 3_600)
+    assert (limits_of(stalls, "t").silent, limits_of(stalls, "t").view_behind) == (60, 600)
+    assert found(source(*silent(1_000), writer=HELD), limits=limits_of(stalls, "s")) == {}
+    assert found(source(moving(-2_000), writer=HELD), limits=limits_of(stalls, "t")) == {}
+
+
+def test_the_memory_is_bounded_and_survives_a_cursor() -> None:
+    memory = Memory()
+    for n in range(200):
+        memory = memory.after(NOON + n, [f"k{n + i}" for i in range(400)], {"s": (n, n)}, spacing=5)
+    assert (len(memory.first), len(memory.points["s"])) == (300, 16)
+    assert Memory.from_json(memory.to_json()) == memory
+    # What has begun earlier stays remembered.
+    assert memory.first["k200"] < memory.first["k400"]
+
+
+def test_what_no_longer_holds_is_forgotten() -> None:
+    late = source(*silent(1_000), writer=HELD)
+    _, memory = diagnose(Facts(NOON, (late,)), lambda n: Limits())
+    assert set(memory.first) == {"silent_partition:s:b"}
+    _, memory = diagnose(Facts(NOON, (source(*GOOD, writer=HELD),)), lambda n: Limits(), memory)
+    assert (set(memory.first), memory.looks) == ({"idle:s:"}, 2)
+
+
+def test_every_cause_has_a_test_here() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    elsewhere = {"run_failed"}  # told from Dagster's runs
+    assert [k for k in KINDS if f"{k}:" not in text and f'"{k}"' not in text and k not in elsewhere] == []
+
+
+@given(st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8), st.integers(0, 7).map(float))
+def test_property_the_middle_of_the_others(values: list[float], one: float) -> None:
+    others = list(values)
+    if one in others:
+        others.remove(one)
+    assert _middle(sorted(values), one) == (median(others) if others else None)

@@ -1,0 +1,194 @@
+"""quality/*.yaml: what is wrong is told with file, line and caret, and without Great Expectations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.expectation_list import TARGET, read_expectations, render
+from tests.conftest import ROOT
+from tidegate.errors import TidegateError
+from tidegate.project.expectations import (
+    Expectation,
+    Quality,
+    Reconciliation,
+    known_expectations,
+    load_quality,
+)
+from tidegate.sql import load_catalog
+
+SQL = """
+CREATE TABLE orders (id BIGINT, "Shop" VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
+CREATE MATERIALIZED VIEW hourly AS SELECT window_end, "Shop", count(*) AS n FROM TUMBLE(orders, at, INTERVAL '1 hour')
+GROUP BY window_end, "Shop" EMIT ON WINDOW CLOSE;
+"""
+GOOD = """\
+asset: Hourly
+reconciliation:
+  late_rate: 5 %
+  late_rate_growth: 0.01
+  longest_gap: 8 hours
+  lookback: 30 days
+expectations:
+  - expect_column_values_to_be_between: {column: N, min_value: 1, mostly: 0.9, row_condition: "Shop = 'b'"}
+  - expect_compound_columns_to_be_unique:
+      column_list: [_window_end, shop]
+      severity: warning
+      description: one row for each shop
+"""
+
+
+def load(root: Path, **files: str) -> Quality:
+    (root / "quality").mkdir(exist_ok=True)
+    for name, text in files.items():
+        (root / "quality" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return load_quality(root, load_catalog([("assets/orders.sql", SQL)]))
+
+
+def test_columns_have_the_case_of_the_definition(tmp_path: Path) -> None:
+    quality = load(tmp_path, hourly=GOOD)
+    between, unique = quality.suite("hourly")
+    assert between.arguments["column"] == "n"
+    assert unique == Expectation(
+        "expect_compound_columns_to_be_unique",
+        {"column_list": ["_window_end", "Shop"]},
+        "warning",
+        "one row for each shop",
+    )
+    assert quality.reconciliation("HOURLY") == Reconciliation(
+        late_rate="5 %", late_rate_growth="1 %", longest_gap="8 hours", lookback="30 days"
+    )
+    assert quality.reconciliation("hourly").late_rate == 0.05
+    assert quality.reconciliation("orders") == Reconciliation()
+    assert quality.names == ["hourly"]
+
+
+def entry(text: str) -> str:
+    return f"asset: hourly\nexpectations:\n  - {text}\n"
+
+
+WRONG = [
+    ("asset: hourli\n", 'no source, table or view "hourli"', "hourli", 'did you mean "hourly"?'),
+    (
+        entry("expect_column_values_to_be_nul: {column: n}"),
+        'there is no expectation "expect_column_values_to_be_nul" on Spark',
+        "expect_column_values_to_be_nul",
+        'did you mean "expect_column_values_to_be_null"?',
+    ),
+    (
+        entry("column_values_to_be_unique: {column: n}"),
+        'there is no expectation "column_values_to_be_unique" on Spark',
+        "column_values_to_be_unique",
+        'did you mean "expect_column_values_to_be_unique"?',
+    ),
+    (
+        entry("expect_column_values_to_be_null: {column: m}"),
+        '"hourly" has no column "m"',
+        "m",
+        "it has window_end, Shop, n, _window_start, _window_end",
+    ),
+    (
+        entry("expect_compound_columns_to_be_unique: {column_list: [n, shopp]}"),
+        'has no column "shopp"',
+        "shopp",
+        'did you mean "Shop"?',
+    ),
+    (
+        entry("expect_column_values_to_be_null: {column: n, rowcondition: n > 1}"),
+        "expect_column_values_to_be_null has no rowcondition",
+        "rowcondition",
+        'did you mean "row_condition"?',
+    ),
+    (
+        entry("expect_column_max_to_be_between: {column: n, max_value: lots}"),
+        "max_value is a number or time",
+        "lots",
+        None,
+    ),
+    (
+        entry("expect_column_values_to_not_be_outliers: {column: n, method: mad}"),
+        "method is one of iqr, std",
+        "mad",
+        None,
+    ),
+    (
+        entry("expect_column_values_to_be_in_set: {column: n}"),
+        "needs value_set",
+        "expect_column_values_to_be_in_set",
+        None,
+    ),
+    (
+        entry("expect_column_values_to_be_null: {column: n, severity: fatal}"),
+        "severity is one of critical, warning, info",
+        "fatal",
+        None,
+    ),
+    (entry("{a: 1, b: 2}"), "one expectation is expected here, not 2 keys", "{", "- expect_column"),
+    (
+        entry("expect_column_values_to_be_null: n"),
+        "parameters are expected here",
+        "n",
+        "for example {column: NAME}",
+    ),
+    (
+        "asset: orders\nreconciliation: {}\n",
+        '"orders" is no view',
+        "reconciliation",
+        "a log is always checked",
+    ),
+    ("asset: hourly\nreconciliation: {late_rate: 7}\n", "a share is expected", "7", "for example 5 %"),
+    (
+        "asset: hourly\nreconcilation: {}\n",
+        'unknown key "reconcilation"',
+        "reconcilation",
+        '"reconciliation"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "marked", "hint"), WRONG, ids=[w[1][:40] for w in WRONG])
+def test_what_is_wrong_has_its_place(
+    tmp_path: Path, text: str, message: str, marked: str, hint: str | None
+) -> None:
+    with pytest.raises(TidegateError) as caught:
+        load(tmp_path, q=text)
+    error = caught.value
+    assert error.code in ("TG617", "TG604", "TG605")
+    assert message in error.message
+    where = error.location
+    assert where is not None
+    assert f" --> quality/q.yaml:{where.line}:{where.column}\n" in str(error)
+    assert where.text[where.column - 1 :][: max(where.length, 1)].startswith(marked)
+    assert (hint or "") in (error.hint or "")
+
+
+def test_one_file_for_each_asset(tmp_path: Path) -> None:
+    with pytest.raises(TidegateError, match='"hourly" has a file already: quality/a'):
+        load(tmp_path, a=GOOD, b=GOOD)
+
+
+def test_the_list_of_expectations_is_that_of_the_installed_version() -> None:
+    assert render(read_expectations()) == TARGET.read_text(encoding="utf-8")
+
+
+def test_the_documentation_lists_them_all() -> None:
+    page = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
+    for name, facts in known_expectations().items():
+        takes = [f"**{key}**" if key in facts["requires"] else key for key in facts["parameters"]]
+        assert f"| `{name}` | {', '.join(takes)} |\n" in page
+
+
+def test_checking_them_does_not_import_great_expectations(tmp_path: Path) -> None:
+    load(tmp_path, hourly=GOOD)
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from tidegate.project.expectations import load_quality\nfrom tidegate.sql import load_catalog\n"
+        "import tidegate.quality.model\n"
+        f"load_quality(Path({str(tmp_path)!r}), load_catalog([('a.sql', {SQL!r})]))\n"
+        "print([m for m in ('great_expectations', 'pandas', 'pyspark') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,9 @@
+-- TG109
+-- how: assets
+-- at 7:1
+-- message: this front matter is not closed
+-- hint: it ends with another line
+CREATE TABLE t (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
+-- ---
+-- owners: [team:shops]
+CREATE MATERIALIZED VIEW v AS SELECT at FROM t;

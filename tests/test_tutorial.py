@@ -1,0 +1,147 @@
+"""docs/tutorial.md is a data analyst's path, and this executes it: its files, its commands, its output."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+from typer.testing import CliRunner
+
+from tests.alerts.webhook import webhook
+from tests.conftest import ROOT
+from tidegate.cli.main import app
+from tidegate.dagster import load_definitions
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """(mark above it, kind, text) of every fenced block."""
+    for match in BLOCK.finditer(PAGE):
+        yield match["mark"] or "", match["kind"], match["text"]
+
+
+def calls(text: str) -> Iterator[tuple[list[str], str]]:
+    """The words of each command of a console block, and its output."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        line, _, output = part.partition("\n")
+        yield shlex.split(line), output
+
+
+def fits(shown: str, real: str) -> bool:
+    """Equal, where a line `…` stands for any lines, and `…` in a line for any text of it."""
+    lines = [
+        r"(?:[^\n]*\n)*?" if line == "…" else r"[^\n]*".join(map(re.escape, line.split("…"))) + r" *\n"
+        for line in shown.splitlines()
+    ]
+    return re.fullmatch("".join(lines), real) is not None
+
+
+def tidegate(words: list[str]) -> str:
+    assert words[0] == "tidegate"
+    done = CliRunner().invoke(app, words[1:])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def run_schedule(root: Path, instance: dg.DagsterInstance) -> None:
+    """What Dagster does at a quarter past; without the checks that import Great Expectations (they have tests)."""
+    repository = load_definitions(root).get_repository_def()
+    schedule = repository.get_schedule_def("pages_hourly_schedule")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    job = repository.get_job(schedule.job_name)
+    keys = set(job.asset_layer.selected_asset_keys)
+    assert {key.to_user_string() for key in keys} == {"visits", "pages_hourly"}
+    checks = {k for k in job.asset_layer.asset_graph.asset_check_keys if k.asset_key in keys}
+    assert {k.asset_key.to_user_string() for k in checks if k.name == "expectations"} == {"pages_hourly"}
+    quick = {k for k in checks if k.name in ("raw_adds_up", "windowed_equals_raw")}
+    done = job.get_subset(asset_selection=keys, asset_check_selection=quick).execute_in_process(
+        instance=instance
+    )
+    assert {e.asset_key.to_user_string(): e.passed for e in done.get_asset_check_evaluations()} == {
+        "visits": True,
+        "pages_hourly": True,
+    }
+
+
+def test_an_analyst_s_path(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    with webhook() as hook, dg.DagsterInstance.ephemeral() as instance:
+        monkeypatch.setenv("TIDEGATE_ALERT_URL", f"json://127.0.0.1:{hook.port}/")
+        for mark, kind, text in blocks():
+            if mark.startswith("file: "):
+                target = Path.cwd() / mark.removeprefix("file: ")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            if mark == "the schedule runs":
+                run_schedule(Path.cwd(), instance)
+            for words, shown in calls(text) if kind == "console" else ():
+                real = tidegate(words)
+                assert fits(shown, real), f"{' '.join(words)}\n{real}"
+                seen.append(words[1])
+                if words[1] == "init":
+                    monkeypatch.chdir(tmp_path / words[2])
+        assert seen == ["init", "check", "alerts", "run", "sql", "sql", "audit", "sql", "docs"]
+        assert len(hook.got) == 1
+
+
+def project_of_the_page(root: Path) -> Path:
+    """The files of the page's first six sections."""
+    for mark, _, text in blocks():
+        if mark.startswith("file: "):
+            target = root / mark.removeprefix("file: ")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+    return root
+
+
+def test_the_mistake_is_refused_as_shown(tmp_path: Path) -> None:
+    root = project_of_the_page(tmp_path)
+    file = root / "assets" / "visits.sql"
+    file.write_text(file.read_text().replace("freshness:", "freshnes:"))
+    with pytest.raises(TidegateError) as caught:
+        Project.load(root).catalog()
+    (shown,) = [text for _, kind, text in blocks() if not kind]
+    assert f"{caught.value}\n" == shown
+
+
+def test_in_dagster_the_asset_has_what_stands_above_its_sql(tmp_path: Path) -> None:
+    root = project_of_the_page(tmp_path)
+    specs = {s.key.to_user_string(): s for s in load_definitions(root).resolve_all_asset_specs()}
+    view = specs["pages_hourly"]
+    assert (list(view.owners), view.tags["marketing"]) == (["team:web", "ada@example.org"], "")
+    assert view.freshness_policy is not None
+    columns: dict[str, Any] = {c.name: c.description for c in view.metadata["dagster/column_schema"].columns}
+    assert columns["visitors"] == "By how many different people."
+
+
+@pytest.mark.parametrize(
+    ("shown", "real", "expected"),
+    [
+        ("a\n…\nd\n", "a\nb\nc\nd\n", True),
+        ("a …\n", "a b\n", True),
+        ("a\n", "a\nb\n", False),
+        ("a\n…\nd\n", "a\nb\n", False),
+    ],
+)
+def test_an_ellipsis_stands_for_any_lines(shown: str, real: str, expected: bool) -> None:
+    assert fits(shown, real) is expected
+
+
+def test_every_page_that_is_linked_is_there() -> None:
+    for name in re.findall(r"\]\(([\w.]+\.md)", PAGE):
+        assert (ROOT / "docs" / name).is_file(), name
