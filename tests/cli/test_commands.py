@@ -33,6 +33,7 @@ COMMANDS = [
     "late",
     "audit",
     "cleanup",
+    "rebuild",
     "docs",
     "doctor",
     "ui",

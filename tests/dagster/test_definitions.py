@@ -11,6 +11,7 @@ import pytest
 
 from tests.dagster.projects import JOINED, SINKS, write_project
 from tidegate.dagster import TidegateAsset, TidegateTranslator, load_definitions
+from tidegate.engine.rebuild import Rebuilt
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 
@@ -192,6 +193,30 @@ def test_schedules_come_from_jobs_and_bring_the_views_along(tmp_path: Path) -> N
     }
     assert not [name for name in judging if "quality" in name]
     assert any("quality" in node.name for node in defs.resolve_implicit_global_asset_job_def().nodes)
+
+
+def test_R4_a_job_rebuilds_what_was_changed_and_records_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def rebuilt(session: object, tell: object) -> list[Rebuilt]:
+        asked.append(session)
+        return [
+            Rebuilt(
+                "orders_hourly", "its definition has changed", 2, "generation_1", "2026-03-01 10:30:00", 7
+            )
+        ]
+
+    monkeypatch.setattr("tidegate.engine.rebuild.rebuild", rebuilt)
+    resource = type("Resource", (), {"session": "the session"})()
+    job = load_definitions(root).resolve_job_def("tidegate_rebuild")
+    result = job.execute_in_process(resources={"tidegate": resource})
+    [event] = [e for e in result.all_events if e.event_type_value == "ASSET_MATERIALIZATION"]
+    found = event.event_specific_data.materialization
+    assert (asked, found.asset_key) == (["the session"], dg.AssetKey("orders_hourly"))
+    assert found.description == "rebuilt, its definition has changed: 7 rows, final up to 2026-03-01 10:30:00"
+    assert found.metadata["results before"].value == "generation_1"
 
 
 def test_a_schedule_of_an_unknown_name_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tidegate.cli.commands.init import init
 from tidegate.cli.commands.late import late
 from tidegate.cli.commands.live import live
 from tidegate.cli.commands.quality import quality
+from tidegate.cli.commands.rebuild import rebuild
 from tidegate.cli.commands.run import run
 from tidegate.cli.commands.sql import sql
 from tidegate.cli.commands.status import status
@@ -69,6 +70,7 @@ for _command in (
     late,
     advise,
     amend,
+    rebuild,
     audit,
     quality,
     cleanup,

@@ -15,6 +15,7 @@ from tidegate.dagster.naming import identifier
 from tidegate.dagster.partitions import build_closed, closed_of, closed_sensor
 from tidegate.dagster.purge import build_purge
 from tidegate.dagster.quality import closed_checks, quality_checks, quality_job, quality_schedule
+from tidegate.dagster.rebuild import rebuild_job
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.schedules import (
     build_cleanups,
@@ -88,7 +89,7 @@ def build_definitions(
     everything = catch_up_job(keys, name, apart)
     declared = schedules_of(jobs, catalog)
     schedules = build_schedules(declared, catalog, keys, name, everything, apart) if keys else []
-    upkeep = upkeep_job(name, resource_key)
+    upkeep, rebuilding = upkeep_job(name, resource_key), rebuild_job(keys, name, resource_key)
     schedules += [
         *build_cleanups(jobs.cleanups, name, resource_key),
         *build_upkeep(maintenance.content.schedule, name, upkeep),
@@ -129,7 +130,7 @@ def build_definitions(
             *judged,
             *closed_checks(closed, name, resource_key),
         ],
-        jobs=[everything, upkeep, *purging, *live, *asked] if keys else purging,
+        jobs=[everything, upkeep, rebuilding, *purging, *live, *asked] if keys else purging,
         schedules=schedules,
         sensors=sensors,
         resources={resource_key: resource or TidegateResource(project=str(opened.root), env=opened.env_name)},

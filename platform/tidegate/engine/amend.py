@@ -33,13 +33,12 @@ from tidegate.engine.commit import (
 )
 from tidegate.engine.comparable import Range, among, as_stored, batch, comparable_since
 from tidegate.engine.differences import differences
-from tidegate.engine.ingest import same_definition
 from tidegate.engine.inputs import Pinned
-from tidegate.engine.layout import quote, view_identity
+from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import beside_units, latest, units, without_units
 from tidegate.engine.slices import read, run_sql
-from tidegate.engine.view_table import ticks
+from tidegate.engine.view_table import same_view, ticks
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Relation, View
@@ -124,7 +123,7 @@ class _Amendment:
         self._session, self._spark, self._view, self._stored = session, session.spark, view, stored
         self._scope, self._dry_run, self._at, self._tell = scope, dry_run, at, tell
         self._table = IcebergTable(session.spark, stored)
-        same_definition(view.name, self._table.property("tidegate.identity"), view_identity(view))
+        same_view(view, self._table)
         self._base: Snapshot = self._table.current()
         self._pinned: tuple[Pinned, ...] = pin(session, view)
         self._notes: list[str] = []

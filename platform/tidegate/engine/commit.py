@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
+from tidegate.store.metadata import life
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -77,8 +78,14 @@ class IcebergTable:
 
     @property
     def uuid(self) -> str:
-        """Of this table and no other, not even of one of the same name that is made later."""
-        return str(self._table.uuid())
+        """Of this table and no other, not even of one of the same name that is made later, nor of the same one once its
+        results were replaced as a whole (`rebuild.py`)."""
+        return life(str(self._table.uuid()), self.properties())
+
+    def properties(self) -> dict[str, str]:
+        """All table properties, in one call."""
+        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
+        return json.loads(mapper.writeValueAsString(self._table.properties()))
 
     def property(self, key: str) -> str | None:
         """A table property, or None."""
@@ -103,6 +110,13 @@ class IcebergTable:
         now = self.current()
         facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
         return now if facts and facts.items() <= now.summary.items() else base
+
+    def tag(self, name: str) -> None:
+        """Keep the current snapshot, if there is one, as `VERSION AS OF name`; no expiry takes it."""
+        found = self.current().id
+        if found is not None:
+            manage, known = self._table.manageSnapshots(), self._table.refs().containsKey(name)
+            (manage.replaceTag if known else manage.createTag)(name, found).commit()
 
     def at(self, snapshot: int) -> Snapshot:
         """An earlier snapshot of it."""

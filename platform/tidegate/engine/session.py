@@ -238,7 +238,7 @@ class Session:
         """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
         self.require_own(name)
         log = self.identifier(name)
-        for table in (state_identifier(log), log):
+        for table in (state_identifier(log), self.identifier(f"{name}$next"), log):
             self.spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
         storage = self.project.storage
         namespace = self.project.env.warehouse.namespace

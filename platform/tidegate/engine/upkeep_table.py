@@ -28,7 +28,8 @@ _CONFLICTS = ("ValidationException", "CommitFailedException", "CommitStateUnknow
 
 @dataclass(frozen=True)
 class Shape:
-    """A table's metadata in figures. `snapshots`: (timestamp in ms, whether by tidegate, summary), oldest first."""
+    """A table's metadata in figures. `snapshots`: (timestamp in ms, whether by tidegate, summary), oldest first,
+    without those that a tag keeps."""
 
     snapshots: tuple[tuple[int, bool, dict[str, str]], ...]
     properties: dict[str, str]
@@ -40,7 +41,9 @@ class Shape:
         java = table.java
         parser = java_class(table, "org.apache.iceberg.TableMetadataParser")
         metadata = json.loads(parser.toJson(java.operations().current()))
-        found = sorted(metadata.get("snapshots") or [], key=lambda s: s["timestamp-ms"])
+        tagged = {r["snapshot-id"] for n, r in (metadata.get("refs") or {}).items() if n != "main"}
+        kept = [s for s in metadata.get("snapshots") or [] if s["snapshot-id"] not in tagged]
+        found = sorted(kept, key=lambda s: s["timestamp-ms"])
         return cls(
             tuple((s["timestamp-ms"], _ours(s["summary"]), s["summary"]) for s in found),
             metadata.get("properties") or {},

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
-from tidegate.engine.ingest import same_definition
 from tidegate.engine.inputs import Pinned, bound_type, positions
 from tidegate.engine.layout import create_view_table, quote, view_columns, view_identity
 from tidegate.engine.over import CARRIED, carried_type
@@ -32,19 +31,21 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import View
 
 
+#: Table property: a view below whose results were replaced since these were computed (`rebuild.py`).
+STALE = "tidegate.stale"
 #: How often a tick is tried again that an amendment was in the way of.
 _TRIES = 3
 
 
 class ViewTable:
     """A view's stored results, open for writing as they stand now: hold its lease. A commit on top of another state
-    than that fails (TG502)."""
+    than that fails (TG502). `identifier`: of another table than its own (`rebuild.py`)."""
 
-    def __init__(self, session: Session, view: View) -> None:
+    def __init__(self, session: Session, view: View, identifier: str | None = None) -> None:
         self.view = view
         self._session, self._spark = session, session.spark
         columns = resolve_columns(session, view)
-        identifier = session.identifier(view.name)
+        identifier = identifier or session.identifier(view.name)
         carried = None
         if view.over is not None:
             carried = carried_type(
@@ -52,7 +53,7 @@ class ViewTable:
             )
         self._spark.sql(create_view_table(view, columns, identifier, carried))
         self.table = IcebergTable(self._spark, identifier)
-        same_definition(view.name, self.table.property("tidegate.identity"), view_identity(view))
+        same_view(view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         self._target = self.table.target(session.project.storage, "_open", day, ("_window_end", "_tick"))
@@ -217,6 +218,24 @@ class ViewTable:
         from pyspark.sql import functions as F
 
         return F.expr(self.view.kind.spark_literal(value))
+
+
+def same_view(view: View, table: IcebergTable) -> None:
+    """R4: TG506 if the results in `table` are of another definition, or of earlier results of a view below."""
+    stale = table.property(STALE)
+    if table.property("tidegate.identity") != view_identity(view):
+        what = f'the definition of "{view.name}" has changed since its results were computed'
+    elif stale:
+        what = f'"{view.name}" was computed from earlier results of "{stale}", which was rebuilt'
+    else:
+        return
+    raise TidegateError(
+        "TG506",
+        what,
+        hint=f"tidegate rebuild {view.name} computes it anew beside what is there, and swaps; or DROP it, or give "
+        "the new definition another name",
+        location=view.location,
+    )
 
 
 def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:

@@ -34,6 +34,16 @@ _PROGRESS_FIELDS = (
 )
 
 
+#: Table property of views: how often their results were replaced as a whole, from 1 (R4).
+GENERATION = "tidegate.generation"
+
+
+def life(uuid: str, properties: Mapping[str, str]) -> str:
+    """What positions in a table are good for: Iceberg's uuid, and the generation of its results from the second on."""
+    generation = properties.get(GENERATION)
+    return uuid if generation is None else f"{uuid}/{generation}"
+
+
 @dataclass(frozen=True)
 class Commit:
     """One commit by tidegate that a table's metadata still know. `at_ms`: when, ms since 1970; `summary`: as below."""
@@ -234,7 +244,7 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> TableState:
         snapshot_id=ours.snapshot_id if ours else None,
         committed_ms=ours.at_ms if ours else None,
         current_snapshot_id=current,
-        uuid=metadata.get("table-uuid") or "",
+        uuid=life(metadata.get("table-uuid") or "", metadata.get("properties") or {}),
         commits=commits,
     )
 

@@ -1,0 +1,54 @@
+"""`tidegate rebuild`: a changed query's results, computed beside the old ones and swapped at the end (R4)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.invocation import Invocation, guarded
+
+if TYPE_CHECKING:
+    from tidegate.engine.rebuild import Rebuilt
+
+
+@guarded
+def rebuild(
+    call: Invocation,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Views; those that read them follow. Without: every view that has changed."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be rebuilt; write nothing.")
+    ] = False,
+) -> int:
+    """Backfill views whose query was changed, from the beginning of what is kept, and swap at the end.
+
+    Until the swap everybody reads the old results, and afterwards they stay readable under a tag. Killed in between, it
+    is as if it had not begun.
+
+    Example: tidegate rebuild departures_hourly
+    """
+    project = call.project()
+    catalog = project.catalog()
+    for name in names or ():
+        catalog.get(name)
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        from tidegate.engine.rebuild import rebuild as rebuild_views
+
+        done = rebuild_views(session, names or None, dry_run, call.console.note)
+    lines = [_said(one, dry_run) for one in done] or ["nothing to rebuild: no definition has changed"]
+    call.console.document({"dry_run": dry_run, "views": [asdict(one) for one in done]}, "\n".join(lines))
+    return 0
+
+
+def _said(one: Rebuilt, dry_run: bool) -> str:
+    if one.tag is None:
+        return f"{one.view}: {'would be rebuilt' if dry_run else 'nothing to do'}: {one.why}"
+    return (
+        f"{one.view}: rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier} ({one.seconds:.1f} s); "
+        f"the results before stay readable as {one.tag}"
+    )

@@ -1,0 +1,35 @@
+"""The job for changed queries (R4): what a run refuses with TG506, this one backfills and swaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dagster import AssetKey, AssetMaterialization, JobDefinition, in_process_executor, job, op
+
+from tidegate.dagster.naming import identifier
+
+
+def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) -> JobDefinition:
+    """`<prefix>_rebuild`: every view whose definition is not that of its results, and what reads it."""
+    text = "Computes views whose query has changed anew, from the beginning of what is kept, and swaps at the end (R4)."
+
+    @op(name=identifier(f"{prefix}_rebuild_op"), required_resource_keys={resource_key}, description=text)
+    def build_anew(context) -> None:
+        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+        from tidegate.dagster.assets import failures
+        from tidegate.engine.rebuild import rebuild
+
+        with failures():
+            done = rebuild(getattr(context.resources, resource_key).session, tell=context.log.info)
+        if not done:
+            context.log.info("no definition has changed")
+        for one in done:
+            said = f"rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier}"
+            facts = {"generation": one.generation, "results before": one.tag or "none"}
+            context.log_event(AssetMaterialization(keys[one.view], description=said, metadata=facts))
+
+    @job(name=identifier(f"{prefix}_rebuild"), executor_def=in_process_executor, description=text)
+    def run() -> None:
+        build_anew()
+
+    return run

@@ -1,0 +1,143 @@
+"""A changed query (R4): its results are computed beside the old ones, from the beginning, and swapped at the end.
+
+Until the swap everybody reads the old results; it is one commit that replaces schema, rows and definition together.
+Killed before it, a rebuild leaves the old results, and the next one goes on where it was. The old results stay
+readable under a tag of the table's, which upkeep does not expire.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.layout import view_identity
+from tidegate.engine.view_table import STALE, ViewTable
+from tidegate.errors import TidegateError
+from tidegate.sql.catalog import View
+from tidegate.sql.lineage import readers_of
+from tidegate.store.metadata import GENERATION
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.engine.session import Session
+
+_NEXT = "$next"
+_UNCHANGED = "its results are those of its definition"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a rebuild did to one view. `generation`: which one its results are now, from 1. `tag`: what the old results
+    are called, as `VERSION AS OF` of the table; None if nothing was done. `why` it was, or was not."""
+
+    view: str
+    why: str
+    generation: int
+    tag: str | None = None
+    frontier: str | None = None
+    rows: int = 0
+    seconds: float = 0.0
+
+
+def rebuild(
+    session: Session,
+    names: Iterable[str] | None = None,
+    dry_run: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[Rebuilt]:
+    """Rebuild the views whose definition has changed since their results were computed, and all that read them.
+
+    `names`: of views; None is all. Sinks of a rebuilt view are asked for their decision at their next delivery (TG542).
+    Late rows that amendments had taken in are not in the new results until the next amendment.
+    Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
+    """
+    catalog = session.catalog
+    wanted = None if names is None else {_view(session, name).name for name in names}
+    done: list[Rebuilt] = []
+    changed: set[str] = set()
+    for view in [o for o in catalog.order() if isinstance(o, View)]:
+        why = _why(session, view, changed)
+        if why is None:
+            if wanted is not None and view.name in wanted:
+                done.append(Rebuilt(view.name, _UNCHANGED, _generation(session, view)))
+            continue
+        if wanted is not None and view.name not in wanted and changed.isdisjoint(view.reads):
+            continue
+        changed.add(view.name)
+        if dry_run:
+            done.append(Rebuilt(view.name, why, _generation(session, view)))
+        else:
+            with session.lease(view.name):
+                done.append(_rebuild(session, view, why, tell))
+    return done
+
+
+def _view(session: Session, name: str) -> View:
+    found = session.catalog.get(name)
+    if not isinstance(found, View):
+        raise TidegateError("TG509", f'"{name}" is no view', hint="a changed source is dropped and made anew")
+    return found
+
+
+def _why(session: Session, view: View, changed: set[str]) -> str | None:
+    """Why what is stored of a view is of another definition; None if it is not, or nothing is stored."""
+    stored = session.stored(view.name)
+    if stored is None:
+        return None
+    table = IcebergTable(session.spark, stored)
+    if table.property("tidegate.identity") != view_identity(view):
+        return "its definition has changed"
+    below = sorted(changed & set(view.reads)) or list(filter(None, [table.property(STALE)]))
+    return f"it reads {', '.join(below)}" if below else None
+
+
+def _generation(session: Session, view: View) -> int:
+    stored = session.stored(view.name)
+    return 1 if stored is None else int(IcebergTable(session.spark, stored).property(GENERATION) or 1)
+
+
+def _rebuild(session: Session, view: View, why: str, tell: Callable[[str], None]) -> Rebuilt:
+    """One view; its lease is held."""
+    started, spark = time.monotonic(), session.spark
+    identifier, beside = session.identifier(view.name), session.identifier(f"{view.name}{_NEXT}")
+    left = session.stored(f"{view.name}{_NEXT}")
+    if left is not None and IcebergTable(spark, left).property("tidegate.identity") != view_identity(view):
+        # Of a definition that nobody wants any more.
+        spark.sql(f"DROP TABLE {beside} PURGE")
+    tell(f"{view.name}: computing from the beginning, {why}")
+    table = ViewTable(session, view, beside)
+    table.tick()
+    generation = _generation(session, view) + 1
+    tag = f"generation_{generation - 1}"
+    tell(f"{view.name}: swapping; the results until now stay as {tag}")
+    IcebergTable(spark, identifier).tag(tag)
+    for reader in readers_of(session.catalog, view.name):
+        # First: were this one killed behind the swap, they would go on from results that are not there any more.
+        if (stored := session.stored(reader.name)) is not None:
+            spark.sql(f"ALTER TABLE {stored} SET TBLPROPERTIES ('{STALE}' = '{view.name}')")
+    frontier, rows, _ = table.totals()
+    _swap(spark.table(beside), table.table, view, identifier, generation)
+    spark.sql(f"DROP TABLE {beside} PURGE")
+    return Rebuilt(view.name, why, generation, tag, frontier, rows, round(time.monotonic() - started, 3))
+
+
+def _swap(rows: DataFrame, new: IcebergTable, view: View, identifier: str, generation: int) -> None:
+    """Everything of the new table takes the place of what is in `identifier`, in one commit."""
+    from pyspark.sql import functions as F
+
+    writer = rows.writeTo(identifier).using("iceberg")
+    for key, value in new.properties().items():
+        writer = writer.tableProperty(key, value)
+    writer = writer.tableProperty(GENERATION, str(generation)).tableProperty(STALE, "")
+    for key, value in new.current().summary.items():
+        if key.startswith("tidegate."):
+            writer = writer.option(f"snapshot-property.{key}", value)
+    parts = [F.col("_open")]
+    if view.kind is not TimeKind.EPOCH:
+        parts.append(F.partitioning.days(F.col("_window_end")))
+    writer.partitionedBy(*parts).replace()
