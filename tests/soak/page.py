@@ -23,6 +23,12 @@ def write_csv(path: Path, names: Sequence[str], samples: Sequence[Sample]) -> No
             writer.writerow({name: f"{sample[name]:.6g}" for name in ("seconds", *names) if name in sample})
 
 
+def read_csv(path: Path) -> list[dict[str, float]]:
+    """The samples that `write_csv` wrote."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: float(text) for name, text in line.items() if text} for line in csv.DictReader(file)]
+
+
 def plot(
     path: Path,
     series: Mapping[str, Series],
@@ -50,7 +56,7 @@ def plot(
         axis.axvspan(0, warm_up / 60, color="0.92")
         unit = f" ({series[name].unit})" if series[name].unit else ""
         axis.set_title(name + unit, fontsize=8)
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.1 * max(value for _, value in points) or 1)
         axis.tick_params(labelsize=7)
     figure.supxlabel("minutes", fontsize=8)
     figure.tight_layout()

@@ -30,7 +30,7 @@ from infra.kafka.topics import Topics  # noqa: E402
 from tests.chaos.load import BIG, WEIGHTS  # noqa: E402
 from tests.chaos.pipeline import Pipeline  # noqa: E402
 from tests.chaos.project import SORTED, SOURCE, VIEWS, write_project  # noqa: E402
-from tests.soak.page import figures, plot, table, write_csv, write_docs  # noqa: E402
+from tests.soak.page import figures, plot, read_csv, table, write_csv, write_docs  # noqa: E402
 from tests.soak.sample import MB, Told, of_lag, of_processes, of_tables, series  # noqa: E402
 from tests.soak.trend import Trend, trend  # noqa: E402
 from tidegate.project import Project  # noqa: E402
@@ -49,16 +49,18 @@ defaults:
 
 @dataclass(frozen=True)
 class Options:
-    """Of one run; times in seconds. `minutes` are measured, after `warm_up` minutes that are not."""
+    """Of one run; times in seconds. `minutes` are measured, after `warm_up` minutes that are not. `samples`: of an
+    earlier run, to be judged once more instead of a new one."""
 
     minutes: float = 30.0
-    warm_up: float = 15.0
+    warm_up: float = 25.0
     rate: float = 2000.0
     interval: str = "2s"
     every: float = 10.0
     seed: int = 1
     out: Path = Path(".tidegate/soak")
     docs: bool = False
+    samples: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,11 @@ class Soak:
             self.broker.kill()
         return self._report()
 
+    def judge(self, samples: list[dict[str, float]]) -> Report:
+        """The report of an earlier run's samples."""
+        self.samples = samples
+        return self._report()
+
     def _sample(self, topics: Topics, producer: subprocess.Popen[bytes]) -> None:
         project, told = Project.load(self.root, "local"), Told(self.pipeline.log)
         began = time.monotonic()
@@ -169,7 +176,8 @@ class Soak:
             found = trend(name, one.unit, [s["seconds"] for s in measured], values, one.limit)
             if found is not None:
                 trends.append(found)
-        write_csv(out / "soak.csv", list(known), self.samples)
+        if options.samples is None:
+            write_csv(out / "soak.csv", list(known), self.samples)
         by_name = {t.name: t for t in trends}
         if self.samples:
             plot(out / "soak.png", known, self.samples, 60 * options.warm_up, by_name)
@@ -179,7 +187,8 @@ class Soak:
             self.failures.append("there was nothing to measure after the warm-up")
         last = self.samples[-1] if self.samples else {}
         facts = {
-            "measured": f"{options.minutes:g} minutes after a warm-up of {options.warm_up:g}",
+            "judged": f"{(last.get('seconds', 0) / 60 - options.warm_up):.0f} minutes, after a warm-up of "
+            f"{options.warm_up:g} at the same rate",
             "rate": f"{options.rate:,.0f} rows a second, {last.get('rows', 0):,.0f} rows in the log at the end",
             "tick": f"every {options.interval} at the soonest, {len(WEIGHTS)} partitions, {len(TABLES) - 1} views",
             "machine": f"{os.cpu_count()} cores, {_memory()}, Python {platform.python_version()}",
@@ -213,6 +222,12 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, bool]:
     parser.add_argument("--seed", type=int, default=d.seed, help="of the rows")
     parser.add_argument("--out", type=Path, default=d.out, help="folder for soak.csv, soak.png and live.log")
     parser.add_argument("--write-docs", action="store_true", help="put the figures and the plot into docs/")
+    parser.add_argument(
+        "--samples",
+        type=Path,
+        metavar="CSV",
+        help="judge an earlier run's samples once more, with this --warm-up",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     given = parser.parse_args(arguments)
     options = Options(
@@ -224,6 +239,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, bool]:
         given.seed,
         given.out,
         given.write_docs,
+        given.samples,
     )
     return options, given.json
 
@@ -236,7 +252,8 @@ def main() -> int:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     folder = Path(tempfile.mkdtemp(prefix="tidegate-soak-"))
     try:
-        report = Soak(options, folder).run()
+        soak = Soak(options, folder)
+        report = soak.run() if options.samples is None else soak.judge(read_csv(options.samples))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if as_json:

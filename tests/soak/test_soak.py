@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.processes import tree
-from tests.soak.page import BEGIN, END, figures, plot, write_csv, write_docs
+from tests.soak.page import BEGIN, END, figures, plot, read_csv, write_csv, write_docs
 from tests.soak.run import IMAGE, PAGE, TABLES
 from tests.soak.sample import Told, of_processes, series
 from tests.soak.trend import Limit, trend
@@ -40,6 +40,18 @@ def test_a_saw_tooth_is_flat() -> None:
     found = trend("files", "", TIMES, teeth, Limit(0.20, 50))
     assert found is not None
     assert not found.growing
+
+
+def test_half_a_tooth_of_a_saw_is_flat_and_a_saw_that_climbs_is_not() -> None:
+    """Memory that is collected every forty minutes, looked at for thirty."""
+    half = [600 + (900 + t) % 2400 / 2400 * 400 for t in TIMES]
+    collected, climbing = (
+        trend("memory", "MB", TIMES, [v + slope * t / 3600 for t, v in zip(TIMES, half, strict=True)], LIMIT)
+        for slope in (0, 500)
+    )
+    assert collected is not None
+    assert climbing is not None
+    assert (collected.growing, climbing.growing) == (False, True)
 
 
 def test_a_rise_below_the_amount_is_flat() -> None:
@@ -89,6 +101,10 @@ def test_figures_go_between_the_marks_of_the_page(tmp_path: Path) -> None:
     lines = (tmp_path / "soak.csv").read_text().splitlines()
     assert lines[0].startswith("seconds,memory supervisor,")
     assert len(lines) == len(samples) + 1
+    again = read_csv(tmp_path / "soak.csv")
+    assert [sample["memory jvm"] for sample in again] == pytest.approx(
+        [s["memory jvm"] for s in samples], rel=1e-5
+    )
 
     page = tmp_path / "soak.md"
     page.write_text(f"above\n{BEGIN}\nold figures\n{END}\nbelow\n")

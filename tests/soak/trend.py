@@ -10,7 +10,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Limit:
     """When a series counts as growing: its line rises, from the end of the warm-up to the end, by more than `share` of
-    its level and by more than `amount` (in the series' unit), and by more than the samples scatter around it."""
+    its level and by more than `amount` (in the series' unit), and by more than the samples scatter around it; and its
+    peaks rise by as much. (Memory that is collected and files that are put together go up and down: the line through
+    half a tooth of a saw rises, its peaks don't.)"""
 
     share: float = 0.10
     amount: float = 0.0
@@ -19,7 +21,8 @@ class Limit:
 @dataclass(frozen=True)
 class Trend:
     """The line through one series. `level`: its median. `per_hour`: the slope. `rise`: over the time that was
-    looked at. `scatter`: how far the samples are from the line (standard deviation)."""
+    looked at. `scatter`: how far the samples are from the line (standard deviation). `peaks`: by how much the highest
+    tenth of the last third of the time begins above that of the first."""
 
     name: str
     unit: str
@@ -29,6 +32,7 @@ class Trend:
     per_hour: float
     rise: float
     scatter: float
+    peaks: float
     growing: bool
 
     @property
@@ -49,5 +53,20 @@ def trend(
         v - line.slope * t - line.intercept for t, v in zip(times, numbers, strict=True)
     )
     level, rise = statistics.median(numbers), line.slope * (times[-1] - times[0])
-    growing = rise > max(limit.amount, limit.share * abs(level), scatter)
-    return Trend(name, unit, len(known), level, max(numbers), line.slope * 3600, rise, scatter, growing)
+    third = (times[-1] - times[0]) / 3
+    first, last = (
+        [v for t, v in known if t <= times[0] + third],
+        [v for t, v in known if t >= times[-1] - third],
+    )
+    peaks = _peak(last) - _peak(first)
+    much = max(limit.amount, limit.share * abs(level))
+    growing = rise > max(much, scatter) and peaks > much
+    return Trend(
+        name, unit, len(known), level, max(numbers), line.slope * 3600, rise, scatter, peaks, growing
+    )
+
+
+def _peak(values: Sequence[float]) -> float:
+    """Where the highest tenth begins: one odd sample is no peak."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-9 * len(ordered) // 10) - 1)]
