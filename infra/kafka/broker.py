@@ -126,7 +126,7 @@ class LocalBroker:
                     )
                 return False
             port = port or found.port or 9092
-            if not _free(port):
+            if not is_free(port):
                 raise BrokerError(
                     f"port {port} is in use, and not by the broker of {self.folder}: "
                     "stop what uses it, or choose another with --port"
@@ -221,7 +221,7 @@ class LocalBroker:
                 raise BrokerError(
                     f"the broker ended with {self._child.returncode}; the end of {self.log}:\n{self.tail()}"
                 )
-            if _READY in self.log.read_text("utf-8", errors="replace") and not _free(port):
+            if _READY in self.log.read_text("utf-8", errors="replace") and not is_free(port):
                 return
             time.sleep(0.1)
         self.kill()
@@ -252,11 +252,12 @@ def free_port(but: int = 0) -> int:
     """A port that nobody uses, below those that the system hands out to clients, so that it is free after a stop."""
     while True:
         port = 20_000 + int.from_bytes(os.urandom(2), "big") % 12_000
-        if port != but and _free(port):
+        if port != but and is_free(port):
             return port
 
 
-def _free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether a port of this machine can be listened on."""
     with socket.socket() as probe:
         # As the broker itself does: connections that are closed already do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

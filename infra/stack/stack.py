@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.kafka.broker import LocalBroker, free_port
+from infra.kafka.broker import LocalBroker, free_port, is_free
 from infra.stack.postgres import HOST, Postgres, StackError
 
 _SETTINGS = Path(__file__).resolve().parent.parent / "dagster" / "dagster.yaml"
@@ -97,7 +96,8 @@ class Stack:
     def _ports(self, known: Ports) -> dict[str, int]:
         """Those of the last time; else what is usual, or what is free."""
         return {
-            name: known.get(name) or (port if _free(port) else free_port()) for name, port in _WANTED.items()
+            name: known.get(name) or (port if is_free(port) else free_port())
+            for name, port in _WANTED.items()
         }
 
     def _prepare(self, ports: Ports) -> None:
@@ -111,7 +111,7 @@ class Stack:
         """Code server first: the others ask it what there is."""
         python, workspace = sys.executable, str(self.home / "workspace.yaml")
         code = ["-m", "dagster", "api", "grpc", "-m", "tidegate.dagster.definitions", "-h", HOST]
-        yield Service("code", [python, *code, "-p", str(ports["code"])], lambda: not _free(ports["code"]))
+        yield Service("code", [python, *code, "-p", str(ports["code"])], lambda: not is_free(ports["code"]))
         daemon = [python, "-m", "dagster._daemon", "run", "-w", workspace]
         yield Service(
             "daemon", daemon, lambda: self._says("daemon", "Instance is configured with the following")
@@ -197,16 +197,6 @@ def _group_alive(pid: int) -> bool:
         os.killpg(pid, 0)
     except ProcessLookupError:
         return False
-    return True
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
     return True
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import known_kinds
-from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse
+from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse
 from tidegate.project.variables import expand
 from tidegate.sql.secrets import VARIABLE
 
@@ -82,7 +82,7 @@ class Quiet(StrictModel):
     until: str
     """When they end, as `07:00`; earlier than `from`: the next day. The same as `from`: the whole day."""
 
-    timezone: str = "UTC"
+    timezone: ZoneName = "UTC"
     """Time zone of both, such as `Europe/Berlin`."""
 
     days: list[Day] = Field(default_factory=lambda: list(DAYS))
@@ -97,15 +97,6 @@ class Quiet(StrictModel):
         if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
             raise refuse("a time of day is expected", hint='in quotes, as "22:00"')
         return text
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_zone(cls, zone: str) -> str:
-        try:
-            ZoneInfo(zone)
-        except (KeyError, ValueError, OSError):
-            raise refuse(f'no time zone "{zone}"', hint="for example UTC, Europe/Berlin") from None
-        return zone
 
     def at(self, now: datetime) -> bool:
         """Whether they are on at this instant (with a time zone)."""

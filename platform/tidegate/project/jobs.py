@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,7 +16,7 @@ from tidegate.project.cron import check_cron
 from tidegate.project.live import LiveRun
 from tidegate.project.selection import is_plain, select
 from tidegate.project.stalls import Stall
-from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse, validate
+from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 from tidegate.sql.front_matter import annotations_of
 
@@ -34,7 +33,7 @@ class Times(StrictModel):
     cron: str
     """Five cron fields (minute, hour, day of month, month, day of week), or an alias such as `@hourly`."""
 
-    timezone: str = "UTC"
+    timezone: ZoneName = "UTC"
     """Time zone that the cron fields are in, such as `America/New_York`."""
 
     enabled: bool = True
@@ -48,15 +47,6 @@ class Times(StrictModel):
         except ValueError as error:
             raise refuse(str(error), hint='every hour at minute 7 is "7 * * * *"') from None
         return cron
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_zone(cls, zone: str) -> str:
-        try:
-            ZoneInfo(zone)
-        except (KeyError, ValueError, OSError):
-            raise refuse(f'no time zone "{zone}"', hint="for example UTC, Europe/Berlin") from None
-        return zone
 
 
 class Schedule(Times):

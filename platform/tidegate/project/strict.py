@@ -6,6 +6,7 @@ import re
 import types
 import typing
 from typing import Annotated, Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -72,6 +73,18 @@ def _plain_name(name: str) -> str:
 
 PlainName = Annotated[str, AfterValidator(_plain_name)]
 """A name that Dagster takes for a job or schedule."""
+
+
+def _zone(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        raise refuse(f'no time zone "{zone}"', hint="for example UTC, Europe/Berlin") from None
+    return zone
+
+
+ZoneName = Annotated[str, AfterValidator(_zone)]
+"""A time zone, such as `America/New_York`."""
 
 
 def validate(model: type[ModelT], file: YamlFile) -> ModelT:
