@@ -40,7 +40,7 @@ class Browser:
     text.
     """
 
-    def __init__(self, profile: Path, width: int = 1500, height: int = 1000) -> None:
+    def __init__(self, profile: Path, width: int = 1400, height: int = 900) -> None:
         program = next((found for name in _NAMES if (found := shutil.which(name))), None)
         assert program, (
             f"none of {', '.join(_NAMES)} on PATH (Debian: apt-get install chromium; make browser)"
@@ -80,6 +80,17 @@ class Browser:
         """Open a page; what it shows is to be waited for."""
         self._command("Page.navigate", url=url)
 
+    def goto_until(self, url: str, text: str, seconds: float) -> None:
+        """Open a page until it shows `text`: anew twice a minute, for not all pages of Dagster refresh themselves."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.goto(url)
+            try:
+                return self.wait_for(text, 30)
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+
     def evaluate(self, script: str) -> Any:
         """The value of a JavaScript expression in the page."""
         answer = self._command("Runtime.evaluate", expression=script, returnByValue=True)
@@ -101,22 +112,49 @@ class Browser:
         """Until the page shows `text`."""
         self.wait(f"document.body && document.body.innerText.includes({json.dumps(text)})", seconds, text)
 
-    def click(self, text: str, seconds: float = 60) -> None:
-        """Press and release the mouse on what says exactly `text`, once it is there and enabled."""
+    def click(
+        self, text: str, seconds: float = 60, within: str = "document.body", shift: bool = False
+    ) -> None:
+        """Press and release the mouse on what says exactly `text`, once it is there, enabled, and has come to rest.
+        `within`: JavaScript of the element that it is in.
+        """
         # The innermost one: links of Dagster's UI are spans as often as buttons.
         find = (
-            f"[...document.querySelectorAll('body *')].filter(e => e.innerText?.trim() === {json.dumps(text)}"
-            " && !e.closest('button')?.disabled).pop()"
+            f"[...({within} ?? document.head).querySelectorAll('*')]"
+            f".filter(e => e.innerText?.trim() === {json.dumps(text)} && !e.closest('button')?.disabled).pop()"
         )
         self.wait(f"!!({find})", seconds, f"something to click that says {text!r}")
         self.evaluate(f"({find}).scrollIntoView({{block: 'center'}})")
-        box = self.evaluate(
-            f"(r => [r.x + r.width / 2, r.y + r.height / 2])(({find}).getBoundingClientRect())"
-        )
+        x, y = self._at_rest(find)
+        # Eight is the bit of the shift key.
+        button = {"x": x, "y": y, "button": "left", "clickCount": 1, "modifiers": 8 if shift else 0}
         for kind in ("mousePressed", "mouseReleased"):
-            self._command(
-                "Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1
-            )
+            self._command("Input.dispatchMouseEvent", type=kind, **button)
+
+    def _at_rest(self, find: str) -> list[float]:
+        """The middle of an element that pages may still be moving, or covering: the same at two looks, and on top."""
+        middle = (
+            f"(e => {{ const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2;"
+            f" const top = document.elementFromPoint(x, y);"
+            f" return top && (top.contains(e) || e.contains(top)) ? [x, y] : null }})({find})"
+        )
+        before, deadline = None, time.monotonic() + 30
+        while (now := self.evaluate(middle)) != before or now is None:
+            assert time.monotonic() < deadline, f"{find}: does not come to rest\n{self.text()}"
+            before = now
+            time.sleep(0.2)
+        return now
+
+    def point_away(self) -> None:
+        """Move the mouse into the corner: messages under it would stay."""
+        self._command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+
+    def fill(self, placeholder: str, text: str) -> None:
+        """Type into the field that shows `placeholder` while it is empty."""
+        field = f"document.querySelector({json.dumps(f'[placeholder={json.dumps(placeholder)}]')})"
+        self.wait(f"!!({field})", what=f"a field for {placeholder!r}")
+        self.evaluate(f"({field}).focus()")
+        self._command("Input.insertText", text=text)
 
     def screenshot(self, path: Path) -> None:
         """Save the window as PNG."""

@@ -1,4 +1,7 @@
-"""What an operator does on the first day: open the UI, click Materialize all, look at the result."""
+"""What an operator does in the UI: launch, read along, look at plots, checks and ticks, launch a backfill.
+
+`TIDEGATE_SCREENSHOTS=docs/images` renews the pictures of docs/dagster.md.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,12 +27,62 @@ from tests.dagster.projects import write_project
 
 pytestmark = pytest.mark.slow
 
+LOCATION = "tidegate.dagster.definitions"
 
-@pytest.fixture
-def ui(tmp_path: Path) -> Iterator[str]:
-    """`dagster dev` on a small project, with the instance settings that operators are given; its address."""
-    root = write_project(tmp_path / "shop", "schedules:\n  - {name: often, cron: '@daily', enabled: false}\n")
-    home = tmp_path / "dagster_home"
+VISITS = """\
+-- Visits of two shops: a folder each, a file a day.
+CREATE SOURCE visits (
+  id BIGINT NOT NULL,
+  seconds INTEGER,
+  came_at TIMESTAMP,
+  WATERMARK FOR came_at AS came_at - INTERVAL '10 minutes'
+) WITH (connector = 'filesystem', path = 'data/visits', max_files_per_batch = '2') FORMAT PLAIN ENCODE JSON;
+
+-- ---
+-- partitions: day
+-- ---
+-- Visits of each hour.
+CREATE MATERIALIZED VIEW visits_hourly AS
+SELECT window_start, window_end, count(*) AS visits, sum(seconds) AS seconds
+FROM TUMBLE(visits, came_at, INTERVAL '1 hour')
+GROUP BY window_start, window_end
+EMIT ON WINDOW CLOSE;
+"""
+LAGS = "thresholds:\n  - {source: visits, behind_newest: 2 hours}\n"
+
+
+def write_visits(root: Path) -> None:
+    """Definitions, threshold and rows of four days, one every 20 minutes in each shop; on the last one paris stops
+    after 19:40. Every fifth is up to 46 minutes behind, and late from 31 on: six in each shop on a whole day.
+    """
+    (root / "assets" / "visits.sql").write_text(VISITS, encoding="utf-8")
+    (root / "jobs" / "visits.yaml").write_text(LAGS, encoding="utf-8")
+    for shop in ("berlin", "paris"):
+        folder = root / "data" / "visits" / shop
+        folder.mkdir(parents=True)
+        for day in range(1, 5):
+            rows = []
+            for i in range(60 if (shop, day) == ("paris", 4) else 72):
+                hour, minute = divmod(20 * i - (i * 7 % 50 + 1 if i and i % 5 == 0 else 0), 60)
+                came_at = f"2026-03-{day:02} {hour:02}:{minute:02}:00"
+                rows.append(json.dumps({"id": 100 * day + i, "seconds": i, "came_at": came_at}))
+            (folder / f"{day}.json").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Ui:
+    """A running `dagster dev`: its address, and the project that it shows."""
+
+    address: str
+    root: Path
+
+
+@pytest.fixture(scope="module")
+def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
+    """`dagster dev` on a small project, with the instance settings that operators are given."""
+    folder = tmp_path_factory.mktemp("ui")
+    root = write_project(folder / "shop", "schedules:\n  - {name: often, cron: '@daily', enabled: false}\n")
+    home = folder / "dagster_home"
     home.mkdir()
     settings = yaml.safe_load((ROOT / "infra" / "dagster" / "dagster.yaml").read_text())
     # Files instead of PostgreSQL, which tests/infra/test_stack.py starts.
@@ -43,14 +97,13 @@ def ui(tmp_path: Path) -> Iterator[str]:
         "TIDEGATE_PROJECT": str(root),
         "TIDEGATE_ENV": "local",
     }
-    module = "tidegate.dagster.definitions"
-    command = [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
-    log = (tmp_path / "dagster.log").open("w")
+    command = [sys.executable, "-m", "dagster", "dev", "-m", LOCATION, "-h", "127.0.0.1", "-p", str(port)]
+    log = (folder / "dagster.log").open("w")
     process = subprocess.Popen(command, env=environ, cwd=root, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_until_up(address, process, tmp_path / "dagster.log")
-        yield address
+        _wait_until_up(address, process, folder / "dagster.log")
+        yield Ui(address, root)
     finally:
         # Its own session: web server, daemon, code server and runs all go with it.
         os.killpg(process.pid, signal.SIGINT)
@@ -62,7 +115,7 @@ def ui(tmp_path: Path) -> Iterator[str]:
 
 
 def _wait_until_up(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while True:
         try:
             urllib.request.urlopen(f"{address}/server_info", timeout=5).close()
@@ -86,20 +139,22 @@ def _wait_for_a_run(address: str, seconds: float = 60) -> None:
         time.sleep(0.5)
 
 
-def test_materialize_all_from_the_ui(ui: str, tmp_path: Path) -> None:
+def test_materialize_all_from_the_ui(ui: Ui, tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as page:
-        page.goto(f"{ui}/asset-groups/")
+        page.goto(f"{ui.address}/asset-groups/")
         # Groups, folded: a source and the views over it.
         page.wait_for("orders")
         page.wait_for("notes")
         page.click("Materialize all")
-        _wait_for_a_run(ui)
-        page.goto(f"{ui}/assets/orders_hourly?view=checks")
+        _wait_for_a_run(ui.address)
+        page.goto(f"{ui.address}/assets/orders_hourly?view=checks")
+        # The page opens with the first of them.
+        page.click("windowed_equals_raw")
         # A JVM, two sources, two views and their audits.
         page.wait_for("1 closed window up to 2026-03-01 10:30:00 adds up", 300)
         page.screenshot(tmp_path / "checks.png")
 
-        page.goto(f"{ui}/assets/orders?view=events")
+        page.goto(f"{ui.address}/assets/orders?view=events")
         page.wait_for("2026-03-01 10:30:00")
         page.wait_for("paris")
         page.click("[Show Markdown]")
@@ -108,6 +163,126 @@ def test_materialize_all_from_the_ui(ui: str, tmp_path: Path) -> None:
         )
         page.screenshot(tmp_path / "materialization.png")
 
-        page.goto(f"{ui}/assets/orders?view=checks")
+        page.goto(f"{ui.address}/assets/orders?view=checks")
         page.wait_for("7 rows in 2 partitions add up", 120)
         page.wait_for("watermark_lag")
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where screenshots go: into the test's own folder, if nobody asks for them."""
+    return Path(os.environ.get("TIDEGATE_SCREENSHOTS") or tmp_path)
+
+
+def _row(key: str) -> str:
+    """JavaScript of the line of a table that begins with this cell."""
+    return (
+        f"[...document.querySelectorAll('tr')].find(r => r.cells[0]?.innerText.trim() === {json.dumps(key)})"
+    )
+
+
+def _plot(page: Browser, key: str) -> None:
+    """Open a plot of the materialization on the page."""
+    page.click("[Show Markdown]", within=_row(key))
+    page.wait(
+        f"[...document.images].some(i => i.src.startsWith('data:image/png') && i.naturalWidth > 300"
+        f" && i.alt.startsWith({json.dumps(key)}))",
+        what=f"the plot {key}",
+    )
+
+
+def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, tmp_path: Path, pictures: Path) -> None:
+    write_visits(ui.root)
+    visits, view = f"{ui.address}/assets/visits", f"{ui.address}/assets/visits_hourly"
+    with Browser(tmp_path / "profile") as page:
+        # A file dropped into assets/ is an asset after a reload.
+        page.goto(f"{ui.address}/asset-groups/")
+        page.click("Reload definitions", 120)
+        page.wait_for("visits", 120)
+
+        # Source and view, but not the closed days: two clicks on the graph.
+        page.goto(f"{ui.address}/locations/{LOCATION}/asset-groups/visits")
+        page.wait_for("Never materialized", 120)
+        page.click("visits")
+        page.click("visits_hourly", shift=True)
+        page.click("Materialize selected (2)")
+        page.click("View", 120)
+        page.point_away()
+
+        # Lines of the log while the step is at work, with progress.
+        page.wait(
+            "document.body.innerText.includes('Executing (1)')"
+            " && /visits: epoch [34]: .* rows read, \\d+ in the log; watermark/.test(document.body.innerText)",
+            300,
+            "progress in the log of a run that goes on",
+        )
+        _picture(page, pictures / "dagster_run.png")
+        page.wait(_says("Success", "Failure"), 300, "the end of the run")
+        assert page.evaluate(_says("Success")), page.text()
+
+        page.goto(f"{visits}?view=events")
+        page.wait_for("2026-03-04 19:30:00")
+        _plot(page, "watermarks over time")
+        page.click("Close")
+        _plot(page, "completeness")
+        _picture(page, pictures / "dagster_plot.png")
+
+        # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
+        page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions add up", 120)
+        page.click("watermark_stall")
+        page.wait_for("look at the partition that holds it back: paris", 180)
+        page.wait(_says("Failed", "Warning"))
+        _picture(page, pictures / "dagster_checks.png")
+        page.goto(f"{view}?view=checks")
+        page.click("windowed_equals_raw")
+        page.wait_for("91 closed windows up to 2026-03-04 19:30:00 add up", 120)
+
+        # A sensor makes a partition of each closed day. All of them are computed anew, with their late rows.
+        page.goto_until(f"{view}/closed_days?view=partitions", "Materialized (3)", 180)
+        page.click("Materialize…")
+        page.wait_for("Launch runs to materialize")
+        page.click("All")
+        page.wait_for("3 partitions")
+        page.click("Tags")
+        page.click("Add tags")
+        page.fill("Tag Key", "tidegate/from_late")
+        page.fill("Tag Value", "true")
+        page.click("Apply")
+        page.wait_for("tidegate/from_late: true")
+        page.wait("!document.body.innerText.includes('Custom tags:')", what="the closed dialog of tags")
+        _picture(page, pictures / "dagster_launch_backfill.png")
+        page.click("Launch backfill")
+        page.click("View", 120)
+        page.wait_for("100% completed", 420)
+        backfill = page.evaluate("location.href")
+        page.goto(f"{view}/closed_days?view=partitions&partition=2026-03-02")
+        for key, value in (("windows with a new revision", 18), ("late rows absorbed", 36)):
+            page.wait(f"{_row(key)}?.cells[1].innerText.trim() === '{value}'", what=f"{key}: {value}")
+
+        page.goto(f"{ui.address}/locations/{LOCATION}/sensors/tidegate_watermark_stall")
+        page.click(
+            "0 runs requested",
+            within="[...document.querySelectorAll('tr')].find(r => r.innerText.includes('View logs'))",
+        )
+        page.wait_for("Skip reason: WARNING lagging: visits")
+        _picture(page, pictures / "dagster_sensor.png")
+
+        # Once as the heading of a column, once as the status, which the daemon sets within half a minute.
+        page.goto(backfill)
+        page.wait("document.body.innerText.split('Succeeded').length > 2", 180, "a backfill that succeeded")
+        _picture(page, pictures / "dagster_backfill.png")
+
+
+def _says(*texts: str) -> str:
+    """JavaScript: something on the page says exactly one of these."""
+    return f"[...document.querySelectorAll('body *')].some(e => {json.dumps(texts)}.includes(e.innerText?.trim()))"
+
+
+def _picture(page: Browser, path: Path) -> None:
+    """A screenshot of 256 colours: half the size, and nobody sees it."""
+    from PIL import Image
+
+    page.screenshot(path)
+    with Image.open(path) as image:
+        small = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)

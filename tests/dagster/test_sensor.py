@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,10 +57,12 @@ def commit(root: Path, epoch: int, berlin: str, paris: str) -> None:
     )
 
 
-def tick(root: Path, cursor: str | None = None) -> dg.SensorResult:
+def tick(
+    root: Path, cursor: str | None = None, instance: dg.DagsterInstance | None = None
+) -> dg.SensorResult:
     [sensor] = [s for s in load_definitions(root).sensors if s.name == "tidegate_watermark_lag"]
-    with dg.DagsterInstance.ephemeral() as instance:
-        context = dg.build_sensor_context(instance=instance, cursor=cursor)
+    with nullcontext(instance) if instance else dg.DagsterInstance.ephemeral() as used:
+        context = dg.build_sensor_context(instance=used, cursor=cursor)
         result = sensor(context)
     assert isinstance(result, dg.SensorResult)
     return result
@@ -109,6 +112,18 @@ def test_it_records_new_commits_and_new_verdicts_only(tmp_path: Path) -> None:
     assert [e.passed for e in changed.asset_events] == [True]
     commit(root, 2, berlin="11:35", paris="11:30")
     assert len(tick(root, changed.cursor).asset_events) == 1
+
+
+def test_a_materialization_asks_for_a_new_evaluation_once(tmp_path: Path) -> None:
+    """Dagster shows no evaluation that is older than it: that of a tick in the middle of a run would be gone."""
+    root = write_project(tmp_path / "shop", STRICT)
+    commit(root, 1, berlin="11:30", paris="10:40")
+    with dg.DagsterInstance.ephemeral() as instance:
+        during = tick(root, None, instance)
+        instance.report_runless_asset_event(dg.AssetMaterialization("orders"))
+        after = tick(root, during.cursor, instance)
+        assert [e.asset_key for e in after.asset_events] == [dg.AssetKey("orders")]
+        assert tick(root, after.cursor, instance).asset_events == []
 
 
 def test_the_same_check_can_be_launched_by_hand(tmp_path: Path) -> None:

@@ -91,6 +91,18 @@ def test_causes_are_a_table_of_the_check_and_go_to_the_team_once(root: Path) -> 
     assert json.loads(over.cursor)["alerts"]["outbox"] == []
 
 
+def test_a_materialization_asks_for_a_new_evaluation_once(root: Path) -> None:
+    """Dagster shows no evaluation that is older than it: a warning that still holds would be gone."""
+    commit(root, 1, berlin="11:30", paris="10:40")
+    sensor = stall_sensor(Project.load(root), KEYS, "tidegate", Team(), lambda: NOW)
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = ticks(sensor, instance)
+        instance.report_runless_asset_event(dg.AssetMaterialization("orders"))
+        second = ticks(sensor, instance, first.cursor)
+        assert [(e.asset_key.to_user_string(), e.passed) for e in second.asset_events] == [("orders", False)]
+        assert ticks(sensor, instance, second.cursor).asset_events == []
+
+
 def test_a_target_that_is_down_gets_its_message_at_the_next_tick(root: Path) -> None:
     commit(root, 1, berlin="11:30", paris="10:40")
     team = Team()

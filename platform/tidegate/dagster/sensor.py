@@ -2,13 +2,14 @@
 
 For each source and table with a watermark it evaluates the asset check `watermark_lag`, so that the verdict stands
 with the asset, colours the lineage and can be alerted on; the tick itself carries the facts as its message. An
-evaluation is recorded when the verdict changes or the log has a new commit, not every minute.
+evaluation is recorded when the verdict changes, the log has a new commit, or Dagster a new materialization (for it
+shows no evaluation that is older than that), not every minute.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dagster import (
@@ -30,7 +31,7 @@ from tidegate.dagster.naming import identifier
 from tidegate.project import Project
 
 if TYPE_CHECKING:
-    from dagster import AssetChecksDefinition
+    from dagster import AssetChecksDefinition, DagsterInstance
 
 INTERVAL_SECONDS = 60
 
@@ -45,9 +46,13 @@ def lag_sensor(project: Project, keys: dict[str, AssetKey], prefix: str) -> Sens
         default_status=DefaultSensorStatus.RUNNING,
     )
     def watermark_lag(context: SensorEvaluationContext) -> SensorResult:
+        materialized = last_materializations(context.instance, keys)
         lags = _lags(project, list(keys))
         seen = json.loads(context.cursor) if context.cursor else {}
-        now = {lag.status.name: [str(lag.status.snapshot_id), lag.passed] for lag in lags}
+        now = {
+            lag.status.name: [str(lag.status.snapshot_id), lag.passed, materialized[lag.status.name]]
+            for lag in lags
+        }
         for lag in lags:
             (context.log.info if lag.passed else context.log.warning)(lag.text)
         fresh = [lag for lag in lags if lag.status.ran and seen.get(lag.status.name) != now[lag.status.name]]
@@ -58,6 +63,17 @@ def lag_sensor(project: Project, keys: dict[str, AssetKey], prefix: str) -> Sens
         )
 
     return watermark_lag
+
+
+def last_materializations(instance: DagsterInstance, keys: Mapping[str, AssetKey]) -> dict[str, int | None]:
+    """The storage id of the latest materialization of each asset, None before the first: one query for all.
+
+    Dagster takes a check for not evaluated while its latest evaluation is older than this, whatever it said. A tick in
+    the middle of a run is: it has seen the commit, and the run records the materialization after it.
+    """
+    entries = [record.asset_entry for record in instance.get_asset_records(list(keys.values()))]
+    found = {entry.asset_key: entry.last_materialization_storage_id for entry in entries}
+    return {name: found.get(key) for name, key in keys.items()}
 
 
 def lag_checks(project: Project, keys: dict[str, AssetKey], prefix: str) -> AssetChecksDefinition:

@@ -1,8 +1,9 @@
 """The sensor and the check `watermark_stall`: why windows of an asset are not closed, and whom to tell.
 
 One look in a tick: stored metadata, brokers and locks, no JVM. Of each source, table with a watermark, and view it
-evaluates the check when the causes change; then it sends what is to be told (`alerts:` of jobs/*.yaml). What the next
-tick needs to know (since when a cause holds, what has been told, what a target that is down still gets) is its cursor.
+evaluates the check when the causes change, or the asset was materialized; then it sends what is to be told (`alerts:`
+of jobs/*.yaml). What the next tick needs to know (since when a cause holds, what has been told, what a target that is
+down still gets) is its cursor.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tidegate.alerts.journal import write_journal
 from tidegate.alerts.send import send as send_by_apprise
 from tidegate.dagster.metadata import table
 from tidegate.dagster.naming import identifier
+from tidegate.dagster.sensor import last_materializations
 from tidegate.errors import TidegateError
 from tidegate.findings import Finding, Look, Memory, look
 from tidegate.findings.model import rank
@@ -73,6 +75,7 @@ def stall_sensor(
     def watermark_stall(context: SensorEvaluationContext) -> SensorResult:
         cursor = json.loads(context.cursor) if context.cursor else {}
         memory = Memory.from_json(cursor["memory"]) if "memory" in cursor else _FIRST
+        materialized = last_materializations(context.instance, keys)
         at = now()
         state = State.from_json(cursor.get("alerts"))
         try:
@@ -86,6 +89,7 @@ def stall_sensor(
                 *(f"alert: {line}" for line in lines),
             ]
             after = {"memory": memory.to_json(), "verdicts": cursor.get("verdicts", {})}
+            after |= {"materialized": cursor.get("materialized", {})}
             return SensorResult(
                 skip_reason=" | ".join(text), cursor=json.dumps(after | {"alerts": state.to_json()})
             )
@@ -93,12 +97,17 @@ def stall_sensor(
         for finding in told:
             context.log.warning(f"{finding.severity} {finding.kind}: {finding.text}")
         verdicts = {n: _verdict(seen.of(n)) for n in keys if _has_run(seen, n)}
-        before = cursor.get("verdicts", {})
-        changed = [n for n, verdict in verdicts.items() if before.get(n) != verdict]
+        before, since = cursor.get("verdicts", {}), cursor.get("materialized", {})
+        changed = [
+            n
+            for n, verdict in verdicts.items()
+            if before.get(n) != verdict or since.get(n) != materialized[n]
+        ]
         state, lines = tell(project, state, seen.findings, at, name, send)
         for line in lines:
             context.log.info(f"alert: {line}")
-        after = {"memory": seen.memory.to_json(), "verdicts": verdicts, "alerts": state.to_json()}
+        after = {"memory": seen.memory.to_json(), "verdicts": verdicts, "materialized": materialized}
+        after |= {"alerts": state.to_json()}
         return SensorResult(
             asset_events=[_evaluation(seen, n, keys[n]) for n in changed],
             skip_reason=_message(seen, lines),
