@@ -13,7 +13,7 @@ import time
 from datetime import date
 from pathlib import Path
 
-from infra.demo_kafka.flights import AIRPORTS, NoData, Script, departures, messages
+from infra.demo_kafka.flights import AIRPORTS, SILENT, NoData, Script, departures, messages
 from infra.demo_kafka.livemode import LiveMode
 from infra.demo_kafka.picture import News, Picture, picture
 from infra.demo_kafka.producer import Player
@@ -98,7 +98,7 @@ def run(given: argparse.Namespace, screen: Screen) -> int:
             f"Playing {len(flights):,} departures from {flights[0].left:%-d %B} to {flights[-1].left:%-d %B %Y} "
             f"in {script.end:.0f} s, one partition for each airport"
         )
-        player = Player(bootstrap, TOPIC, messages(flights, given.speed, script))
+        player = Player(bootstrap, TOPIC, messages(flights, given.speed, script), script.silent_until)
         running.callback(player.stop)
         player.start()
         last = None
@@ -142,9 +142,16 @@ def _watch(player: Player, live: LiveMode, script: Script, screen: Screen) -> Pi
     deadline: float | None = None
     while True:
         status = live.status()
-        now = picture(player.seconds, player.sent, lambda a: script.doing(a, player.seconds), status)
+
+        def doing(airport: str) -> str:
+            asleep = airport == SILENT and player.asleep
+            return "silent" if asleep else script.doing(airport, player.seconds)
+
+        now = picture(player.seconds, player.sent, doing, status)
         for text in news.between(now):
             screen.note(text)
+        if any(row.airport == SILENT and row.state == "idle" for row in now.rows):
+            player.seen_idle.set()
         screen.show(now)
         if player.error is not None:
             raise Failed(f"the producer failed: {player.error}")
