@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from tests.conftest import Workbench
 from tests.kafka import Broker
@@ -401,18 +402,21 @@ def test_a_broker_that_does_not_answer_is_an_error_soon(workbench: Workbench, ka
 
 
 def test_a_spark_without_the_connector_says_what_it_needs() -> None:
-    def missing(*_: object) -> None:
-        raise ClassNotFoundError
+    def asked(answer: Exception) -> Any:
+        def forName(*_: object) -> None:
+            raise answer
 
-    class ClassNotFoundError(Exception):
-        pass
+        thread = SimpleNamespace(currentThread=lambda: SimpleNamespace(getContextClassLoader=lambda: None))
+        lang = SimpleNamespace(Class=SimpleNamespace(forName=forName), Thread=thread)
+        return SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=lang)))
 
-    thread = SimpleNamespace(currentThread=lambda: SimpleNamespace(getContextClassLoader=lambda: None))
-    lang = SimpleNamespace(Class=SimpleNamespace(forName=missing), Thread=thread)
     with pytest.raises(TidegateError) as caught:
-        require_kafka(SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=lang))))  # type: ignore[arg-type]
+        require_kafka(asked(Py4JJavaError("ClassNotFoundException", SimpleNamespace(_target_id="o1"))))
     assert caught.value.code == "TG554"
     assert KAFKA_PACKAGES[0] in str(caught.value)
+    # A JVM that was killed says nothing about its jars: a worker that is started anew fares better.
+    with pytest.raises(ConnectionRefusedError):
+        require_kafka(asked(ConnectionRefusedError(111, "Connection refused")))
 
 
 def test_a_topic_that_is_not_there_is_named(workbench: Workbench, kafka: Broker) -> None:
