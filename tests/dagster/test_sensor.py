@@ -15,7 +15,7 @@ import pytest
 from tests.dagster.projects import write_project
 from tests.store.tables import HadoopTable, progress_row, write_progress
 from tidegate.dagster import load_definitions
-from tidegate.dagster.lag import read_lags
+from tidegate.findings.lag import read_lags
 from tidegate.project import Project
 from tidegate.watermark import TimeKind
 

@@ -63,7 +63,7 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
         (name, None) for name in ("per_minute", "busy", "running")
     }
 
-    # Killed right before the swap: the old results are there, and the new ones are not lost either.
+    # Killed right before the swap: the old results are there.
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 

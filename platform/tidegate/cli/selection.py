@@ -1,4 +1,5 @@
-"""`--select` and `--exclude`, the same for every command; `project/selection.py` has the grammar."""
+"""What a command is about: `--select` and `--exclude`, the same for all (`project/selection.py` has the grammar), and
+the one source that some take."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.errors import TidegateError
+
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog import Catalog, Relation
 
 SelectOption = Annotated[
     list[str] | None,
@@ -45,3 +48,21 @@ def chosen(
     from tidegate.project.selection import select as resolve
 
     return resolve(catalog, select or (), exclude or ())
+
+
+def judged_relation(catalog: Catalog, name: str, command: str) -> Relation:
+    """The source or table that `command` is asked about. Raises TG201 for an unknown name, TG701 for a view, with
+    what to ask instead."""
+    from tidegate.plan.stages import look_up
+    from tidegate.sql.catalog import View
+    from tidegate.sql.lineage import sources_of
+
+    found = look_up(catalog, name)
+    if isinstance(found, View):
+        roots = [o.name for o in sources_of(catalog, found) if not isinstance(o, View)]
+        raise TidegateError(
+            "TG701",
+            f'"{found.name}" is a view: rows are late at its source',
+            hint=f"tidegate {command} {roots[0]}",
+        )
+    return found

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetKey
 
-from tidegate.dagster.lag import Lag
 from tidegate.dagster.metadata import partition_table, table
 from tidegate.errors import TidegateError
+from tidegate.findings.lag import Lag
 
 if TYPE_CHECKING:
     from tidegate.audit.source import SourceAudit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from dagster import (
@@ -29,12 +29,11 @@ from tidegate.alerts import Send, State
 from tidegate.alerts.send import send as send_by_apprise
 from tidegate.dagster.live import LIVE_TAG
 from tidegate.dagster.naming import identifier
+from tidegate.dagster.sensor import INTERVAL_SECONDS, utc
 from tidegate.dagster.stall import tell
 from tidegate.findings.model import Finding, iso
 from tidegate.project import Project
 from tidegate.project.live import live_members
-
-INTERVAL_SECONDS = 60
 
 #: Runs looked at in one tick, runs that are remembered, and jobs that count as failing.
 _RUNS, _KNOWN, _JOBS = 200, 400, 50
@@ -44,16 +43,12 @@ _ASSET_JOB = "__ASSET_JOB"
 _WILL_RETRY = "dagster/will_retry"
 
 
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
 def failure_sensor(
     project: Project,
     keys: Mapping[str, AssetKey],
     prefix: str,
     send: Send = send_by_apprise,
-    now: Callable[[], datetime] = _utc,
+    now: Callable[[], datetime] = utc,
 ) -> SensorDefinition:
     """The sensor; `keys` of all assets, by their names."""
     name = identifier(f"{prefix}_run_failures")

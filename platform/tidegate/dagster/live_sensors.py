@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from dagster import (
@@ -30,6 +30,7 @@ from dagster import (
 from tidegate.dagster.live import ACTIVE, live_job_name
 from tidegate.dagster.metadata import partition_table
 from tidegate.dagster.naming import identifier
+from tidegate.dagster.sensor import utc
 from tidegate.project import Project
 from tidegate.project.durations import format_duration
 from tidegate.project.live import LiveRun, live_members
@@ -49,12 +50,8 @@ _LOOKED_AT = 10
 Clock = Callable[[], datetime]
 
 
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
 def keeper_sensor(
-    runs: Sequence[LiveRun], jobs: Sequence[JobDefinition], prefix: str, now: Clock = _utc
+    runs: Sequence[LiveRun], jobs: Sequence[JobDefinition], prefix: str, now: Clock = utc
 ) -> SensorDefinition:
     """Starts every enabled live run that is not running; deletes old ones.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dagster import (
@@ -26,14 +27,19 @@ from dagster import (
 )
 
 from tidegate.dagster.checks import WATERMARK_LAG, lag_metadata, watermark_lag_spec
-from tidegate.dagster.lag import Lag, read_lags
 from tidegate.dagster.naming import identifier
+from tidegate.findings.lag import Lag, read_lags
 from tidegate.project import Project
 
 if TYPE_CHECKING:
     from dagster import AssetChecksDefinition, DagsterInstance
 
 INTERVAL_SECONDS = 60
+
+
+def utc() -> datetime:
+    """The clock of sensors, where a test gives no other."""
+    return datetime.now(UTC)
 
 
 def lag_sensor(project: Project, keys: dict[str, AssetKey], prefix: str) -> SensorDefinition:

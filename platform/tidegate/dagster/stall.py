@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dagster import (
@@ -32,7 +32,7 @@ from tidegate.alerts.journal import write_journal
 from tidegate.alerts.send import send as send_by_apprise
 from tidegate.dagster.metadata import table
 from tidegate.dagster.naming import identifier
-from tidegate.dagster.sensor import last_materializations
+from tidegate.dagster.sensor import INTERVAL_SECONDS, last_materializations, utc
 from tidegate.errors import TidegateError
 from tidegate.findings import Finding, Look, Memory, look
 from tidegate.findings.model import rank
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from dagster import AssetChecksDefinition
 
 WATERMARK_STALL = "watermark_stall"
-INTERVAL_SECONDS = 60
 
 #: Before the first tick: what holds then may have begun just now.
 _FIRST = Memory(looks=1)
@@ -52,16 +51,12 @@ _FIRST = Memory(looks=1)
 _COLUMNS = dict.fromkeys(("cause", "severity", "partition", "what", "waits", "since", "what to do"), "string")
 
 
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
 def stall_sensor(
     project: Project,
     keys: Mapping[str, AssetKey],
     prefix: str,
     send: Send = send_by_apprise,
-    now: Callable[[], datetime] = _utc,
+    now: Callable[[], datetime] = utc,
 ) -> SensorDefinition:
     """The sensor over `keys` (names of sources and tables with a watermark, and of views, to their assets)."""
     name = identifier(f"{prefix}_watermark_stall")

@@ -1,7 +1,7 @@
 """A changed query (R4): its results are computed beside the old ones, from the beginning, and swapped at the end.
 
 Until the swap everybody reads the old results; it is one commit that replaces schema, rows and definition together.
-Killed before it, a rebuild leaves the old results, and the next one goes on where it was. The old results stay
+Killed before it, a rebuild leaves the old results, and the next one begins anew. The old results stay
 readable under a tag of the table's, which upkeep does not expire.
 """
 
@@ -105,10 +105,8 @@ def _rebuild(session: Session, view: View, why: str, tell: Callable[[str], None]
     """One view; its lease is held."""
     started, spark = time.monotonic(), session.spark
     identifier, beside = session.identifier(view.name), session.identifier(f"{view.name}{_NEXT}")
-    left = session.stored(f"{view.name}{_NEXT}")
-    if left is not None and IcebergTable(spark, left).property("tidegate.identity") != view_identity(view):
-        # Of a definition that nobody wants any more.
-        spark.sql(f"DROP TABLE {beside} PURGE")
+    # What one that was killed has left may be of another definition, or of earlier results of what the view reads.
+    spark.sql(f"DROP TABLE IF EXISTS {beside} PURGE")
     tell(f"{view.name}: computing from the beginning, {why}")
     table = ViewTable(session, view, beside)
     table.tick()

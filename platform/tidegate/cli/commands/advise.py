@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import judged_relation
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -94,19 +95,9 @@ def read_share(text: str) -> float:
 def _relation(project: Project, catalog: Catalog, name: str) -> Relation:
     """What is asked about; what has no answer is refused before a JVM starts. Raises TG201, TG512, TG701, TG711."""
     from tidegate.advise.measure import no_rows, require_advisable
-    from tidegate.plan.stages import look_up
-    from tidegate.sql.catalog import View
-    from tidegate.sql.lineage import sources_of
     from tidegate.store import load_table
 
-    found = look_up(catalog, name)
-    if isinstance(found, View):
-        roots = [o.name for o in sources_of(catalog, found) if not isinstance(o, View)]
-        raise TidegateError(
-            "TG701",
-            f'"{found.name}" is a view: rows are late at its source',
-            hint=f"tidegate advise {roots[0]}",
-        )
+    found = judged_relation(catalog, name, "advise")
     require_advisable(found)
     if load_table(project.storage, found.name) is None:
         raise no_rows(found)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import judged_relation
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -25,21 +26,11 @@ def late(
     Example: tidegate late flights --limit 5
     """
     from tidegate.console.port import Table
-    from tidegate.plan.stages import look_up
-    from tidegate.sql.catalog import View
-    from tidegate.sql.lineage import sources_of
     from tidegate.store.status import read_status
 
     project = call.project()
     catalog = project.catalog()
-    relation = look_up(catalog, source)
-    if isinstance(relation, View):
-        roots = [o.name for o in sources_of(catalog, relation) if not isinstance(o, View)]
-        raise TidegateError(
-            "TG701",
-            f'"{relation.name}" is a view: rows are late at its source',
-            hint=f"tidegate late {roots[0]}",
-        )
+    relation = judged_relation(catalog, source, "late")
     if relation.watermark is None:
         raise TidegateError(
             "TG701", f'"{relation.name}" has no watermark: nothing is ever late', hint="add WATERMARK FOR …"
