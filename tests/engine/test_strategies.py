@@ -191,7 +191,7 @@ def insert_at(session: Session, arrived: datetime, times: list[str], name: str =
         F.lit(None).cast("bigint").alias("_offset"),
         F.lit(arrived).alias("_arrival"),
     )
-    log.add(log.progress.epoch + 1, Rows(frame, (), numbering=True, aligned=True), arrived)
+    log.add(log.progress.epoch + 1, Rows(lambda: frame, (), numbering=True, aligned=True), arrived)
 
 
 def at(text: str) -> datetime:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,13 @@ import pyarrow as pa
 from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.offsets import Placed, by_partition, integers, place
 from tidegate.engine.preceding import arguments
+from tidegate.engine.sources import Unread
 from tidegate.engine.writer import FileWriter, Target
 from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
 from tidegate.watermark.preceding import remember
+
+if TYPE_CHECKING:
+    from tidegate.engine.sources import Reader
 
 _OUTCOMES = pa.array(["on_time", "late", "rejected"])
 _ON_TIME, _LATE, _REJECTED = 0, 1, 2
@@ -67,9 +71,28 @@ class GateTask:
         for batch in batches:
             if batch.num_rows:
                 run.add(batch)
-        report = run.finish()
-        if report is not None:
-            yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
+        yield from run.report()
+
+
+@dataclass(frozen=True)
+class InTask:
+    """A gate whose tasks read their rows themselves (`Direct`). One that meets what only Spark reads says so, and has
+    written nothing."""
+
+    reader: Reader
+    gate: GateTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        run = _Run(self.gate)
+        try:
+            for batch in self.reader(batches):
+                if batch.num_rows:
+                    run.add(batch)
+        except Unread:
+            run.writer.abandon()
+            yield pa.RecordBatch.from_pydict({"report": [json.dumps({"unread": True})]})
+            return
+        yield from run.report()
 
 
 @dataclass
@@ -84,12 +107,15 @@ class _Run:
         for partition, rows in by_partition(batch):
             self._judge(partition, batch if rows is None else batch.take(pa.array(rows)))
 
-    def finish(self) -> dict[str, Any] | None:
+    def report(self) -> Iterator[pa.RecordBatch]:
+        """The task's one line, unless it met no row."""
         files = self.writer.close()
-        if not self.reports:
-            return None
-        self.task.memories.put_away({name: r.state for name, r in self.reports.items()})
-        return {"files": files, "partitions": {name: r.to_dict() for name, r in self.reports.items()}}
+        if self.reports:
+            self.task.memories.put_away({name: r.state for name, r in self.reports.items()})
+            partitions = {name: r.to_dict() for name, r in self.reports.items()}
+            yield pa.RecordBatch.from_pydict(
+                {"report": [json.dumps({"files": files, "partitions": partitions})]}
+            )
 
     def _judge(self, partition: str, batch: pa.RecordBatch) -> None:
         task, n = self.task, batch.num_rows
@@ -140,7 +166,7 @@ class _Run:
             for name in batch.schema.names
             if name not in ("_strategy", "_offset", "_reason") and not name.startswith("_argument_")
         }
-        columns["_outcome"] = _OUTCOMES.take(pa.array(outcome))
+        columns["_outcome"] = pa.DictionaryArray.from_arrays(pa.array(outcome.astype(np.int8)), _OUTCOMES)
         columns["_offset"] = pa.array(placed.offsets, mask=~placed.known)
         columns["_reason"] = placed.reasons
         columns["_epoch"] = pa.array(np.full(batch.num_rows, task.epoch, dtype=np.int64))

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
-from tidegate.engine.gate import GateTask
+from tidegate.engine.gate import GateTask, InTask
 from tidegate.engine.layout import PROGRESS_ADDED, create_log, relation_identity, strategy_identity
 from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.partitions import Decisions
@@ -24,7 +24,7 @@ from tidegate.watermark import Expression, GateState, TimeKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.writer import Target
     from tidegate.project import Storage
@@ -105,13 +105,7 @@ class Log:
         before = self.progress.totals()
         if decisions is not None:
             self.progress.prepare(decisions)
-        reports = self._judge(epoch, rows, arrived, rows.aligned, decisions)
-        if not well_ordered(reports):
-            # The order trap: rows of one partition met the gate in two tasks, or out of order. Nothing of it is
-            # committed; sorted, the same rows are judged anew.
-            reports = self._judge(epoch, rows, arrived, False, decisions)
-            if not well_ordered(reports):
-                raise AssertionError("a sorted batch reached the gate out of order")
+        reports = self._judge(epoch, rows, arrived, decisions)
         judged = {
             name: GateState.from_dict(entry["state"])
             for r in reports
@@ -175,20 +169,50 @@ class Log:
         return kind.format(value)
 
     def _judge(
-        self, epoch: int, rows: Rows, arrived: datetime, aligned: bool, decisions: Decisions | None
+        self, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None
     ) -> list[dict[str, Any]]:
-        frame, states = rows.frame, self.progress.states
-        if frame is None:
+        """The reports of the tasks that have judged the batch. Of a try that came to nothing, nothing is committed."""
+        if rows.frame is None:
             return []
+        if rows.direct is not None:
+            direct = rows.direct
+            task = self._task(epoch, rows, arrived, decisions, sorted_=False)
+            reports = run_task(direct.work, InTask(direct.reader, task))
+            if not any(report.get("unread") for report in reports) and well_ordered(reports):
+                return reports
+        frame = rows.frame()
+        if rows.aligned:
+            reports = self._judge_frame(
+                frame, self._task(epoch, rows, arrived, decisions, sorted_=False), arrived
+            )
+            if well_ordered(reports):
+                return reports
+        # The order trap: rows of one partition would meet the gate in two tasks, or out of order.
+        frame = frame.repartition("_source_partition").sortWithinPartitions("_source_partition", *rows.order)
+        reports = self._judge_frame(frame, self._task(epoch, rows, arrived, decisions, sorted_=True), arrived)
+        if not well_ordered(reports):
+            raise AssertionError("a sorted batch reached the gate out of order")
+        return reports
+
+    def _judge_frame(self, frame: DataFrame, task: GateTask, arrived: datetime) -> list[dict[str, Any]]:
+        watermark = self.relation.watermark
+        windows = watermark.strategy.preceding if watermark is not None and task.has_strategy else ()
+        preceding = (
+            PrecedingTask(windows, task.states, self._memories, task.numbering, task.drop_repeats)
+            if windows
+            else None
+        )
+        return run_task(gate_input(frame, self.relation, arrived, preceding), task)
+
+    def _task(
+        self, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None, sorted_: bool
+    ) -> GateTask:
+        states = self.progress.states
         if decisions is not None:
             # Of 10,000 partitions a task carries the states of those that it may meet.
             states = {name: states[name] for name in decisions.until}
-        if not aligned:
-            frame = frame.repartition("_source_partition").sortWithinPartitions(
-                "_source_partition", *rows.order
-            )
         watermark = self.relation.watermark
-        task = GateTask(
+        return GateTask(
             config=self.relation.gate,
             time_column=watermark.column if watermark is not None else None,
             published=self.progress.published,
@@ -197,17 +221,10 @@ class Log:
             target=self._target,
             memories=self._memories,
             numbering=rows.numbering,
-            drop_repeats=not aligned,
+            drop_repeats=sorted_,
             has_strategy=watermark is not None and isinstance(watermark.strategy, Expression),
             clock=watermark.kind.clock(arrived) if watermark is not None else None,
         )
-        windows = watermark.strategy.preceding if watermark is not None and task.has_strategy else ()
-        preceding = (
-            PrecedingTask(windows, states, self._memories, task.numbering, task.drop_repeats)
-            if windows
-            else None
-        )
-        return run_task(gate_input(frame, self.relation, arrived, preceding), task)
 
 
 def well_ordered(reports: list[dict[str, Any]]) -> bool:

@@ -83,4 +83,4 @@ def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) ->
         F.lit(arrived).alias("_arrival"),
         *([F.lit(op).alias("_op")] if op is not None else []),
     )
-    return Rows(frame, (), numbering=True, aligned=True)
+    return Rows(lambda: frame, (), numbering=True, aligned=True)

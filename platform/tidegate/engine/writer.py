@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Rows are held back until this many bytes and then written as one row group per target file.
-_BUFFER_BYTES = 96 << 20
+_BUFFER_BYTES = 48 << 20
 _DAY_US = 86_400_000_000
 
 
@@ -62,13 +63,15 @@ class FileWriter:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pending: list[pa.Table] = []
+        self._pending: dict[tuple[Any, int | None], list[pa.Table]] = defaultdict(list)
         self._bytes = 0
         self._open: dict[tuple[Any, int | None], _Open] = {}
 
     def add(self, table: pa.Table) -> None:
         """`table`: any subset of the target's columns by name; missing ones are read back as NULL."""
-        self._pending.append(self._conform(table))
+        if table.num_rows:
+            for key, rows in self._split(self._conform(table)):
+                self._pending[key].append(rows)
         self._bytes += table.nbytes
         if self._bytes >= _BUFFER_BYTES:
             self._flush()
@@ -93,32 +96,43 @@ class FileWriter:
             )
         return done
 
+    def abandon(self) -> None:
+        """Leave nothing of what was written."""
+        for file in self._open.values():
+            file.writer.close()
+            self._target.filesystem.delete_file(f"{self._target.data_path}/{file.name}")
+
     def _conform(self, table: pa.Table) -> pa.Table:
         fields = [f for f in self._target.schema if f.name in table.column_names]
+        # What comes with a dictionary is written with it, and is plain text to whoever reads it.
+        fields = [
+            f.with_type(t) if pa.types.is_dictionary(t := table.field(f.name).type) else f for f in fields
+        ]
         return table.select([f.name for f in fields]).cast(pa.schema(fields))
 
-    def _flush(self) -> None:
-        if not self._pending:
-            return
-        table = pa.concat_tables(self._pending)
-        self._pending, self._bytes = [], 0
-        split = table.column(self._target.split).combine_chunks().dictionary_encode()
+    def _split(self, table: pa.Table) -> Iterator[tuple[tuple[Any, int | None], pa.Table]]:
+        """The rows of each file, in their order. Batch by batch: large copies cost fresh memory every time."""
+        split = table.column(self._target.split).combine_chunks()
+        if not pa.types.is_dictionary(split.type):
+            split = split.dictionary_encode()
         code = np.asarray(split.indices.fill_null(-1), dtype=np.int64)
         day = self._days(table)
-        # One stable sort brings each file's rows together and keeps their order inside it.
-        order = np.lexsort((day, code))
-        code, day = code[order], day[order]
+        order = _together(code, day)
+        if order is not None:
+            table, code, day = table.take(pa.array(order)), code[order], day[order]
         cuts = np.flatnonzero((np.diff(code) != 0) | (np.diff(day) != 0)) + 1
-        starts = np.concatenate(([0], cuts))
-        ends = np.concatenate((cuts, [len(code)]))
-        if len(cuts):
-            table = table.take(pa.array(order))
         names = split.dictionary.to_pylist()
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        for start, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(code)], strict=True):
             value = names[code[start]] if code[start] >= 0 else None
             when = int(day[start])
-            key = (value, None if when == _NO_DAY else when)
-            self._write(key, table.slice(start, end - start))
+            yield (value, None if when == _NO_DAY else when), table.slice(start, end - start)
+
+    def _flush(self) -> None:
+        """One row group for each file."""
+        for key, tables in self._pending.items():
+            self._write(key, pa.concat_tables(tables).unify_dictionaries())
+        self._pending.clear()
+        self._bytes = 0
 
     def _days(self, table: pa.Table) -> np.ndarray:
         if self._target.day is None or self._target.day not in table.column_names:
@@ -138,12 +152,19 @@ class FileWriter:
         if file is None:
             name = f"{uuid.uuid4().hex}.parquet"
             sink = f"{self._target.data_path}/{name}"
+            repeating = [f.name for f in table.schema if _repeats(table.column(f.name))]
+            encodings = {
+                f.name: e for f in table.schema if (e := _encoding(f.type)) and f.name not in repeating
+            }
             writer = pq.ParquetWriter(
                 sink,
                 table.schema,
                 filesystem=self._target.filesystem,
                 compression="zstd",
                 compression_level=1,
+                use_dictionary=repeating,
+                column_encoding=encodings or None,
+                store_schema=False,
             )
             file = self._open[key] = _Open(name, key, writer)
         file.writer.write_table(table)
@@ -197,6 +218,40 @@ class WriteTask:
 
 #: Stands for "no day" among int64 day numbers.
 _NO_DAY = np.iinfo(np.int64).min
+
+
+#: A dictionary pays where so many of the first values are there twice.
+_SAMPLE, _DISTINCT = 4096, 512
+
+
+def _together(code: np.ndarray, day: np.ndarray) -> np.ndarray | None:
+    """The order that brings each file's rows together and keeps their order inside it; None if they are."""
+    known = day[day != _NO_DAY]
+    first = int(known.min()) if len(known) else 0
+    days = np.where(day == _NO_DAY, 0, day - first + 1)
+    files = (code + 1) * (int(days.max()) + 1) + days
+    if files.min() == files.max():
+        return None
+    # Of 16 bits numpy sorts by counting.
+    small = files.max() < np.iinfo(np.int16).max
+    return np.argsort(files.astype(np.int16) if small else files, kind="stable")
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a column has few different values, as far as its first rows tell."""
+    if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
+        return False
+    if pa.types.is_dictionary(column.type):
+        return True
+    return pc.count_distinct(column.slice(0, _SAMPLE), mode="all").as_py() <= _DISTINCT
+
+
+def _encoding(kind: pa.DataType) -> str | None:
+    """What is smaller than plain values, and cheaper to compress."""
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return "DELTA_LENGTH_BYTE_ARRAY"
+    whole = pa.types.is_int32(kind) or pa.types.is_int64(kind) or pa.types.is_timestamp(kind)
+    return "DELTA_BINARY_PACKED" if whole or pa.types.is_date(kind) else None
 
 
 def _as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:

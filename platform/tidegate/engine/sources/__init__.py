@@ -8,6 +8,7 @@ reads the same rows in the same order.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,9 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from tidegate.engine.progress import ConsumedFile, LogPosition
+
+    #: Executor side: turns what a task is given into the gate's input (`shape.gate_input`).
+    Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -55,21 +60,39 @@ class Pending:
     files: int | None = None
 
 
+class Unread(Exception):
+    """A reader met what only Spark reads. Nothing of its micro-batch is kept, and Spark reads all of it."""
+
+
+@dataclass(frozen=True)
+class Direct:
+    """How a batch is read inside the gate's own tasks, so that no row passes through the JVM's row format: `work`, one
+    small frame of what each task reads, and the `reader` that makes rows of it, or raises `Unread`.
+
+    It gives the rows of the frame that it stands for, to the letter: who reads changes nothing (W4).
+    """
+
+    work: DataFrame
+    reader: Reader
+
+
 @dataclass(frozen=True)
 class Rows:
     """A batch before the gate: the source's stored columns plus `_source_partition`, `_offset`, `_arrival`, `_raw`.
 
+    `frame`: as Spark reads it, planned when it is asked for; None for a batch without rows: its commit notes decisions
+    about partitions only. `direct`: a shorter way to the same rows, where there is one.
     `order`: columns that give the order inside a partition. `numbering`: offsets are given by the gate, in that
     order. `aligned`: each partition's rows are already in one task and in order, no shuffle is needed; the driver
     verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note.
-    `frame` is None for a batch without rows: its commit notes decisions about partitions only.
     """
 
-    frame: DataFrame | None
+    frame: Callable[[], DataFrame] | None
     order: tuple[str, ...]
     numbering: bool
     aligned: bool = False
     position: LogPosition | None = None
+    direct: Direct | None = None
 
 
 class Connector(Protocol):

@@ -6,10 +6,11 @@ import csv
 import fnmatch
 import importlib.util
 import re
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.fs as pafs
 
@@ -22,8 +23,11 @@ from tidegate.errors import TidegateError, did_you_mean
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.engine.sources.parquet import Layout
     from tidegate.project import Project
     from tidegate.sql.catalog import Column, Format, Relation
+
+T = TypeVar("T")
 
 _WILDCARDS = "*?["
 #: Up to so many footers the driver reads by itself; a Spark job costs more.
@@ -43,8 +47,13 @@ class InputFile:
 
     @property
     def folder(self) -> str:
-        """Folder below the base, "." for files directly in it."""
-        return self.path.rpartition("/")[0] or "."
+        """Folder below the base."""
+        return folder_of(self.path)
+
+
+def folder_of(path: str) -> str:
+    """The folder of a file below the base, "." for files directly in it."""
+    return path.rpartition("/")[0] or "."
 
 
 def resolve(project: Project, path: str) -> str:
@@ -137,7 +146,7 @@ def read_files(spark: SparkSession, project: Project, relation: Relation, uris: 
     reader = spark.read
     row = F.monotonically_increasing_id()
     if kind == "parquet":
-        _check_parquet(spark, project, relation, columns, uris)
+        check_parquet(spark, project, relation, uris)
         row = F.col("_metadata.row_index")
     else:
         if kind == "csv":
@@ -202,31 +211,47 @@ def _csv_fields(
     return [(name, types.get(name.casefold(), "string")) for name in header]
 
 
-def _check_parquet(
-    spark: SparkSession, project: Project, relation: Relation, columns: list[Column], uris: list[str]
-) -> None:
-    """Spark reads a column that a Parquet file does not have as NULL; say so before the first row instead."""
+def check_parquet(
+    spark: SparkSession, project: Project, relation: Relation, uris: list[str], layout: Layout | None = None
+) -> bool:
+    """Spark reads a column that a Parquet file does not have as NULL; say so before the first row instead (TG504,
+    TG513). Whether all files are `plain` to a layout."""
     if not uris:
-        return
+        return False
+    columns = stored_columns(relation)
+    filesystem, paths = paths_of(project, uris)
+    find = Footers(filesystem, tuple(c.name for c in columns), layout)
+    findings = over_footers(spark, find, paths)
+    for found in findings:
+        if found.error is not None:
+            raise TidegateError(
+                "TG513",
+                f'source "{relation.name}": {found.path} is not a Parquet file: {found.error}',
+                hint="nothing of this batch was kept; repair the file, or take it away",
+            )
+        if found.present is not None:
+            _require_columns(relation, [c.name for c in columns], found.present, found.path)
+    return not findings
+
+
+def paths_of(project: Project, uris: list[str]) -> tuple[pafs.FileSystem, list[str]]:
+    """The file system of a source's files, and their paths in it."""
     # All are of one source, so of one file system: one client for all of them.
     filesystem, first = project.storage.filesystem(uris[0])
     cut = len(uris[0]) - len(first)
-    find, paths = Footers(filesystem, tuple(c.name for c in columns)), [uri[cut:] for uri in uris]
+    return filesystem, [uri[cut:] for uri in uris]
+
+
+def over_footers(
+    spark: SparkSession, find: Callable[[Iterable[str]], Iterator[T]], paths: list[str]
+) -> list[T]:
+    """What `find` has to say of paths; in tasks, unless they are few."""
     if len(paths) <= _FEW_FILES:
         with ThreadPoolExecutor(16) as threads:
-            problems = [p for found in threads.map(lambda path: list(find([path])), paths) for p in found]
-    else:
-        # Bounded: the first problem of each task. Thousands of footers would keep the driver busy for minutes.
-        tasks = min(len(paths) // _FEW_FILES + 1, 4 * spark.sparkContext.defaultParallelism)
-        problems = spark.sparkContext.parallelize(paths, tasks).mapPartitions(find).collect()
-    for problem in problems:
-        if problem.error is not None:
-            raise TidegateError(
-                "TG513",
-                f'source "{relation.name}": {problem.path} is not a Parquet file: {problem.error}',
-                hint="nothing of this batch was kept; repair the file, or take it away",
-            )
-        _require_columns(relation, [c.name for c in columns], problem.present, problem.path)
+            return [p for found in threads.map(lambda path: list(find([path])), paths) for p in found]
+    # Bounded: little for each task or file. Thousands of footers would keep the driver busy for minutes.
+    tasks = min(len(paths) // _FEW_FILES + 1, 4 * spark.sparkContext.defaultParallelism)
+    return spark.sparkContext.parallelize(paths, tasks).mapPartitions(find).collect()
 
 
 def _require_columns(relation: Relation, wanted: list[str], present: list[str], uri: str) -> None:

@@ -17,8 +17,19 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
-from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows
-from tidegate.engine.sources.files import InputFile, list_files, read_files
+from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
+from tidegate.engine.sources.files import (
+    InputFile,
+    check_parquet,
+    folder_of,
+    list_files,
+    over_footers,
+    paths_of,
+    read_files,
+)
+from tidegate.engine.sources.footers import Survey
+from tidegate.engine.sources.parquet import ParquetReader, Unit, layout_of
+from tidegate.engine.sources.tasks import tasks_of
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -49,6 +60,7 @@ class FilesystemConnector(Connector):
         consumed: Callable[[], Iterable[ConsumedFile]],
     ) -> None:
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
+        self._layout = layout_of(relation, options.partition_columns, options.order_column)
         self._known = {f.path: f for f in consumed()}
         self._queue: list[list[InputFile]] = []
         self._survey: _Survey | None = None
@@ -105,17 +117,46 @@ class FilesystemConnector(Connector):
         return True
 
     def read(self, plan: BatchPlan) -> Rows:
+        direct = self._direct(plan)
+        if self._options.order_column:
+            # An offset that is there twice: the first file and row have it, whoever reads them.
+            order, numbering = ("_offset", "_path", "_block", "_row"), False
+        else:
+            order, numbering = ("_path", "_block", "_row"), True
+        aligned = self._alone(plan) and not numbering
+        return Rows(lambda: self._read(plan), order, numbering, aligned, direct=direct)
+
+    def _read(self, plan: BatchPlan) -> DataFrame:
+        """By Spark: of any format, whatever it has to convert."""
         from pyspark.sql import functions as F
 
         frame = self._frame((unit["uri"], unit["path"]) for unit in plan.units)
-        frame = frame.withColumn("_arrival", F.lit(plan.arrived))
-        if self._options.order_column:
-            frame = frame.withColumn("_offset", F.col(quote(self._options.order_column)).cast("bigint"))
-            # An offset that is there twice: the first file and row have it, whoever reads them.
-            order = ("_offset", "_path", "_block", "_row")
-            return Rows(frame, order, numbering=False, aligned=self._alone(plan))
-        frame = frame.withColumn("_offset", F.lit(None).cast("bigint"))
-        return Rows(frame, ("_path", "_block", "_row"), numbering=True)
+        order = self._options.order_column
+        offset = F.col(quote(order)) if order else F.lit(None)
+        return frame.withColumns({"_arrival": F.lit(plan.arrived), "_offset": offset.cast("bigint")})
+
+    def _direct(self, plan: BatchPlan) -> Direct | None:
+        """By the gate's own tasks, where all files hold what the source declares."""
+        uris = [unit["uri"] for unit in plan.units]
+        layout = self._layout
+        if layout is None or not check_parquet(self._spark, self._project, self._relation, uris, layout):
+            return None
+        filesystem, paths = paths_of(self._project, uris)
+        known = self._survey.ranges if self._survey else {}
+        files = {}  # what each path is read as, and which partitions are in it
+        for path, unit in zip(paths, plan.units, strict=True):
+            if layout.partition_columns:
+                files[path] = Unit(path), known.get(unit["path"], {None})
+            else:
+                folder = folder_of(unit["path"])
+                files[path] = Unit(path, folder), {folder}
+        partitions = [(path, found) for path, (_, found) in files.items()]
+        sizes = [unit["size"] for unit in plan.units]
+        dealt = tasks_of(partitions, sizes, self._spark.sparkContext.defaultParallelism)
+        tasks = tuple(tuple(files[path][0] for path in task) for task in dealt)
+        arrival = int(plan.arrived.timestamp() * 1_000_000)
+        work = self._spark.range(0, len(tasks), 1, len(tasks))
+        return Direct(work, ParquetReader(filesystem, layout, tasks, arrival))
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         return [ConsumedFile(u["path"], u["size"], u["modified"], u["rows"]) for u in plan.units]
@@ -158,7 +199,7 @@ class FilesystemConnector(Connector):
         frame = add_generated(frame, self._relation)
         if self._options.partition_columns:
             return frame.withColumn("_source_partition", partition_name(self._options.partition_columns))
-        folders = {uri.rpartition("/")[0]: path.rpartition("/")[0] or "." for uri, path in files}
+        folders = {uri.rpartition("/")[0]: folder_of(path) for uri, path in files}
         mapping = F.create_map(*[F.lit(text) for pair in folders.items() for text in pair])
         return frame.withColumn(
             "_source_partition", F.element_at(mapping, F.regexp_replace("_path", "/[^/]*$", ""))
@@ -166,6 +207,25 @@ class FilesystemConnector(Connector):
 
     def _look(self, files: list[InputFile]) -> _Survey:
         """One pass over the waiting files for what W6 needs before the first row is judged."""
+        return self._look_at_footers(files) or self._look_at_rows(files)
+
+    def _look_at_footers(self, files: list[InputFile]) -> _Survey | None:
+        """Most footers say it all; None if Spark has to read a file."""
+        if self._layout is None:
+            return None
+        filesystem, paths = paths_of(self._project, [f.uri for f in files])
+        found = over_footers(self._spark, Survey(filesystem, self._layout), paths)
+        survey = _Survey({}, {})
+        names = {path: f.path for path, f in zip(paths, files, strict=True)}
+        for content in found:
+            if content is None:
+                return None
+            survey.rows[names[content.path]] = content.rows
+            survey.ranges[names[content.path]] = content.ranges
+        return survey
+
+    def _look_at_rows(self, files: list[InputFile]) -> _Survey:
+        """By Spark, in one job."""
         from pyspark.sql import functions as F
 
         by_uri = {f.uri: f.path for f in files}

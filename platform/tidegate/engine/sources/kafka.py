@@ -132,7 +132,7 @@ class KafkaConnector(Connector):
         # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
         frame = frame.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
         frame = add_generated(decode(frame, self._relation, self._project), self._relation)
-        return Rows(frame, ("_offset",), numbering=False, aligned=True)
+        return Rows(lambda: frame, ("_offset",), numbering=False, aligned=True)
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         return []

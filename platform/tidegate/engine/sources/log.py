@@ -98,7 +98,8 @@ class LogConnector(Connector):
 
         (unit,) = plan.units
         frame = self._rows(unit["after"], unit["until"]).withColumn("_raw", F.lit(None).cast("string"))
-        return Rows(frame, ("_offset",), numbering=False, position=LogPosition(unit["table"], unit["until"]))
+        position = LogPosition(unit["table"], unit["until"])
+        return Rows(lambda: frame, ("_offset",), numbering=False, position=position)
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         (unit,) = plan.units

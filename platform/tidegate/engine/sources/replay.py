@@ -104,7 +104,8 @@ class ReplayConnector(Connector):
         staged = self._staged(unit["stage"])
         staged = staged.where((F.col("_seq") >= unit["from"]) & (F.col("_seq") < unit["until"]))
         frame = add_generated(staged, self._relation)
-        return Rows(frame.withColumn("_arrival", self._arrival(plan)), ("_offset",), numbering=False)
+        frame = frame.withColumn("_arrival", self._arrival(plan))
+        return Rows(lambda: frame, ("_offset",), numbering=False)
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         (unit,) = plan.units

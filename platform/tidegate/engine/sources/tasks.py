@@ -1,0 +1,38 @@
+"""Which files one task reads: all of a source partition's, in their order (the order trap)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+
+def tasks_of(
+    files: Sequence[tuple[str, Iterable[str]]], sizes: Sequence[int], at_most: int
+) -> list[list[str]]:
+    """Deal out `files`, given as (path, its partitions) in reading order, to at most `at_most` tasks of about the same
+    size. Files that share a partition are together, each task's files in the order given."""
+    parent = list(range(len(files)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    first: dict[str, int] = {}
+    for number, (_, partitions) in enumerate(files):
+        for partition in partitions:
+            parent[root(number)] = root(first.setdefault(partition, number))
+    together: dict[int, list[int]] = defaultdict(list)
+    for number in range(len(files)):
+        together[root(number)].append(number)
+    weighted = sorted(
+        ((sum(sizes[n] for n in numbers), numbers) for numbers in together.values()), reverse=True
+    )
+    loads = [0] * min(at_most, len(weighted))
+    dealt: list[list[int]] = [[] for _ in loads]
+    for weight, numbers in weighted:
+        lightest = loads.index(min(loads))
+        loads[lightest] += max(weight, 1)
+        dealt[lightest] += numbers
+    return [[files[n][0] for n in sorted(numbers)] for numbers in dealt]
