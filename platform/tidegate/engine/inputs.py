@@ -83,7 +83,7 @@ class Pinned:
         if self.table is None or self.snapshot.id is None:
             return empty(spark, self.fields())
         if isinstance(self.source, Relation) and self.source.primary_key:
-            low, high = self._bounds(view, base, clock)
+            low, high = self.bounds(view, base, clock)
             return self._table_rows(spark, low, high).select(*names)
         stored = spark.read.option("versionAsOf", self.snapshot.id).table(self.table)
         if isinstance(self.source, Relation):
@@ -103,7 +103,7 @@ class Pinned:
         """Those of the input's stored `rows`, whatever became of them, that lie between these bounds (see `rows`)."""
         from pyspark.sql import functions as F
 
-        low, high = self._bounds(view, base, clock)
+        low, high = self.bounds(view, base, clock)
         time = F.col(quote(self.input.time_column or ""))
         if low is not None:
             rows = rows.where(time >= F.expr(self._literal(low)))
@@ -118,7 +118,7 @@ class Pinned:
 
         time, wanted = F.col(quote(self.input.time_column or "")), F.lit(False)
         for after, upto in ranges:
-            low, high = self._bounds(view, after, upto)
+            low, high = self.bounds(view, after, upto)
             if low is None and high is None:
                 return rows
             here = F.lit(True)
@@ -140,7 +140,7 @@ class Pinned:
         system = [name for name, _ in HIDDEN]
         return current_rows(spark, self.source, self.table, *system, snapshot=self.snapshot.id)
 
-    def _bounds(self, view: View, base: int | None, clock: int | None) -> tuple[int | None, int | None]:
+    def bounds(self, view: View, base: int | None, clock: int | None) -> tuple[int | None, int | None]:
         """[low, high) of the time column in its own ticks, None where there is no bound. Both come as ticks of the
         view's clock, which say nothing about a time that counts in something else."""
         if self.input.time_column is None or self.input.lookup or self.kind is None:

@@ -15,6 +15,8 @@ from tidegate.engine.inputs import Pinned, bound_type, positions
 from tidegate.engine.layout import create_view_table, quote, view_columns, view_identity
 from tidegate.engine.over import CARRIED, carried_type
 from tidegate.engine.over import evaluate as evaluate_over
+from tidegate.engine.panes import WindowTask
+from tidegate.engine.plain_slices import compute
 from tidegate.engine.resolve import no_rows, pin, resolve_columns
 from tidegate.engine.retention import begin
 from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
@@ -87,12 +89,14 @@ class ViewTable:
         earliest = base.integer("tidegate.earliest-open")
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
         emit = self.view.emit_on_window_close
-        rows = read(self._session, self.view, pinned, start, reached if emit else None)
         number = (base.integer("tidegate.tick") or 0) + 1
-        if self.view.over is None:
-            files = self._write(self._result(rows, frontier, reached), number)
-        else:
-            files = self._write_over(rows, base, frontier, reached, number)
+        files = self._plain(pinned, start, frontier, reached, number)
+        if files is None:
+            rows = read(self._session, self.view, pinned, start, reached if emit else None)
+            if self.view.over is None:
+                files = self._write(self._result(rows, frontier, reached), number)
+            else:
+                files = self._write_over(rows, base, frontier, reached, number)
         groups = sum(f["rows"] for f in files if f["split"] is False)
         opened = sum(f["rows"] for f in files if f["split"] is True)
         total = (base.integer("tidegate.groups") or 0) + groups
@@ -105,7 +109,7 @@ class ViewTable:
         summary |= {key: base.summary[key] for key in AMENDMENT if key in base.summary}
         if reached is not None:
             summary["tidegate.frontier"] = str(reached)
-        if (open_since := self._earliest_open(rows, reached)) is not None:
+        if (open_since := self._earliest_open(pinned, start, reached)) is not None:
             summary["tidegate.earliest-open"] = str(open_since)
         # A view that emits on close is append-only by construction: nothing of it is ever replaced (C2).
         replaced = [*([] if emit else [True]), *([] if self.view.over is None else [None])]
@@ -120,6 +124,23 @@ class ViewTable:
             seconds=round(time.monotonic() - started, 3),
             commit_seconds=round(time.monotonic() - computed_at, 3),
         )
+
+    def _plain(
+        self,
+        pinned: Sequence[Pinned],
+        start: int | None,
+        frontier: int | None,
+        reached: int | None,
+        number: int,
+    ) -> list[dict] | None:
+        """The files of one tick of a view that needs no SQL; None if it does."""
+        if self.view.plain is None:
+            return None
+        emit = self.view.emit_on_window_close
+        (entry,) = pinned
+        bounds = entry.bounds(self.view, start, reached if emit else None)
+        windows = WindowTask(self.view.plain, self._target, frontier, reached, emit, number)
+        return compute(self._spark, self._session.project.storage, entry, bounds, windows)
 
     def totals(self) -> tuple[str, int, int]:
         """Frontier as text, closed result rows so far, open result rows."""
@@ -202,13 +223,14 @@ class ViewTable:
         result = result.select(*[quote(name) for name in self._columns])
         return [file for files in run_task(result, WriteTask(self._target)) for file in files]
 
-    def _earliest_open(self, rows: Sequence[DataFrame], reached: int | None) -> int | None:
+    def _earliest_open(self, pinned: Sequence[Pinned], start: int | None, reached: int | None) -> int | None:
         """Where the earliest session starts that is still open, in ticks: rows before it are needed no more (D3)."""
         from pyspark.sql import functions as F
 
         view = self.view
         if view.open_sql is None or reached is None:
             return None
+        rows = read(self._session, view, pinned, start, reached if view.emit_on_window_close else None)
         sessions = run_sql(self._spark, view, view.open_sql, rows)
         still_open = ~window_is_closed(F.col("_window_end"), self._literal(reached))
         start = sessions.where(still_open).agg(F.min("_window_start").alias("start"))

@@ -186,6 +186,11 @@ def _final(view: View) -> Facts:
     facts = [("final", f"{rule}; nothing is dropped here (W3)")]
     if not view.emit_on_window_close:
         facts.append(("open", "everything later, recomputed each time"))
+    if view.plain is not None:
+        slide = view.kind.format_duration(view.plain.window.slide)
+        facts.append(
+            ("computed", f"in panes of {slide}, by tasks that read the log's files; by SQL where they can't")
+        )
     return tuple(facts)
 
 

@@ -13,7 +13,7 @@ from tidegate.sql.front_matter import Annotations, Block
 from tidegate.sql.gate_options import GateOptions
 from tidegate.sql.option_types import ConnectorOptions
 from tidegate.sql.sink_connectors import Sink, Sinks
-from tidegate.watermark import Derived, GateConfig, Strategy, TimeKind, Window
+from tidegate.watermark import Derived, GateConfig, Hop, Strategy, TimeKind, Tumble, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.
 _LOG = """_outcome _source_partition _offset _arrival _epoch _wm _strategy _proc_time _reason _watermark _late_by
@@ -135,6 +135,28 @@ class Accounts:
 
 
 @dataclass(frozen=True)
+class Aggregate:
+    """One column of a view's result: `function` is count, sum, avg, min or max of `column` (None: of rows), or what a
+    group shares: key, window_start or window_end."""
+
+    name: str
+    function: str
+    column: Column | None
+
+
+@dataclass(frozen=True)
+class PlainWindows:
+    """A view that is nothing but windows of fixed length over one relation, groups by its own columns, and aggregates
+    that can be put together from parts: the engine needs no SQL for it. `keys`: beside the window."""
+
+    window: Tumble | Hop
+    kind: TimeKind
+    time_column: str
+    keys: tuple[Column, ...]
+    outputs: tuple[Aggregate, ...]
+
+
+@dataclass(frozen=True)
 class OverFunction:
     """One call with OVER in event time (C5). `name`: its column in `Over.query_sql`. `keys`, `order`: SQL over
     `Over.rows_sql`'s columns: PARTITION BY, and the whole ORDER BY (time first, ascending). `function`: its name in
@@ -207,7 +229,8 @@ class View:
     `order`: what decides between rows of one `_window_end` when sorted rows are released (C4); () for groups.
     `open_sql`: of a view of sessions: every session of `{input_0}` with `_window_start` and `_window_end`, to find the
     earliest open one. `watermarks`: the columns that carry one, from this view's own frontier (D3).
-    `gates`: implicit relations of WATERMARK(…) that the inputs name (W14).
+    `gates`: implicit relations of WATERMARK(…) that the inputs name (W14). `plain`: all that `query_sql` says, where it
+    says no more than that.
     """
 
     name: str
@@ -222,6 +245,7 @@ class View:
     over: Over | None
     open_sql: str | None
     accounts: Accounts | None
+    plain: PlainWindows | None
     watermarks: tuple[Carried, ...]
     derived: tuple[Node, ...]
     gates: tuple[Relation, ...]

@@ -11,6 +11,7 @@ from tidegate.sql.codes import error
 from tidegate.sql.flow import PLACE, Flow, Reader, node, time_kind
 from tidegate.sql.from_clause import Ctes, with_ctes
 from tidegate.sql.groups import is_bound
+from tidegate.sql.plain_windows import plain_windows
 from tidegate.sql.reach import Spans, between, moved, plus
 from tidegate.sql.relations import check_object_name
 from tidegate.sql.scope import ScopeColumn
@@ -128,6 +129,7 @@ def _view(
         over=over,
         open_sql=flow.open_sql,
         accounts=_accounts(selected, closing),
+        plain=plain_windows(reader, selected) if closing is not None else None,
         watermarks=_watermarks(flow, selected, closing) if closing is not None else (),
         derived=(*flow.nodes[:-1], node(f"view {syntax.name.text}", flow.columns)),
         gates=tuple(reader.gates.values()),

@@ -1,0 +1,285 @@
+"""Windows computed from the log's files by pyarrow: no row of them passes through the JVM. Executor side.
+
+A pane is what one slide of a window and one group of keys come to: the rows of a task, put together. Panes of several
+tasks add up to windows (`windows.py` has the boundaries, `closing.py` says what is final). Numbers are exact: where a
+sum of integers might leave 64 bits, Spark is asked instead (`Unread`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.fs import FileSystem
+
+from tidegate.engine.sources import Unread
+from tidegate.engine.sources.parquet import open_file
+from tidegate.engine.writer import FileWriter, Target
+from tidegate.sql.catalog import PlainWindows
+from tidegate.watermark import window_is_closed
+
+#: Rows that are grouped at once: enough to make groups of, little to hold.
+_CHUNK = 1 << 20
+_SAFE = 1 << 62
+#: The report of a task that met what only Spark computes.
+UNREAD = "unread"
+#: Names inside: of the pane's start in ticks, and of how many rows it has.
+PANE, ROWS = "_pane", "_rows"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column of a pane: `function` over `column` of the rows, and how panes are put together (`merge`)."""
+
+    name: str
+    column: str
+    function: str
+    merge: str
+
+
+def parts_of(plain: PlainWindows) -> tuple[Part, ...]:
+    """The parts that a view's aggregates need, each once."""
+    found = {}
+    for output in plain.outputs:
+        if output.column is None or output.function == "key":
+            continue
+        for function in ("sum", "count") if output.function == "avg" else (output.function,):
+            name = part_name(function, output.column.name)
+            merge = function if function in ("min", "max") else "sum"
+            found[name] = Part(name, output.column.name, function, merge)
+    return tuple(found.values())
+
+
+def part_name(function: str, column: str) -> str:
+    """The name of a part."""
+    return f"_{function}_{column}"
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of on-time rows; `path` for the file system."""
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class PaneTask:
+    """Turns numbers of `tasks` into panes of the rows with low <= time < high (ticks; None: no bound)."""
+
+    filesystem: FileSystem
+    plain: PlainWindows
+    tasks: tuple[tuple[LogFile, ...], ...]
+    low: int | None
+    high: int | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        panes: list[pa.Table] = []
+        try:
+            for rows in self._chunks(batches):
+                panes.append(self._panes(rows))
+                if len(panes) > 1 and sum(p.num_rows for p in panes) > _CHUNK:
+                    panes = [merged(panes, self.plain)]
+            if panes:
+                yield from merged(panes, self.plain).to_batches(_CHUNK)
+        except Unread:
+            # A pane without a start says so.
+            yield pa.RecordBatch.from_pydict({PANE: pa.nulls(1, pa.int64())})
+
+    def _chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        pending: list[pa.RecordBatch] = []
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                for file in self.tasks[task]:
+                    for rows in self._read(file):
+                        pending.append(rows)
+                        if sum(p.num_rows for p in pending) >= _CHUNK:
+                            yield pa.Table.from_batches(pending)
+                            pending = []
+        if pending:
+            yield pa.Table.from_batches(pending)
+
+    def _read(self, file: LogFile) -> Iterator[pa.RecordBatch]:
+        plain = self.plain
+        names = dict.fromkeys(
+            [plain.time_column, *(k.name for k in plain.keys), *(p.column for p in parts_of(plain))]
+        )
+        with open_file(self.filesystem, file.path) as parquet:
+            for batch in parquet.iter_batches(_CHUNK // 8, columns=list(names), use_threads=False):
+                if batch.num_rows:
+                    yield self._placed(batch)
+
+    def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows between the bounds, with their panes."""
+        plain = self.plain
+        column = batch.column(plain.time_column)
+        if column.null_count:
+            raise Unread
+        time = np.asarray(column.cast(pa.int64()))
+        keep = np.ones(len(time), dtype=bool)
+        if self.low is not None and time.min() < self.low:
+            keep &= time >= self.low
+        if self.high is not None and time.max() >= self.high:
+            keep &= time < self.high
+        if not keep.all():
+            batch, time = batch.filter(pa.array(keep)), time[keep]
+        if len(time) and max(-int(time.min()), int(time.max())) > _SAFE:
+            raise Unread
+        window = plain.window
+        panes = time - (time % window.slide - window.offset) % window.slide
+        return batch.append_column(PANE, pa.array(panes))
+
+    def _panes(self, rows: pa.Table) -> pa.Table:
+        plain, parts = self.plain, parts_of(self.plain)
+        for part in parts:
+            if part.function == "sum":
+                _check_sum(rows.column(part.column))
+        keys = [PANE, *(k.name for k in plain.keys)]
+        wanted = [([], "count_all"), *((p.column, p.function) for p in parts)]
+        found = rows.group_by(keys, use_threads=False).aggregate(wanted)
+        columns = [found.column(k) for k in keys] + [found.column("count_all")]
+        columns += [found.column(f"{p.column}_{p.function}") for p in parts]
+        return pa.table(columns, names=pane_names(plain))
+
+
+def pane_names(plain: PlainWindows) -> list[str]:
+    """The columns of panes: a view's key may be called like a part."""
+    keys = [f"_key_{k.name}" for k in plain.keys]
+    return [PANE, *keys, ROWS, *(p.name for p in parts_of(plain))]
+
+
+def merged(panes: list[pa.Table], plain: PlainWindows) -> pa.Table:
+    """Panes of the same slide and keys put together."""
+    table = pa.concat_tables(panes)
+    if len(panes) == 1 and table.num_rows < 2:
+        return table
+    parts = parts_of(plain)
+    for part in parts:
+        if part.function == "sum":
+            _check_sum(table.column(part.name))
+    keys = [PANE, *(f"_key_{k.name}" for k in plain.keys)]
+    wanted = [(ROWS, "sum"), *((p.name, p.merge) for p in parts)]
+    found = table.group_by(keys, use_threads=False).aggregate(wanted)
+    columns = [found.column(k) for k in keys] + [found.column(f"{ROWS}_sum")]
+    columns += [found.column(f"{p.name}_{p.merge}") for p in parts]
+    return pa.table(columns, names=pane_names(plain))
+
+
+@dataclass(frozen=True)
+class Both:
+    """Panes and windows in one task, where that is enough."""
+
+    panes: PaneTask
+    windows: WindowTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.windows(self.panes(batches))
+
+
+@dataclass(frozen=True)
+class WindowTask:
+    """Puts panes together to windows and writes those with frontier < window_end (<= `reached`, if `only_closed`) into
+    the view's files. All panes of a group's keys are in one task. Reports its files; ticks, None: no bound."""
+
+    plain: PlainWindows
+    target: Target
+    frontier: int | None
+    reached: int | None
+    only_closed: bool
+    tick: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = FileWriter(self.target)
+        try:
+            self._write(writer, [b for b in batches if b.num_rows])
+            report: Any = writer.close()
+        except Unread:
+            writer.abandon()
+            report = UNREAD
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
+
+    def _write(self, writer: FileWriter, batches: list[pa.RecordBatch]) -> None:
+        if any(batch.column(0).null_count for batch in batches):
+            raise Unread
+        if batches:
+            panes = merged([pa.Table.from_batches(batches)], self.plain)
+            panes = panes.take(pc.sort_indices(panes.column(PANE)))
+            for windows in self._windows(panes.combine_chunks()):
+                writer.add(self._result(windows))
+
+    def _windows(self, panes: pa.Table) -> Iterator[pa.Table]:
+        """Windows under the names of panes, in the order of their starts, some at a time."""
+        window, starts = self.plain.window, np.asarray(panes.column(PANE))
+        steps = window.size // window.slide
+        least = int(starts[0]) - (steps - 1) * window.slide
+        if self.frontier is not None:
+            # The first window that is still open at the frontier.
+            least = max(least, window.watermark_start(self.frontier))
+        last = int(starts[-1])
+        if self.only_closed:
+            if self.reached is None:
+                return
+            # The last that is final.
+            last = min(last, window.watermark_start(self.reached) - window.slide)
+        while least <= last:
+            # As many windows as make a chunk, and one at least.
+            begin = int(np.searchsorted(starts, least))
+            upto = int(starts[min(begin + max(_CHUNK // steps, 1), len(starts) - 1)])
+            end = min(max(least, upto - (steps - 1) * window.slide), last)
+            found = []
+            for step in range(steps):
+                low, high = np.searchsorted(
+                    starts, (least + step * window.slide, end + step * window.slide + 1)
+                )
+                if low < high:
+                    shifted = pa.array(starts[low:high] - step * window.slide)
+                    found.append(panes.slice(low, high - low).set_column(0, PANE, shifted))
+            if found:
+                yield merged(found, self.plain) if steps > 1 else found[0]
+                least = end + window.slide
+            elif begin < len(starts):
+                # Nothing is here: on to the first window that holds the next pane.
+                least = max(least + window.slide, int(starts[begin]) - (steps - 1) * window.slide)
+            else:
+                return
+
+    def _result(self, windows: pa.Table) -> pa.Table:
+        plain, schema = self.plain, self.target.schema
+        start = np.asarray(windows.column(PANE))
+        ends = plain.window.end(start)
+        bound = schema.field("_window_end").type
+        bounds = {"window_start": pa.array(start).cast(bound), "window_end": pa.array(ends).cast(bound)}
+        columns = {}
+        for output in plain.outputs:
+            if output.function in bounds:
+                columns[output.name] = bounds[output.function]
+            elif output.column is None:
+                columns[output.name] = windows.column(ROWS)
+            elif output.function == "key":
+                columns[output.name] = windows.column(f"_key_{output.column.name}")
+            elif output.function == "avg":
+                total = windows.column(part_name("sum", output.column.name)).cast(pa.float64(), safe=False)
+                count = windows.column(part_name("count", output.column.name)).cast(pa.float64())
+                columns[output.name] = pc.divide(total, count)
+            else:
+                columns[output.name] = windows.column(part_name(output.function, output.column.name))
+        columns["_window_start"], columns["_window_end"] = bounds["window_start"], bounds["window_end"]
+        columns[ROWS] = windows.column(ROWS)
+        columns["_open"] = pa.array(~window_is_closed(ends, self.reached))
+        columns["_tick"] = pa.array(np.full(len(start), self.tick))
+        return pa.table(columns)
+
+
+def _check_sum(column: pa.ChunkedArray) -> None:
+    """Raises Unread where a sum of these integers might leave 64 bits on its way."""
+    if not pa.types.is_integer(column.type):
+        return
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and max(-low, high) * len(column) >= _SAFE:
+        raise Unread

@@ -1,0 +1,118 @@
+"""A slice of a view that is nothing but windows (`View.plain`), computed in tasks that read the log's files themselves.
+
+The same rows, the same boundaries and the same results as the view's SQL gives (`slices.py`), which still answers for
+backfills, amendments and audits, and wherever a file or a number is not plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.layout import ON_TIME
+from tidegate.engine.panes import (
+    UNREAD,
+    Both,
+    LogFile,
+    PaneTask,
+    WindowTask,
+    pane_names,
+    parts_of,
+)
+from tidegate.engine.writer import Target, run_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.engine.inputs import Pinned
+    from tidegate.project import Storage
+    from tidegate.sql.catalog import PlainWindows
+
+#: So many rows are one task's: to exchange their panes would cost more.
+_ROWS_PER_TASK = 2_000_000
+_INT = 1 << 31
+
+
+def compute(
+    spark: SparkSession,
+    storage: Storage,
+    pinned: Pinned,
+    bounds: tuple[int | None, int | None],
+    windows: WindowTask,
+) -> list[dict[str, Any]] | None:
+    """The files of a view's results over the rows of `pinned` between `bounds` (ticks; None: no bound); None if it has
+    to be computed by SQL."""
+    if pinned.table is None or pinned.snapshot.id is None:
+        return []
+    files = _files(spark, storage, pinned, windows.plain, bounds)
+    if files is None:
+        return None
+    filesystem, found = files
+    if not found:
+        return []
+    cores = spark.sparkContext.defaultParallelism
+    tasks = dealt(found, min(cores, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
+    panes = PaneTask(filesystem, windows.plain, tasks, *bounds)
+    work = spark.range(0, len(tasks), 1, len(tasks))
+    if len(tasks) == 1:
+        reports = run_task(work, Both(panes, windows))
+    else:
+        names = pane_names(windows.plain)
+        frame = work.mapInArrow(panes, pane_schema(windows.plain))
+        keys = [name for name in names if name.startswith("_key_")] or names[:1]
+        reports = run_task(frame.repartition(*[f"`{k}`" for k in keys]), windows)
+    if UNREAD in reports:
+        return None
+    return [file for files_ in reports for file in files_]
+
+
+def dealt(files: Sequence[LogFile], tasks: int) -> tuple[tuple[LogFile, ...], ...]:
+    """The files in their order, cut into runs of about as many rows: files of one commit are of about the same time, so
+    that a pane is in few tasks."""
+    total = sum(file.rows for file in files)
+    found: list[list[LogFile]] = [[] for _ in range(tasks)]
+    seen = 0
+    for file in files:
+        found[min(seen * tasks // max(total, 1), tasks - 1)].append(file)
+        seen += file.rows
+    return tuple(tuple(run) for run in found if run)
+
+
+def pane_schema(plain: PlainWindows) -> str:
+    """Of panes, as Spark DDL."""
+    types = {k.name: k.type for k in plain.keys}
+    kinds = ["bigint", *types.values(), "bigint"]
+    columns = {o.column.name: o.column.type for o in plain.outputs if o.column is not None}
+    for part in parts_of(plain):
+        kind = columns[part.column]
+        whole = "double" if kind == "double" else "bigint"
+        kinds.append({"count": "bigint", "sum": whole}.get(part.function, kind))
+    return ", ".join(f"`{n.replace('`', '``')}` {k}" for n, k in zip(pane_names(plain), kinds, strict=True))
+
+
+def _files(
+    spark: SparkSession,
+    storage: Storage,
+    pinned: Pinned,
+    plain: PlainWindows,
+    bounds: tuple[int | None, int | None],
+) -> tuple[Any, list[LogFile]] | None:
+    """The file system, and the files that may hold such rows; None if one can't be read as it is."""
+    assert pinned.table is not None
+    assert pinned.snapshot.id is not None
+    table = IcebergTable(spark, pinned.table)
+    expressions = spark._jvm.org.apache.iceberg.expressions.Expressions
+    both = getattr(expressions, "and")
+    where, (low, high) = expressions.equal("_outcome", ON_TIME), bounds
+    # Only to skip files: the tasks look at every row. What fits into 32 bits reaches Java as another type.
+    if low is not None and abs(low) > _INT:
+        where = both(where, expressions.greaterThanOrEqual(plain.time_column, low))
+    if high is not None and abs(high) > _INT:
+        where = both(where, expressions.lessThan(plain.time_column, high))
+    target: Target = table.target(storage, "_outcome", None, ())
+    files = table.files(pinned.snapshot.id, where)
+    if files is None or not all(file["path"].startswith(f"{target.data_uri}/") for file in files):
+        return None
+    found = [LogFile(target.data_path + f["path"].removeprefix(target.data_uri), f["rows"]) for f in files]
+    return target.filesystem, found

@@ -1,0 +1,84 @@
+"""Views that are nothing but windows, keys and plain aggregates of one relation: the engine needs no SQL for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidegate.sql.catalog import Aggregate, Column, PlainWindows, Relation
+from tidegate.sql.groups import is_bound
+from tidegate.watermark import Hop, TimeKind, Tumble
+
+if TYPE_CHECKING:
+    from tidegate.sql.flow import Reader
+    from tidegate.sql.selects import Item, Selected
+
+_TIMES = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
+_WHOLE, _NUMBERS = ("int", "bigint"), ("int", "bigint", "double")
+_ORDERED = (*_WHOLE, "date", "timestamp", "timestamp_ntz")
+_KEYS = (*_ORDERED, "string", "boolean")
+_FUNCTIONS = {"mean": "avg", "try_avg": "avg", "try_sum": "sum"}
+#: Of each function: the types of its argument.
+_ARGUMENTS = {"sum": _NUMBERS, "avg": _NUMBERS, "min": _ORDERED, "max": _ORDERED}
+_STEPS = 2  # the relation, and its windows
+
+
+def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | None:
+    """What a SELECT with GROUP BY comes to, or None if it says more than that."""
+    if selected is None or selected.grouping is None:
+        return None
+    grouping, source = selected.grouping, selected.source
+    relation, table = source.relation, source.window
+    if (
+        grouping.several
+        or grouping.having is not None
+        or len(source.nodes) != _STEPS
+        or len(reader.inputs) != 1
+    ):
+        return None
+    if relation is None or relation.watermark is None or relation.primary_key or relation.kind == "gate":
+        return None
+    if relation.watermark.kind not in _TIMES or table is None or not isinstance(table.window, Tumble | Hop):
+        return None
+    keys = [k for k in grouping.keys if not is_bound(k)]
+    if table.time.name != relation.watermark.column or len(keys) == len(grouping.keys):
+        return None
+    columns = [_column(relation, key, _KEYS) for key in keys]
+    outputs = [_output(relation, item) for item in selected.items]
+    if None in columns or None in outputs:
+        return None
+    return PlainWindows(
+        window=table.window,
+        kind=relation.watermark.kind,
+        time_column=relation.watermark.column,
+        keys=tuple(c for c in columns if c is not None),
+        outputs=tuple(o for o in outputs if o is not None),
+    )
+
+
+def _output(relation: Relation, item: Item) -> Aggregate | None:
+    name, node = item.name.text, item.node.unnest()
+    if is_bound(node):
+        return Aggregate(name, node.name, None)
+    if isinstance(node, exp.Column):
+        column = _column(relation, node, _KEYS)
+        return Aggregate(name, "key", column) if column is not None else None
+    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
+        return None
+    (argument,), name_of = node.expressions, node.name.lower()
+    function = _FUNCTIONS.get(name_of, name_of)
+    if function == "count":
+        if isinstance(argument, exp.Star):
+            return Aggregate(name, "count", None)
+        column = _column(relation, argument, (*_KEYS, "double", "float", "binary"))
+    else:
+        column = _column(relation, argument, _ARGUMENTS.get(function, ()))
+    return Aggregate(name, function, column) if column is not None else None
+
+
+def _column(relation: Relation, node: exp.Expr, types: tuple[str, ...]) -> Column | None:
+    """The relation's own column, if it is one of these types."""
+    node = node.unnest()
+    found = relation.column(node.name) if isinstance(node, exp.Column) else None
+    return found if found is not None and found.type in types else None

@@ -1,0 +1,213 @@
+"""Windows put together from panes (`panes.py`), beside plain Python over the same rows (C1, C2)."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import Workbench
+from tidegate.engine import view_table
+from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
+from tidegate.engine.plain_slices import dealt
+from tidegate.engine.writer import Target
+from tidegate.sql.catalog import Aggregate, Column, PlainWindows
+from tidegate.watermark import Hop, TimeKind, Tumble
+
+KEY, V = Column("k", "string"), Column("v", "bigint")
+STORED = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
+OUTPUTS = [("window_start", None), ("window_end", None), ("key", KEY), ("count", None), ("count", V)] + [
+    (function, V) for function in ("sum", "avg", "min", "max")
+]
+TYPES = [pa.timestamp("us")] * 2 + [pa.string()] + [pa.int64()] * 3 + [pa.float64()] + [pa.int64()] * 2
+SYSTEM = {
+    "_window_start": pa.timestamp("us"),
+    "_window_end": pa.timestamp("us"),
+    "_rows": pa.int64(),
+    "_open": pa.bool_(),
+    "_tick": pa.int64(),
+}
+
+
+def plain(window: Tumble | Hop) -> PlainWindows:
+    outputs = tuple(Aggregate(f"c{i}", function, column) for i, (function, column) in enumerate(OUTPUTS))
+    return PlainWindows(window, TimeKind.TIMESTAMP, "ts", (KEY,), outputs)
+
+
+def target(folder: Path) -> Target:
+    (folder / "out").mkdir()
+    kinds = {f"c{i}": kind for i, kind in enumerate(TYPES)} | SYSTEM
+    fields = [pa.field(n, k, metadata={"PARQUET:field_id": str(i)}) for i, (n, k) in enumerate(kinds.items())]
+    out = str(folder / "out")
+    return Target(
+        pafs.LocalFileSystem(), out, out, pa.schema(fields), "_open", "_window_end", ("_window_end",)
+    )
+
+
+def run(
+    folder: Path,
+    files: list[list[tuple]],
+    window: Tumble | Hop,
+    frontier: int | None,
+    reached: int | None,
+    only_closed: bool,
+    tasks: int,
+) -> Any:
+    """The result rows (or UNREAD) of the rows in files, over some tasks for panes and one for windows."""
+    found = []
+    for number, rows in enumerate(files):
+        table = pa.table({n: [r[i] for r in rows] for i, n in enumerate(STORED.names)}, STORED)
+        pq.write_table(table, folder / f"{number}.parquet")
+        found.append(LogFile(str(folder / f"{number}.parquet"), len(rows)))
+    what = plain(window)
+    panes = PaneTask(pafs.LocalFileSystem(), what, dealt(found, tasks), None, None)
+    windows = WindowTask(what, target(folder), frontier, reached, only_closed, 7)
+
+    def numbers() -> Iterator[pa.RecordBatch]:
+        for number in range(len(panes.tasks)):
+            yield pa.RecordBatch.from_pydict({"id": [number]})
+
+    def apart() -> Iterator[pa.RecordBatch]:
+        for number in numbers():
+            yield from panes(iter([number]))
+
+    once = Both(panes, windows)(numbers()) if tasks == 1 else windows(apart())
+    (report,) = [json.loads(b.column(0)[0].as_py()) for b in once]
+    if report == UNREAD:
+        return UNREAD
+    rows = [
+        row for file in report for row in pq.read_table(file["uri"]).cast(windows.target.schema).to_pylist()
+    ]
+    assert all(row["_tick"] == 7 for row in rows)
+    assert [r["_rows"] for r in rows] == [r["c3"] for r in rows]
+    return rows
+
+
+def expected(
+    rows: list[tuple], window: Tumble | Hop, frontier: int | None, reached: int | None, only_closed: bool
+) -> dict[tuple, tuple]:
+    groups = defaultdict(list)
+    for ts, key, value in rows:
+        for start, end in window.bounds(ts):
+            if (frontier is None or end > frontier) and (not only_closed or end <= reached):
+                groups[start, end, key].append(value)
+    found = {}
+    for group, values in groups.items():
+        known = [v for v in values if v is not None]
+        numbers = (sum(known), sum(known) / len(known), min(known), max(known)) if known else (None,) * 4
+        found[group] = (len(values), len(known), *numbers, reached is None or group[1] > reached)
+    return found
+
+
+times = st.integers(-50, 200)
+some_rows = st.lists(
+    st.tuples(times, st.sampled_from(["a", "b", None]), st.none() | st.integers(-5, 5)), max_size=30
+)
+some_windows = st.one_of(
+    st.builds(Tumble, st.integers(1, 40), st.integers(-5, 50)),
+    st.builds(lambda s, n, o: Hop(s, s * n, o), st.integers(1, 15), st.integers(1, 5), st.integers(-5, 20)),
+)
+
+
+@given(
+    files=st.lists(some_rows, max_size=4),
+    window=some_windows,
+    frontier=st.none() | times,
+    ahead=st.integers(0, 120),
+    only_closed=st.booleans(),
+    tasks=st.integers(1, 3),
+)
+def test_C1_C2_windows_of_panes_are_windows_of_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[list[tuple]],
+    window: Tumble | Hop,
+    frontier: int | None,
+    ahead: int,
+    only_closed: bool,
+    tasks: int,
+) -> None:
+    reached = (frontier or 0) + ahead
+    rows = run(tmp_path_factory.mktemp("panes"), files, window, frontier, reached, only_closed, tasks)
+
+    def ticks(value: Any) -> int:
+        return int(pa.scalar(value, pa.timestamp("us")).cast(pa.int64()).as_py())
+
+    found = {
+        (ticks(r["c0"]), ticks(r["c1"]), r["c2"]): (*(r[f"c{i}"] for i in range(3, 9)), r["_open"])
+        for r in rows
+    }
+    assert len(found) == len(rows)
+    assert all((r["c0"], r["c1"]) == (r["_window_start"], r["_window_end"]) for r in rows)
+    assert found == expected([row for file in files for row in file], window, frontier, reached, only_closed)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_sums_that_might_leave_64_bits_are_left_to_spark(tmp_path: Path, tasks: int) -> None:
+    rows = [[(1, "a", 2**62), (2, "a", 2**62)], [(3, "a", -(2**62))]]
+    assert run(tmp_path, rows, Tumble(10), None, 100, True, tasks) == UNREAD
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+TABLE = """
+CREATE TABLE t (ts TIMESTAMP, k VARCHAR, v BIGINT, f DOUBLE, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') APPEND ONLY;
+"""
+VIEWS = """
+CREATE MATERIALIZED VIEW plain AS SELECT window_end, k, count(*) AS n, sum(v) AS s, avg(f) AS f
+FROM HOP(t, ts, INTERVAL '10 seconds', INTERVAL '30 seconds') GROUP BY window_start, window_end, k
+EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW by_sql AS SELECT window_end, k, count(*) AS n, sum(v + 0) AS s, avg(f + 0) AS f
+FROM HOP(t, ts, INTERVAL '10 seconds', INTERVAL '30 seconds') GROUP BY window_start, window_end, k
+EMIT ON WINDOW CLOSE;
+"""
+
+
+@pytest.mark.spark
+def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchange(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = workbench.assets(t=TABLE + VIEWS).session()
+    used = []
+    compute = view_table.compute
+
+    def noted(*args: Any) -> Any:
+        found = compute(*args)
+        used.append((args[4].plain.window, found is not None))
+        return found
+
+    monkeypatch.setattr(view_table, "compute", noted)
+    for size, shift in ((10**9, 0), (3, 60), (3, 120)):
+        monkeypatch.setattr("tidegate.engine.plain_slices._ROWS_PER_TASK", size)
+        for number in range(4):
+            values = [
+                f"(TIMESTAMP '2026-01-01 00:00:00' + INTERVAL '{shift + 7 * number + i} seconds', "
+                f"{'NULL' if i == 3 else repr('abc'[i % 3])}, {'NULL' if i == 2 else i}, {i}.25)"
+                for i in range(9)
+            ]
+            session.execute(f"INSERT INTO t VALUES {', '.join(values)}")
+        session.execute("FLUSH")
+        found = [sorted(map(repr, session.table(name).collect())) for name in ("plain", "by_sql")]
+        assert [r.replace("plain", "") for r in found[0]] == found[1]
+    assert len(found[0]) > 20
+    assert used
+    assert all(done for _, done in used)
+
+
+@pytest.mark.spark
+def test_what_leaves_64_bits_is_what_sql_makes_of_it(workbench: Workbench) -> None:
+    """C7: NULL, not a number that wrapped around."""
+    session = workbench.assets(t=TABLE + VIEWS).session()
+    session.execute(
+        "INSERT INTO t VALUES (TIMESTAMP '2026-01-01 00:00:01', 'a', 9223372036854775807, 1), "
+        "(TIMESTAMP '2026-01-01 00:00:02', 'a', 1, 1), (TIMESTAMP '2026-01-01 01:00:00', 'b', 1, 1)"
+    )
+    session.execute("FLUSH")
+    assert {row["s"] for row in session.table("plain").collect()} == {None}
