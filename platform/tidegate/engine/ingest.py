@@ -113,6 +113,8 @@ class Log:
         }
         after = self.progress.after(epoch, judged, last, decisions, int(arrived.timestamp() * 1_000_000))
         after.strategy, after.position = self.strategy, rows.position
+        for file in files or ():
+            after.files = after.files and after.files.and_file(file.path, file.size)
         written = [file for report in reports for file in report["files"]]
         note = altered(self.progress, after)
         judged_at = time.monotonic()

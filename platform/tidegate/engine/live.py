@@ -65,6 +65,10 @@ class Retries:
         return min(self.longest, self.first * 2.0 ** min(failures - 1, 30)) * (1 + chance / 2)
 
 
+#: Seconds between two looks of a sink for amendments, where nothing else makes it look.
+_AMENDMENTS_EVERY = 30.0
+
+
 class Member:
     """A source, view or sink of a group. `upstream`: casefolded names of what it reads inside the project."""
 
@@ -166,15 +170,21 @@ class SinkMember(Member):
 
     kind = "sink"
 
-    def __init__(self, session: Session, sink: Sink) -> None:
+    def __init__(self, session: Session, sink: Sink, clock: Callable[[], float]) -> None:
         super().__init__(session, sink, [sink.upstream])
-        self.sink = sink
+        self.sink, self._clock, self._looked = sink, clock, clock()
+
+    @property
+    def watches(self) -> bool:  # type: ignore[override]
+        """An amendment comes from another process, whether or not the view closes anything (B2)."""
+        return self.sink.connector.upserts and self._clock() - self._looked >= _AMENDMENTS_EVERY
 
     def prepare(self) -> None:
         # One that wants only what is new wants what comes from here on.
         begin(self.session, self.sink)
 
     def step(self, tell: Listener) -> tuple[bool, bool]:
+        self._looked = self._clock()
         deliver(self.session, self.sink, tell)
         return False, False
 
@@ -206,14 +216,14 @@ class LiveGroup:
         self._retries = retries or Retries()
         self._chance = random.Random()
         names = None if names is None else list(names)
-        relations, views = select(session, names)
+        relations, views = select(session.catalog, names)
         #: The sources and views whose leases it holds.
         self.written = (*(r for r in relations if r.connector is not None), *views)
         members: list[Member] = [
             SourceMember(session, r, max_rows_per_batch) for r in relations if r.connector is not None
         ]
         members += [ViewMember(session, view) for view in views]
-        members += [SinkMember(session, sink) for sink in select_sinks(session, names)]
+        members += [SinkMember(session, sink, clock) for sink in select_sinks(session.catalog, names)]
         self.members = tuple(members)
         self._tables = frozenset(r.name.casefold() for r in relations if r.connector is None)
         self._leases = ExitStack()

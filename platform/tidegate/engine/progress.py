@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
@@ -27,6 +28,31 @@ class ConsumedFile:
     size: int
     modified: int
     rows: int
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """How many files are in a log, and a sum over their names and sizes: two sets of files that have the same are the
+    same, whatever the order in which they came."""
+
+    count: int = 0
+    sum: int = 0
+
+    def and_file(self, path: str, size: int) -> FilesRead:
+        """With one more."""
+        found = hashlib.blake2b(f"{path}\0{size}".encode(), digest_size=8).digest()
+        return FilesRead(self.count + 1, (self.sum + int.from_bytes(found)) % 2**64)
+
+    def to_text(self) -> str:
+        return f"{self.count}/{self.sum:016x}"
+
+    @classmethod
+    def from_text(cls, text: str | None) -> FilesRead | None:
+        """The inverse; None gives None."""
+        if text is None:
+            return None
+        count, _, total = text.partition("/")
+        return cls(int(count), int(total, 16))
 
 
 @dataclass(frozen=True)
@@ -67,7 +93,8 @@ class LogPosition:
 class Progress:
     """State after the last commit: epoch, published watermark `G`, and every partition's gate state.
 
-    `strategy`: the one in force (W13). `position`: how far a log that follows another log has read it. `sightings`: of
+    `files`: what a source of files has read (None: not known of a log of an earlier version). `strategy`: the one in
+    force (W13). `position`: how far a log that follows another log has read it. `sightings`: of
     partitions of a broker, what else is known of them. `topic_id`: which topic they are of.
     """
 
@@ -78,6 +105,7 @@ class Progress:
     position: LogPosition | None = None
     sightings: dict[str, Sighting] = field(default_factory=dict)
     topic_id: str | None = None
+    files: FilesRead | None = FilesRead()
 
     @classmethod
     def load(cls, snapshot: Snapshot, target: Target) -> Progress:
@@ -106,6 +134,7 @@ class Progress:
             LogPosition.from_text(snapshot.summary.get("tidegate.position")),
             sightings,
             snapshot.summary.get("tidegate.topic-id"),
+            FilesRead.from_text(snapshot.summary.get("tidegate.files")),
         )
 
     def enumerate(self, partitions: Iterable[str]) -> None:
@@ -194,6 +223,8 @@ class Progress:
             facts["position"] = self.position.to_text()
         if self.topic_id is not None:
             facts["topic-id"] = self.topic_id
+        if self.files is not None:
+            facts["files"] = self.files.to_text()
         return {f"tidegate.{key}": str(value) for key, value in facts.items()}
 
     def write(

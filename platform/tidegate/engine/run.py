@@ -35,6 +35,7 @@ from tidegate.sql.lineage import sources_of
 if TYPE_CHECKING:
     from tidegate.engine.ingest import Log
     from tidegate.engine.session import Session
+    from tidegate.sql.catalog import Catalog
     from tidegate.sql.sink_connectors import Sink
 
 Listener = Callable[[Event], None]
@@ -51,12 +52,10 @@ def run(
     tell: Listener = on_event or (lambda event: None)
     started = time.monotonic()
     names = None if names is None else list(names)
-    for name in names or ():
-        session.require_own(name)
-    relations, views = select(session, names, upstream)
+    relations, views = select(session.catalog, names, upstream)
     # What another environment ingests is read as it stands there.
     relations = [relation for relation in relations if relation.name not in session.foreign]
-    sinks = select_sinks(session, names)
+    sinks = select_sinks(session.catalog, names)
     for view in views:
         # Every query is checked by Spark before the first row of any source is read.
         resolve(session, view)
@@ -78,14 +77,13 @@ def run(
 
 
 def select(
-    session: Session, names: Iterable[str] | None, upstream: bool = True
+    catalog: Catalog, names: Iterable[str] | None, upstream: bool = True
 ) -> tuple[list[Relation], list[View]]:
     """The relations and views that `names` ask for (None: everything), each after what it reads.
 
     With `upstream` a view brings along all that its rows come from, over any number of views; without it only the
     implicit relations of its own WATERMARK(…) (W14), which exist for its sake.
     """
-    catalog = session.catalog
     objects = catalog.order()
     if names is not None:
         wanted: set[str] = set()
@@ -102,9 +100,9 @@ def select(
     return [o for o in objects if isinstance(o, Relation)], [o for o in objects if isinstance(o, View)]
 
 
-def select_sinks(session: Session, names: Iterable[str] | None) -> list[Sink]:
+def select_sinks(catalog: Catalog, names: Iterable[str] | None) -> list[Sink]:
     """The sinks that `names` ask for; None: all. What a view closes stays where it is until its sink is asked for."""
-    sinks = session.catalog.sinks
+    sinks = catalog.sinks
     if names is None:
         return list(sinks)
     wanted = {name.casefold() for name in names}

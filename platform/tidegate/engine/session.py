@@ -152,7 +152,14 @@ class Session:
         from pyspark.errors import AnalysisException
 
         from tidegate.engine.run import run
+        from tidegate.engine.settled import settled
 
+        names = None if names is None else list(names)
+        for name in names or ():
+            self.require_own(name)
+        report = settled(self.project, self.catalog, names, on_event, upstream)
+        if report is not None:
+            return report
         try:
             return run(
                 self, names, max_rows_per_batch or self.settings.max_rows_per_batch, on_event, upstream

@@ -132,13 +132,15 @@ def read_status(
     names: Sequence[str] | None = None,
     now: datetime | None = None,
     ask_brokers: bool = True,
+    catalog: Catalog | None = None,
 ) -> ProjectStatus:
-    """Status of the project, or of `names` of it, without a JVM. `now` replaces the clock (with a time zone).
+    """Status of the project, or of `names` of it, without a JVM. `now` replaces the clock (with a time zone), `catalog`
+    what the project's files define.
 
     `ask_brokers`: whether Kafka says how much waits; a broker that does not answer is named, not an error. Raises the
     errors of the project's SQL, and TG620 if tables can't be read.
     """
-    catalog = project.catalog()
+    catalog = catalog or project.catalog()
     wanted = [catalog.sinks.find(name) or catalog.get(name) for name in names or ()]
     if not names:
         wanted = [*catalog.relations, *catalog.views, *catalog.sinks]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
+
+if TYPE_CHECKING:
+    from tidegate.engine.result import RunReport
+    from tidegate.project import Project
+    from tidegate.sql.catalog import Catalog
 
 
 @guarded
@@ -56,15 +62,30 @@ def run(
         memory.add(event)
         call.console.event(event)
 
-    call.console.note("starting Spark …")
-    with call.session(project) as session:
-        report = session.run(wanted, max_rows_per_batch, on_event, upstream)
+    report = _settled(project, catalog, wanted, on_event, upstream)
+    if report is None:
+        call.console.note("starting Spark …")
+        with call.session(project) as session:
+            report = session.run(wanted, max_rows_per_batch, on_event, upstream)
     if call.json:
         call.console.document({"event": "report", **report.to_dict()}, "")
     late = [s for s, count in memory.late.items() if count]
     if late:
         call.console.note(f"late rows are kept: tidegate late {late[0]}")
     return 0
+
+
+def _settled(
+    project: Project,
+    catalog: Catalog,
+    names: list[str] | None,
+    on_event: Callable[[Event], None],
+    upstream: bool,
+) -> RunReport | None:
+    """The report of a run that has nothing to do: nobody should wait for Spark to learn that."""
+    from tidegate.engine.settled import settled
+
+    return settled(project, catalog, names, on_event, upstream)
 
 
 class Committed:

@@ -61,7 +61,7 @@ class ReplayConnector(Connector):
         files = list_files(self._project, self._relation.name, self._options.path)
         if not files:
             raise no_input(self._relation.name, self._options.path)
-        fingerprint = self._fingerprint(files)
+        fingerprint = fingerprint_of(self._relation, self._options, files)
         before = next((f.path for f in self._consumed()), None)
         if before is not None and before != f"replay:{fingerprint}":
             raise TidegateError(
@@ -71,7 +71,7 @@ class ReplayConnector(Connector):
                 location=self._relation.location,
             )
         self._stage = fingerprint
-        filesystem, folder = self._project.storage.filesystem(self._uri(fingerprint))
+        filesystem, folder = self._project.storage.filesystem(self._place(fingerprint))
         marker = f"{folder}/_staged.json"
         if not filesystem.get_file_info(marker).is_file:
             facts = self._write_stage([f.uri for f in files])
@@ -123,7 +123,7 @@ class ReplayConnector(Connector):
         # With its schema given: to look it up would be a Spark job for every batch.
         fields = [f"{quote(c.name)} {c.type}" for c in stored_columns(self._relation)]
         fields += [f"{name} {kind}" for name, kind in _STAGED.items()]
-        return self._spark.read.schema(", ".join(fields)).parquet(self._uri(fingerprint))
+        return self._spark.read.schema(", ".join(fields)).parquet(self._place(fingerprint))
 
     def _arrival(self, plan: BatchPlan):  # type: ignore[no-untyped-def]
         """The recorded arrival where the first order column is a time, else the clock."""
@@ -136,21 +136,8 @@ class ReplayConnector(Connector):
             return F.coalesce(F.col(quote(column.name)).cast("timestamp"), clock)
         return clock
 
-    def _fingerprint(self, files: list[InputFile]) -> str:
-        """Changes with the files and with everything that decides their order, not with the batch size."""
-        facts = {
-            "files": [(f.path, f.size, f.modified) for f in files],
-            "columns": [(c.name, c.type, c.generated) for c in self._relation.columns],
-            "partition": self._options.partition_columns,
-            "order": self._options.order_columns,
-            "filter": self._options.filter,
-            "format": str(self._relation.format),
-        }
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-    def _uri(self, fingerprint: str) -> str:
-        storage = self._project.storage
-        return f"{storage.warehouse}/_replay/{storage.settings.namespace}/{self._relation.name}/{fingerprint}"
+    def _place(self, fingerprint: str) -> str:
+        return stage_uri(self._project, self._relation, fingerprint)
 
     def _write_stage(self, uris: list[str]) -> dict[str, object]:
         """Sort once, number, write; how many rows, and which partitions, there are."""
@@ -191,9 +178,28 @@ class ReplayConnector(Connector):
                 .sortWithinPartitions("_seq")
                 .write.mode("overwrite")
                 .option("parquet.block.size", _ROW_GROUP_BYTES)
-                .parquet(self._uri(self._stage))
+                .parquet(self._place(self._stage))
             )
         finally:
             ordered.unpersist()
         partitions = {row["_source_partition"] for row in counts} - {UNKNOWN_PARTITION}
         return {"rows": total, "partitions": sorted(partitions)}
+
+
+def fingerprint_of(relation: Relation, options: ReplayOptions, files: list[InputFile]) -> str:
+    """Changes with the files and with everything that decides their order, not with the batch size."""
+    facts = {
+        "files": [(f.path, f.size, f.modified) for f in files],
+        "columns": [(c.name, c.type, c.generated) for c in relation.columns],
+        "partition": options.partition_columns,
+        "order": options.order_columns,
+        "filter": options.filter,
+        "format": str(relation.format),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def stage_uri(project: Project, relation: Relation, fingerprint: str) -> str:
+    """Where the sorted copy of a recording is."""
+    storage = project.storage
+    return f"{storage.warehouse}/_replay/{storage.settings.namespace}/{relation.name}/{fingerprint}"
