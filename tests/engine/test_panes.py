@@ -20,10 +20,9 @@ from tidegate.engine import view_table
 from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
 from tidegate.engine.plain_slices import dealt
 from tidegate.engine.writer import Target
-from tidegate.sql.catalog import Aggregate, Column, PlainWindows
-from tidegate.watermark import Hop, TimeKind, Tumble
+from tidegate.watermark import Aggregate, Hop, PlainWindows, TimeKind, Tumble, Value
 
-KEY, V = Column("k", "string"), Column("v", "bigint")
+KEY, V = Value("k", "string"), Value("v", "bigint")
 STORED = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
 OUTPUTS = [("window_start", None), ("window_end", None), ("key", KEY), ("count", None), ("count", V)] + [
     (function, V) for function in ("sum", "avg", "min", "max")

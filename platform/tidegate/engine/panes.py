@@ -20,8 +20,7 @@ from pyarrow.fs import FileSystem
 from tidegate.engine.sources import Unread
 from tidegate.engine.sources.parquet import open_file
 from tidegate.engine.writer import FileWriter, Target
-from tidegate.sql.catalog import PlainWindows
-from tidegate.watermark import window_is_closed
+from tidegate.watermark import PlainWindows, window_is_closed
 
 #: Rows that are grouped at once: enough to make groups of, little to hold.
 _CHUNK = 1 << 20
@@ -46,12 +45,12 @@ def parts_of(plain: PlainWindows) -> tuple[Part, ...]:
     """The parts that a view's aggregates need, each once."""
     found = {}
     for output in plain.outputs:
-        if output.column is None or output.function == "key":
+        if output.value is None or output.function == "key":
             continue
         for function in ("sum", "count") if output.function == "avg" else (output.function,):
-            name = part_name(function, output.column.name)
+            name = part_name(function, output.value.name)
             merge = function if function in ("min", "max") else "sum"
-            found[name] = Part(name, output.column.name, function, merge)
+            found[name] = Part(name, output.value.name, function, merge)
     return tuple(found.values())
 
 
@@ -258,16 +257,16 @@ class WindowTask:
         for output in plain.outputs:
             if output.function in bounds:
                 columns[output.name] = bounds[output.function]
-            elif output.column is None:
+            elif output.value is None:
                 columns[output.name] = windows.column(ROWS)
             elif output.function == "key":
-                columns[output.name] = windows.column(f"_key_{output.column.name}")
+                columns[output.name] = windows.column(f"_key_{output.value.name}")
             elif output.function == "avg":
-                total = windows.column(part_name("sum", output.column.name)).cast(pa.float64(), safe=False)
-                count = windows.column(part_name("count", output.column.name)).cast(pa.float64())
+                total = windows.column(part_name("sum", output.value.name)).cast(pa.float64(), safe=False)
+                count = windows.column(part_name("count", output.value.name)).cast(pa.float64())
                 columns[output.name] = pc.divide(total, count)
             else:
-                columns[output.name] = windows.column(part_name(output.function, output.column.name))
+                columns[output.name] = windows.column(part_name(output.function, output.value.name))
         columns["_window_start"], columns["_window_end"] = bounds["window_start"], bounds["window_end"]
         columns[ROWS] = windows.column(ROWS)
         columns["_open"] = pa.array(~window_is_closed(ends, self.reached))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tidegate.engine.inputs import Pinned
     from tidegate.project import Storage
-    from tidegate.sql.catalog import PlainWindows
+    from tidegate.watermark import PlainWindows
 
 #: So many rows are one task's: to exchange their panes would cost more.
 _ROWS_PER_TASK = 2_000_000
@@ -83,7 +83,7 @@ def pane_schema(plain: PlainWindows) -> str:
     """Of panes, as Spark DDL."""
     types = {k.name: k.type for k in plain.keys}
     kinds = ["bigint", *types.values(), "bigint"]
-    columns = {o.column.name: o.column.type for o in plain.outputs if o.column is not None}
+    columns = {o.value.name: o.value.type for o in plain.outputs if o.value is not None}
     for part in parts_of(plain):
         kind = columns[part.column]
         whole = "double" if kind == "double" else "bigint"

@@ -58,7 +58,14 @@ SQL_SETTINGS = {
     "spark.sql.json.enablePartialResults": "true",
 }
 
+#: The JVM's second compiler begins ten times later than by default: it would take more time than all of a run's tasks,
+#: whose rows are not the JVM's. What is hot for long is compiled all the same.
+_LATE_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 _LOCAL_SETTINGS = {
+    "spark.driver.extraJavaOptions": _LATE_COMPILER,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",

@@ -13,7 +13,7 @@ from tidegate.sql.front_matter import Annotations, Block
 from tidegate.sql.gate_options import GateOptions
 from tidegate.sql.option_types import ConnectorOptions
 from tidegate.sql.sink_connectors import Sink, Sinks
-from tidegate.watermark import Derived, GateConfig, Hop, Strategy, TimeKind, Tumble, Window
+from tidegate.watermark import Derived, GateConfig, PlainWindows, Strategy, TimeKind, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.
 _LOG = """_outcome _source_partition _offset _arrival _epoch _wm _strategy _proc_time _reason _watermark _late_by
@@ -132,28 +132,6 @@ class Accounts:
     time_column: str
     shift: int
     rows_sql: str
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """One column of a view's result: `function` is count, sum, avg, min or max of `column` (None: of rows), or what a
-    group shares: key, window_start or window_end."""
-
-    name: str
-    function: str
-    column: Column | None
-
-
-@dataclass(frozen=True)
-class PlainWindows:
-    """A view that is nothing but windows of fixed length over one relation, groups by its own columns, and aggregates
-    that can be put together from parts: the engine needs no SQL for it. `keys`: beside the window."""
-
-    window: Tumble | Hop
-    kind: TimeKind
-    time_column: str
-    keys: tuple[Column, ...]
-    outputs: tuple[Aggregate, ...]
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Aggregate, Column, PlainWindows, Relation
+from tidegate.sql.catalog import Relation
 from tidegate.sql.groups import is_bound
-from tidegate.watermark import Hop, TimeKind, Tumble
+from tidegate.watermark import Aggregate, Hop, PlainWindows, TimeKind, Tumble, Value
 
 if TYPE_CHECKING:
     from tidegate.sql.flow import Reader
@@ -77,8 +77,8 @@ def _output(relation: Relation, item: Item) -> Aggregate | None:
     return Aggregate(name, function, column) if column is not None else None
 
 
-def _column(relation: Relation, node: exp.Expr, types: tuple[str, ...]) -> Column | None:
+def _column(relation: Relation, node: exp.Expr, types: tuple[str, ...]) -> Value | None:
     """The relation's own column, if it is one of these types."""
     node = node.unnest()
     found = relation.column(node.name) if isinstance(node, exp.Column) else None
-    return found if found is not None and found.type in types else None
+    return Value(found.name, found.type) if found is not None and found.type in types else None

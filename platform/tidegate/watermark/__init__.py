@@ -22,6 +22,7 @@ from tidegate.watermark.derive import (
 )
 from tidegate.watermark.gate import UNDEFINED, GateConfig, GateState, Judgement, is_late, judge
 from tidegate.watermark.outoforder import SourceWatermark
+from tidegate.watermark.plain_windows import Aggregate, PlainWindows, Value
 from tidegate.watermark.preceding import PrecedingRows
 from tidegate.watermark.publish import publish, start_watermark
 from tidegate.watermark.strategy import PROC_TIME, Column, Delay, Expression, Strategy, preceding_column
@@ -31,6 +32,7 @@ from tidegate.watermark.windows import Cumulate, Hop, Tumble, Window
 __all__ = [
     "PROC_TIME",
     "UNDEFINED",
+    "Aggregate",
     "CalendarHop",
     "CalendarTumble",
     "Column",
@@ -47,6 +49,7 @@ __all__ = [
     "Judgement",
     "Least",
     "Mark",
+    "PlainWindows",
     "PrecedingRows",
     "SessionMark",
     "Shift",
@@ -55,6 +58,7 @@ __all__ = [
     "TimeKind",
     "Truncated",
     "Tumble",
+    "Value",
     "Window",
     "WindowEnd",
     "WindowStart",

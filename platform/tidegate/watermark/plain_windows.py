@@ -1,0 +1,37 @@
+"""Windows, keys and aggregates of one relation, and nothing else: what can be put together from parts, without SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.watermark.timekind import TimeKind
+from tidegate.watermark.windows import Hop, Tumble
+
+
+@dataclass(frozen=True)
+class Value:
+    """A column of the relation, of a Spark type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One column of the result: `function` is count, sum, avg, min or max of `value` (None: of rows), or what a group
+    shares: key, window_start or window_end."""
+
+    name: str
+    function: str
+    value: Value | None
+
+
+@dataclass(frozen=True)
+class PlainWindows:
+    """Groups of the rows of each window that agree in `keys`, and their aggregates. Times are of `kind`, a timestamp's."""
+
+    window: Tumble | Hop
+    kind: TimeKind
+    time_column: str
+    keys: tuple[Value, ...]
+    outputs: tuple[Aggregate, ...]
