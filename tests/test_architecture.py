@@ -123,3 +123,12 @@ def test_importing_loads_no_engine(module: str) -> None:
     code = f"import {module}, sys; print([m for m in ('pyspark', 'dagster', 'pandas') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_executors_need_no_more_than_numpy_and_pyarrow() -> None:
+    """What tasks unpickle on other machines: no parser, no validator, no Spark of the driver's."""
+    modules = "gate panes writer preceding sources.parquet sources.footers sources.arrow_json"
+    code = "".join(f"import tidegate.engine.{name}\n" for name in modules.split())
+    code += "import sys; print(*sorted({'sqlglot', 'pydantic', 'pyiceberg', 'yaml', 'typer'} & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ from tests.kafka import Broker
 from tidegate.audit.source import audit_source
 from tidegate.engine.run import connect
 from tidegate.engine.session import Session
+from tidegate.engine.sources.kafka import KafkaConnector
 from tidegate.engine.sources.kafka_broker import require_kafka
 from tidegate.engine.spark import KAFKA_PACKAGES
 from tidegate.engine.stream import PlanInbox, SourceFeed
@@ -339,6 +340,46 @@ def test_W9_poison_ends_rejected_and_what_follows_is_judged_as_if_it_were_not_th
     ]
     assert newest(session)["0"][1] == newest(session)["1"][1]
     assert audit_source(session, "s").ok
+
+
+def test_W4_who_reads_a_batch_the_tasks_or_spark_changes_nothing_of_its_log(
+    new_workbench: Callable[[], Workbench], kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic(partitions=2)
+    odd: dict[int, bytes | str | None] = {
+        9: json.dumps({"id": "nine", "ts": at(9)}),
+        10: '{"id": 10, "ts": "' + at(10) + '"}]',
+        11: "{'id': 11, 'ts': '" + at(11) + "'}",
+        12: b"\xff",
+        24: None,
+        25: '{"id": 25}',
+    }
+    rows = [(i % 2, None, odd.get(i, row(i, i - 20 * (i == 28))), 1000 * i) for i in range(32)]
+    more = [(i % 2, f"k{i}", row(i, i), 1000 * i, [("h", b"\1"), ("h", b"")]) for i in range(32, 36)]
+    kafka.send(topic, rows + more)
+    by_spark: list[int] = []
+    decoded = KafkaConnector._decoded
+
+    def counted(self: KafkaConnector, messages: Any, plan: Any) -> Any:
+        by_spark.append(plan.epoch)
+        return decoded(self, messages, plan)
+
+    monkeypatch.setattr(KafkaConnector, "_decoded", counted)
+    logs = []
+    for fast in (True, False):
+        if not fast:
+            monkeypatch.setattr("tidegate.engine.sources.kafka.supports", lambda relation: False)
+        session = project(new_workbench(), kafka, topic)
+        session.run(max_rows_per_batch=9)
+        kept = session.table("s$raw").drop("arrival").orderBy("partition", "offset").collect()
+        messages = session.execute('SELECT id, "$rowtime", "$key", "$headers" FROM s ORDER BY id').rows()
+        marks = session.table("s$watermarks").drop("at").orderBy("epoch", "partition").collect()
+        logs.append((kept, messages, marks))
+    assert logs[0] == logs[1]
+    assert len(logs[0][0]) == 36
+    assert {r["outcome"] for r in logs[0][0]} == {"on_time", "late", "rejected"}
+    # The second batch is refused, the third is left to Spark on that account; then the tasks read again.
+    assert by_spark == [2, 3, *range(1, 6)]
 
 
 def test_secrets_are_in_no_plan_table_or_log(

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.offsets import by_partition, integers, place
+from tidegate.engine.transfer import departing
 from tidegate.watermark import GateState, PrecedingRows, preceding_column
 from tidegate.watermark.memory import Memory
 from tidegate.watermark.preceding import Values, over, recall, remember
@@ -101,24 +102,24 @@ class PrecedingTask:
 
 @dataclass(frozen=True)
 class _Renamed:
-    """PySpark's `mapInArrow` looks columns up by their bare names, which fails for one with a dot or a backtick."""
+    """Its batches leave as they came (`transfer.py`), with numbers for names."""
 
     task: PrecedingTask
-    names: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in self.task(b.rename_columns(list(self.names)) for b in batches if b.num_rows):
+        for batch in self.task(b for b in batches if b.num_rows):
             yield batch.rename_columns([f"c{i}" for i in range(batch.num_columns)])
 
 
 def add_preceding(frame: DataFrame, task: PrecedingTask) -> DataFrame:
     """The frame with a column for each window."""
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
-    plain = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
+    numbered = [StructField(f"c{i}", f.dataType) for i, f in enumerate(frame.schema)]
     results = ", ".join(f"c{len(frame.columns) + i} {w.result_type}" for i, w in enumerate(task.windows))
-    schema = StructType([*plain.schema.fields, *StructType.fromDDL(results).fields])
-    out = plain.mapInArrow(_Renamed(task, tuple(frame.columns)), schema)
+    schema = StructType([*numbered, *StructType.fromDDL(results).fields])
+    plain, arriving = departing(frame, _Renamed(task))
+    out = plain.mapInArrow(arriving, schema)
     return out.toDF(*frame.columns, *[preceding_column(i) for i in range(len(task.windows))])
 
 

@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tidegate.engine.transfer import departing
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -178,26 +180,12 @@ class FileWriter:
                 file.bounds[name] = (min(seen[0], low.as_py()), max(seen[1], high.as_py()))
 
 
-@dataclass(frozen=True)
-class _Named:
-    """A task for `mapInArrow` whose batches get their real column names back."""
-
-    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-    names: tuple[str, ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.task(batch.rename_columns(list(self.names)) for batch in batches)
-
-
 def run_task(
     frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> list[dict[str, Any]]:
-    """Run a gate or write task over a frame; the reports of all Spark tasks.
-
-    PySpark's `mapInArrow` looks columns up by their bare names, which fails for one with a dot or a backtick.
-    """
-    plain = frame.toDF(*[f"c{i}" for i in range(len(frame.columns))])
-    out = plain.mapInArrow(_Named(task, tuple(frame.columns)), "report string")
+    """Run a gate or write task over a frame; the reports of all Spark tasks."""
+    plain, arriving = departing(frame, task)
+    out = plain.mapInArrow(arriving, "report string")
     # Bounded: a line for each task: its files (outcomes × days), and the states of the partitions it saw.
     return [json.loads(row[0]) for row in out.collect()]
 

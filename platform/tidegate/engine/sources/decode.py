@@ -2,7 +2,7 @@
 
 JSON and CSV are read by Spark's own parsers, in the JVM; AVRO and PROTOBUF by their libraries, column by column into
 Arrow (`binary.py`). Either way rows keep their order and their tasks, and a message that is no row is one all the same:
-with a reason in `_why` and its text in `_raw` (W5).
+with a reason in `_why` and its text in `_raw` (W5). Plain JSON can do without (`arrow_json.py`), and says the same.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from tidegate.engine.sources.footers import Survey
 from tidegate.engine.sources.parquet import ParquetReader, Unit, layout_of
 from tidegate.engine.sources.tasks import tasks_of
 from tidegate.errors import TidegateError
+from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,7 +155,8 @@ class FilesystemConnector(Connector):
         sizes = [unit["size"] for unit in plan.units]
         dealt = tasks_of(partitions, sizes, self._spark.sparkContext.defaultParallelism)
         tasks = tuple(tuple(files[path][0] for path in task) for task in dealt)
-        arrival = int(plan.arrived.timestamp() * 1_000_000)
+        arrival = TimeKind.TIMESTAMPTZ.clock(plan.arrived)
+        assert arrival is not None
         work = self._spark.range(0, len(tasks), 1, len(tasks))
         return Direct(work, ParquetReader(filesystem, layout, tasks, arrival))
 

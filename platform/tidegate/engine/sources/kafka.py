@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from tidegate.engine.partitions import Decisions, Sighting
 from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated
-from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows
+from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
+from tidegate.engine.sources.arrow_json import Turns, json_reader, supports
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import java_properties
@@ -58,6 +59,7 @@ class KafkaConnector(Connector):
         self._properties = java_properties(options)
         servers = next(value for name, value in options.properties.items() if name.lower() in BOOTSTRAP)
         self._broker = Broker(spark, self._properties, self._topic, servers, relation.name, relation.location)
+        self._turns = Turns()
         self._topic_id: str | None = None
         self._ends: dict[str, int] = {}
         self._earliest: dict[str, int] = {}
@@ -119,20 +121,38 @@ class KafkaConnector(Connector):
         return True
 
     def read(self, plan: BatchPlan) -> Rows:
+        if not plan.units:
+            return Rows(None, ("_offset",), numbering=False, aligned=True)
+        messages = self._messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
+        rows = sum(unit["until"] - unit["from"] for unit in plan.units)
+        cores = self._spark.sparkContext.defaultParallelism
+        # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
+        messages = messages.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
+        if supports(self._relation) and self._turns.ours():
+            direct = Direct(messages, json_reader(self._relation, plan.arrived))
+            return Rows(
+                lambda: self._refused(messages, plan),
+                ("_offset",),
+                numbering=False,
+                aligned=True,
+                direct=direct,
+            )
+        frame = self._decoded(messages, plan)
+        return Rows(lambda: frame, ("_offset",), numbering=False, aligned=True)
+
+    def _refused(self, messages: DataFrame, plan: BatchPlan) -> DataFrame:
+        self._turns.refused()
+        return self._decoded(messages, plan)
+
+    def _decoded(self, messages: DataFrame, plan: BatchPlan) -> DataFrame:
+        """By Spark: of any encoding, whatever the messages hold."""
         from pyspark.sql import functions as F
 
         from tidegate.engine.sources.decode import decode
 
-        if not plan.units:
-            return Rows(None, ("_offset",), numbering=False, aligned=True)
-        frame = self._messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
-        frame = frame.withColumn("_arrival", F.lit(plan.arrived))
-        rows = sum(unit["until"] - unit["from"] for unit in plan.units)
-        cores = self._spark.sparkContext.defaultParallelism
-        # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
-        frame = frame.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
-        frame = add_generated(decode(frame, self._relation, self._project), self._relation)
-        return Rows(lambda: frame, ("_offset",), numbering=False, aligned=True)
+        partition = F.col("_partition").cast("string").alias("_source_partition")
+        frame = messages.select("*", partition, F.lit(plan.arrived).alias("_arrival")).drop("_partition")
+        return add_generated(decode(frame, self._relation, self._project), self._relation)
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         return []
@@ -304,7 +324,7 @@ class KafkaConnector(Connector):
         )
         return frame.select(
             "value",
-            F.col("partition").cast("string").alias("_source_partition"),
+            F.col("partition").alias("_partition"),
             F.col("offset").alias("_offset"),
             F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("_rowtime"),
             F.col("key").alias("_key"),
