@@ -66,7 +66,8 @@ def run_schedule(root: Path, instance: dg.DagsterInstance) -> None:
     keys = set(job.asset_layer.selected_asset_keys)
     assert {key.to_user_string() for key in keys} == {"visits", "pages_hourly"}
     quality = repository.get_job("tidegate_quality").asset_layer.asset_graph.asset_check_keys
-    assert {k.asset_key.to_user_string() for k in quality if k.name == "expectations"} == {"pages_hourly"}
+    own = {k.asset_key.to_user_string() for k in quality if k.name == "expectations"}
+    assert own == {"orders_hourly", "pages_hourly"}
     checks = {k for k in job.asset_layer.asset_graph.asset_check_keys if k.asset_key in keys}
     quick = {k for k in checks if k.name in ("raw_adds_up", "windowed_equals_raw")}
     done = job.get_subset(asset_selection=keys, asset_check_selection=quick).execute_in_process(

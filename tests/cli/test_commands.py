@@ -66,7 +66,7 @@ def test_the_template_is_a_good_project(tidegate: Call) -> None:
             "cleanups": [],
             "live": [],
             "thresholds": ["orders"],
-            "quality": [],
+            "quality": ["orders_hourly"],
         },
     )
 
@@ -258,6 +258,17 @@ def test_late_without_late_rows_or_watermark_needs_no_spark(tidegate: Call, shop
     assert "TG701" in tidegate("late", "orders_hourly").stderr
     (shop / "assets" / "t.sql").write_text("CREATE TABLE t (a INT) APPEND ONLY;")
     assert "TG701" in tidegate("late", "t").stderr
+    # A selection leaves out what has no watermark; names as arguments are each asked for.
+    (shop / "assets" / "u.sql").write_text(
+        "CREATE TABLE u (a INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;"
+    )
+    both = json.loads(tidegate("late", "--select", "kind:table", "--select", "orders", "--json").stdout)
+    assert [one["source"] for one in both["sources"]] == ["orders", "u"]
+    assert json.loads(tidegate("late", "u", "--json").stdout)["source"] == "u"
+    assert len(json.loads(tidegate("late", "orders", "u", "--json").stdout)["sources"]) == 2
+    assert "TG701" in tidegate("late", "--select", "t").stderr
+    for command in ("late", "audit"):
+        assert "A name, or --select" in tidegate(command).stderr
 
 
 LIGHT = """

@@ -12,9 +12,12 @@ import pytest
 from tests.dagster.projects import write_orders, write_project
 from tidegate.dagster import load_definitions
 from tidegate.dagster.partitions import FROM_LATE, Closed, closed_of
+from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
+from tidegate.engine.amend_report import Stretch, ViewAmendment
 from tidegate.project import Project
 from tidegate.sql.lineage import computed
+from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +75,39 @@ def test_without_front_matter_there_are_no_partitions(tmp_path: Path, unit: str)
     assert ("orders_hourly/closed_days" in keys) == (unit == "day")
     assert ("tidegate_closed" in {s.name for s in defs.sensor_defs}) == (unit == "day")
     assert "nightly" in {s.name for s in defs.schedule_defs}
+
+
+def test_each_partition_of_a_backfill_says_what_became_of_its_own_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance
+) -> None:
+    definitions = load_definitions(partitioned(tmp_path / "shop", "hour"))
+    hour = 3_600_000_000
+    names = ["2026-03-01-09:00", "2026-03-01-10:00", "2026-03-01-11:00"]
+    instance.add_dynamic_partitions("tidegate_orders_hourly_hours", names)
+    nine = TimeKind.TIMESTAMP.parse("2026-03-01 09:00:00")
+
+    def amended(session: object, views: list[str], every: int, **asked: object) -> list[ViewAmendment]:
+        assert (views, every) == (["orders_hourly"], hour)
+        own = ViewAmendment(
+            "orders_hourly", 3, 5, 4, stretches=[Stretch(nine, 1, 2, 1), Stretch(nine + 2 * hour, 2, 3, 3)]
+        )
+        return [own, ViewAmendment("below", 9, stretches=[Stretch(nine, 9, 9, 9)])]
+
+    monkeypatch.setattr("tidegate.amend.run.amend", amended)
+    monkeypatch.setattr(TidegateResource, "session", None)
+    job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection={HOURS})
+    ends = {"dagster/asset_partition_range_start": names[0], "dagster/asset_partition_range_end": names[-1]}
+    done = job.execute_in_process(instance=instance, tags=ends)
+    facts = {e.partition: e.materialization.metadata for e in done.get_asset_materialization_events()}
+    found = {
+        name: [
+            facts[name][key].value
+            for key in ("windows with a new revision", "late rows absorbed", "changed rows")
+        ]
+        for name in names
+    }
+    assert found == {names[0]: [1, 2, 1], names[1]: [0, 0, 0], names[2]: [2, 3, 3]}
+    assert {f["amended"].value for f in facts.values()} == {"orders_hourly, below"}
 
 
 def test_B1_B2_a_backfill_of_partitions_and_the_scheduled_job(

@@ -68,9 +68,11 @@ def test_sinks_are_assets_of_the_family_that_they_deliver(root: Path) -> None:
     assert rows.metadata["dagster/table_name"] == "tidegate.exported.large"
     columns = [(c.name, c.type) for c in rows.metadata["dagster/column_schema"].columns]
     assert columns == [("ordered_at", "TIMESTAMP"), ("amount", "DECIMAL(28, 10)")]
-    graph = defs.resolve_asset_graph()
-    checked = {c.asset_key.to_user_string() for c in graph.asset_check_keys}
-    assert checked == {"orders", "orders_hourly", "notes", "notes_daily"}
+    checks: dict[str, set[str]] = {}
+    for check in defs.resolve_asset_graph().asset_check_keys:
+        checks.setdefault(check.asset_key.to_user_string(), set()).add(check.name)
+    assert set(checks) == {"orders", "orders_hourly", "notes", "notes_daily", "exported", "large", "shown"}
+    assert checks["exported"] == checks["large"] == {"watermark_stall"}
 
 
 def test_schedules_bring_sinks_along_and_can_name_one(tmp_path: Path) -> None:

@@ -119,3 +119,10 @@ def test_in_an_environment_that_reads_another_one_only_views_can_be_launched(roo
     assert specs(defs)["orders_hourly"].metadata["dagster/table_name"] == "tidegate.dev.orders_hourly"
     assert not defs.schedules
     assert not defs.sensors
+    # Their quality can be checked before they are merged; that of the logs is checked where they are written.
+    suites = {(c.asset_key.to_user_string(), c.name) for c in defs.resolve_asset_graph().asset_check_keys}
+    assert {("orders_hourly", "reconciliation"), ("notes_daily", "reconciliation")} <= suites
+    assert {name for name, _ in suites} == launched
+    assert {job.name for job in defs.get_repository_def().get_all_jobs()} >= {"tidegate_quality"}
+    ticks = defs.resolve_job_def("tidegate_catch_up").asset_layer.executable_asset_keys
+    assert {key.to_user_string() for key in ticks} == launched

@@ -152,6 +152,10 @@ def test_a_sink_is_materialized_by_deliveries_only(stream: Stream) -> None:
     assert (facts["connector"], facts["rows of this run"], facts["seconds of this run"]) == (
         "filesystem", 6, 1.0
     )  # fmt: skip
+    # B2: also if all that there was to deliver is what was amended.
+    stream.at += 120
+    stream.tell(SinkDelivered("exported", "iceberg", 0, 0.5, 3))
+    assert stream.due()["exported"][1]["amended windows since the last report"] == 3
 
 
 def test_what_is_no_asset_and_what_is_unknown_is_left_out(stream: Stream) -> None:

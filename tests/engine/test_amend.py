@@ -15,6 +15,7 @@ from tests.conftest import ROOT, Workbench
 from tidegate import TidegateError
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
+from tidegate.engine.amend_report import Stretch
 from tidegate.engine.amend_write import Writer
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.session import Session
@@ -58,7 +59,12 @@ def test_B2_revisions_sessions_tombstones_lookups_and_what_follows(workbench: Wo
     assert dry["m"].examples[0].window_end == "2026-01-01 00:01:00"
     assert "would follow" in dry["big"].notes[0]
 
-    done = {r.view: r for r in amend(session)}
+    minute, midnight = 60_000_000, 1_767_225_600_000_000
+    done = {r.view: r for r in amend(session, every=minute)}
+    assert done["m"].stretches == [
+        Stretch(midnight, 1, 1, 1),
+        Stretch(midnight + 4 * minute, 1, 1, 1),
+    ]
     end = "2026-01-01 00:0{}:00"
     assert (done["m"].windows, done["m"].late) == (2, 2)
     assert rows(session, "m", "window_end", "k", "total") == [
@@ -101,7 +107,7 @@ def test_B2_revisions_sessions_tombstones_lookups_and_what_follows(workbench: Wo
     for name in before:
         assert audit_view(session, name).ok, name
     assert {r.view: r.windows for r in amend(session)} == dict.fromkeys(before, 0)
-    # A sink that ignores amendments, as all do, delivers nothing twice, and goes on with what closes next.
+    # A sink that ignores amendments delivers nothing twice, and goes on with what closes next.
     assert session.spark.table(session.identifier("out")).count() == 3
     session.execute("INSERT INTO t VALUES ('a', 1, '2026-01-01 00:07:00'); FLUSH;")
     assert session.spark.table(session.identifier("out")).count() == 4

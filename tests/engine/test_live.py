@@ -7,19 +7,20 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.conftest import Workbench
 from tidegate.engine.codes import is_curable
 from tidegate.engine.lease import lease
-from tidegate.engine.live import LiveGroup, Retries
+from tidegate.engine.live import LiveGroup, Retries, SinkMember
 from tidegate.engine.session import Session
 from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
 from tidegate.plan import events
 from tidegate.plan.events import Event
+from tidegate.sql import load_catalog
 
 SOURCE = """CREATE SOURCE clicks (
     page VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds'
@@ -125,6 +126,36 @@ def test_R2_ticks_read_what_comes_and_close_and_deliver_it_at_once(workbench: Wo
     session = other.session()
     session.run()
     assert sorted(map(str, session.table("per_minute").collect())) == ran
+
+
+def test_B2_a_sink_that_upserts_looks_for_amendments_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come from another process, and a quiet view closes nothing that would make the sink look."""
+    catalog = load_catalog(
+        [
+            (
+                "assets/a.sql",
+                "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;\n"
+                "CREATE MATERIALIZED VIEW v AS SELECT ts FROM t EMIT ON WINDOW CLOSE;\n"
+                "CREATE SINK follows FROM v WITH (connector = 'iceberg', amendments = 'upsert');\n"
+                "CREATE SINK appends FROM v WITH (connector = 'iceberg');",
+            )
+        ]
+    )
+    delivered: list[str] = []
+    monkeypatch.setattr(
+        "tidegate.engine.live.deliver", lambda session, sink, tell: delivered.append(sink.name)
+    )
+    now = [100.0]
+    members = [SinkMember(cast("Any", None), sink, lambda: now[0]) for sink in catalog.sinks]
+
+    def look() -> None:
+        for member in members:
+            if member.watches:
+                member.step(lambda event: None)
+
+    for now[0] in (110.0, 130.0, 131.0, 159.0, 161.0):
+        look()
+    assert delivered == ["follows", "follows"]
 
 
 def test_a_view_that_fails_does_not_stop_its_source_and_catches_up(

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.findings import Finding, Memory, diagnose
-from tidegate.findings.facts import Facts, Past, SourceFacts, ViewFacts
+from tidegate.findings.facts import Facts, Past, SinkFacts, SourceFacts, ViewFacts
 from tidegate.project.stalls import Limits
 from tidegate.store.metadata import Progress
+from tidegate.store.sinks import SinkStatus
 from tidegate.store.status import PartitionStatus, RelationStatus, ViewStatus, holding_back
 from tidegate.watermark import TimeKind
 
@@ -122,15 +123,37 @@ def view(name: str = "v", **given: Any) -> ViewFacts:
     return replace(facts, **given)
 
 
+def sink(**given: Any) -> SinkFacts:
+    """The sink `out` of the view `v`, which has 100 final rows of 5 commits; all are delivered."""
+    facts = {
+        "name": "out",
+        "delivers": ("v",),
+        "connector": "kafka",
+        "place": "totals",
+        "ran": True,
+        "tick": 5,
+        "newest": 5,
+        "behind": 0,
+        "delivered": 100,
+        "waiting": 0,
+        "current": True,
+        "made_anew": False,
+        "delivered_at": _iso(NOON - 60),
+    }
+    facts |= {k: given.pop(k) for k in list(given) if k in SinkStatus.__dataclass_fields__}
+    return SinkFacts(SinkStatus(**facts), "v", **{"delivered_upto": "11:55", "final_upto": "11:55"} | given)
+
+
 def found(
     *sources: SourceFacts,
     at: float = 0.0,
     limits: Limits | None = None,
     memory: Memory | None = None,
     views: tuple[ViewFacts, ...] | None = None,
+    sinks: tuple[SinkFacts, ...] = (),
 ) -> dict[str, Finding]:
     """The findings at `at`, by their keys."""
-    facts = Facts(NOON + at, sources, (view(),) if views is None else views)
+    facts = Facts(NOON + at, sources, (view(),) if views is None else views, sinks)
     findings, _ = diagnose(facts, lambda name: limits or Limits(), memory)
     return {f.key: f for f in findings}
 

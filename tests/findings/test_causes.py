@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.findings.made import NOON, found, part, source, view
+from tests.findings.made import NOON, found, part, sink, source, view
 from tidegate.findings import KINDS, Memory, Waiting, diagnose
 from tidegate.findings.facts import Facts
 from tidegate.findings.lag import Lag
@@ -341,6 +341,55 @@ def test_D2_an_input_that_holds_the_others_back_is_named() -> None:
     assert (finding.key, finding.severity, finding.waiting) == ("input_behind:v:", "info", WAITS)
     assert "further than orders, which last committed 16 minutes 40 seconds ago" in finding.text
     assert found(views=(replace(held, held_since=NOON - 4_000),))["input_behind:v:"].severity == "warning"
+
+
+def test_sink_behind_its_view() -> None:
+    behind = sink(tick=3, behind=2, waiting=12, final_upto="12:05", due_since=NOON - 700)
+    [finding] = found(sinks=(behind,)).values()
+    assert (finding.key, finding.severity, finding.since) == ("sink_behind:out:", "warning", iso(NOON - 700))
+    assert finding.text == (
+        "out: 12 final rows of v wait to be delivered; delivered up to 11:55, final up to 12:05: nobody delivers"
+    )
+    assert finding.advice.startswith("tidegate run out")
+    assert finding.numbers["rows_waiting"] == 12
+    # A run that closes windows delivers them a little later; and what has no rows keeps nobody waiting.
+    assert found(sinks=(replace(behind, due_since=NOON - 500),)) == {}
+    assert found(sinks=(sink(), sink(behind=2))) == {}
+    assert found(sinks=(behind,), limits=Limits(sink_behind=3_600)) == {}
+    # Where commits have expired it counts from the look that saw it first.
+    expired = replace(behind, due_since=NOON - 100, since_is_exact=False, delivered_upto=None)
+    assert found(sinks=(expired,), memory=Memory(9)) == {}
+    seen = found(sinks=(expired,), memory=Memory(9, {"sink_behind:out:": NOON - 800}))
+    assert seen["sink_behind:out:"].text == "out: 12 final rows of v wait to be delivered: nobody delivers"
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"writer": HELD}, "process 4711 keeps it, and its deliveries fail or take long"),
+        ({"expected": "orders"}, "the live run orders does not deliver"),
+        ({"ran": False}, "1 final row of v waits to be delivered; nothing has been yet: nobody delivers"),
+    ],
+)
+def test_who_should_have_delivered(facts: dict, says: str) -> None:
+    [finding] = found(sinks=(sink(waiting=1, due_since=NOON - 700, **facts),)).values()
+    assert says in finding.text
+
+
+def test_B2_sink_that_has_not_followed_amendments() -> None:
+    amended = sink(amendments_waiting=2, due_since=NOON - 700)
+    [finding] = found(sinks=(amended,)).values()
+    assert finding.text == "out: 2 amendments of v wait to be delivered: nobody delivers"
+    both = sink(waiting=3, amendments_waiting=1, due_since=NOON - 700)
+    [finding] = found(sinks=(both,)).values()
+    assert finding.text.startswith("out: 3 final rows and 1 amendment of v wait")
+    assert found(sinks=(sink(amendments_waiting=0), sink(amendments_waiting=None))) == {}
+
+
+def test_R4_sink_whose_upstream_was_made_anew() -> None:
+    [finding] = found(sinks=(sink(made_anew=True, waiting=None, behind=None),)).values()
+    assert (finding.severity, "TG542" in finding.text) == ("error", True)
+    assert finding.advice.startswith("DROP SINK out")
 
 
 def test_a_source_that_is_not_running_has_only_that_cause() -> None:

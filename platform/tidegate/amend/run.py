@@ -27,13 +27,14 @@ def amend(
     dry_run: bool = False,
     at: datetime | None = None,
     tell: Callable[[str], None] = lambda text: None,
+    every: int | None = None,
 ) -> list[ViewAmendment]:
     """Amend views, and let those downstream follow (B2).
 
     `names`: None is every view; what can't be amended is then left as it is, and said so in its notes. `from_late`:
     take in the late rows of the logs (an amendment); else recompute what is stored, which changes nothing unless
     somebody has tampered with it (a backfill, B1). `after`, `upto`: only windows that end after the one, and at the
-    other or before: text in the views' time. `at`: the clock of the amendment.
+    other or before: text in the views' time. `at`: the clock of the amendment. `every`: see `Scope`.
 
     Raises TG561 for a named view that can't be amended, or downstream of which is one that can't follow; TG562 for a
     range below what is kept; TG509 for a name that is no view."""
@@ -41,7 +42,7 @@ def amend(
     views = [o for o in catalog.order() if isinstance(o, View)]
     wanted = {view.name for view in views} if names is None else {_view(catalog, name).name for name in names}
     chosen = wanted | {v.name for name in wanted for v in downstream(catalog, name)}
-    scope = Scope(from_late, after, upto, everything=not from_late)
+    scope = Scope(from_late, after, upto, everything=not from_late, every=every)
     refused = _refused(session, [v for v in views if v.name in chosen], dict.fromkeys(wanted, scope))
     if names is not None and refused:
         raise next(iter(refused.values()))

@@ -50,6 +50,19 @@ def chosen(
     return resolve(catalog, select or (), exclude or ())
 
 
+def required(
+    catalog: Catalog,
+    names: Sequence[str] | None,
+    select: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+) -> list[str]:
+    """As `chosen`, of a command that has to be told what it is for."""
+    wanted = chosen(catalog, names, select, exclude)
+    if wanted is None:
+        raise typer.BadParameter("which one? A name, or --select")
+    return wanted
+
+
 def judged_relation(catalog: Catalog, name: str, command: str) -> Relation:
     """The source or table that `command` is asked about. Raises TG201 for an unknown name, TG701 for a view, with
     what to ask instead."""

@@ -140,6 +140,13 @@ def _rows(count: int) -> str:
     return f"{count:,} {'row' if count == 1 else 'rows'}"
 
 
+def _delivered(event: events.SinkDelivered) -> str:
+    """What a sink has delivered: new rows, and windows that were amended after they had been."""
+    windows = f"{event.amended:,} amended {'window' if event.amended == 1 else 'windows'} again"
+    new = f"{_rows(event.rows)} delivered"
+    return f"{new}, {windows}" if event.amended else new
+
+
 _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.RunStarted: lambda e: f"run: {', '.join(e.names) or 'nothing to do'}",
     events.SourceStarted: _source_started,
@@ -148,9 +155,7 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.SliceCommitted: _slice_committed,
     events.ViewFinished: _view_finished,
     events.RowsDelivered: _rows_delivered,
-    events.SinkDelivered: lambda e: (
-        f"{e.sink}: {_rows(e.rows)} delivered, connector {e.connector} ({e.seconds:.1f} s)"
-    ),
+    events.SinkDelivered: lambda e: f"{e.sink}: {_delivered(e)}, connector {e.connector} ({e.seconds:.1f} s)",
     events.RunFinished: lambda e: f"run: finished in {e.seconds:.1f} s",
     events.WorkerStarted: lambda e: f"{e.group}: worker {e.pid} keeps {', '.join(e.names)} up to date",
     events.TickFinished: _tick_finished,

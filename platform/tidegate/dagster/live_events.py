@@ -162,8 +162,10 @@ class LiveJournal:
             case SliceCommitted():
                 self._slice(event)
             case SinkDelivered():
-                if event.rows:
+                if event.rows or event.amended:
                     sums = {"rows": event.rows, "seconds": event.seconds}
+                    if event.amended:
+                        sums["amended windows"] = event.amended
                     self._add(event.sink, sums, {"connector": event.connector})
             case WorkerFailed():
                 self._failed(event.to_dict())
@@ -213,6 +215,8 @@ class LiveJournal:
         facts = {**tally.facts, **since, **totals}
         if isinstance(item, Sink):
             text = f"{tally.sums['rows']:,} rows delivered"
+            if again := tally.sums.get("amended windows"):
+                text += f", {again:,} amended windows again"
         elif isinstance(item, View):
             text = f"{facts['final result rows']:,} result rows final, up to {facts['frontier']}"
         else:

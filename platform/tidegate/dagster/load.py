@@ -30,7 +30,7 @@ from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.findings.look import watched
 from tidegate.project import Project
 from tidegate.project.amendments import load_amendments
-from tidegate.project.expectations import load_quality
+from tidegate.project.expectations import Quality, load_quality
 from tidegate.project.jobs import schedules_of
 from tidegate.project.live import check_live
 from tidegate.project.maintenance import load_maintenance
@@ -79,7 +79,7 @@ def build_definitions(
     # Implicit relations and views run with what they were made for; nobody looks for them in the lineage.
     assets = [TidegateAsset(item, catalog, opened) for item in computed(catalog)]
     if opened.lender is not None:
-        return _branch(opened, assets, translator, name, resource)
+        return _branch(opened, assets, quality, translator, name, resource)
     keys = {asset.name: translator.get_asset_spec(asset).key for asset in assets}
     gated = {relation: keys[relation] for relation in watermarked}
     resource_key = identifier(name)
@@ -140,19 +140,24 @@ def build_definitions(
 def _branch(
     project: Project,
     assets: list[TidegateAsset],
+    quality: Quality,
     translator: TidegateTranslator,
     name: str,
     resource: TidegateResource | None,
 ) -> Definitions:
-    """An environment that reads another one's sources: its views can be launched, sources and sinks are only drawn.
-    Schedules, sensors and live runs are the other one's."""
+    """An environment that reads another one's sources: its views can be launched and their quality checked, sources and
+    sinks are only drawn. Schedules, sensors and live runs are the other one's."""
     views = [asset for asset in assets if asset.kind == "view"]
     keys = {asset.name: translator.get_asset_spec(asset).key for asset in views}
     drawn = [translator.get_asset_spec(asset) for asset in assets if asset.kind != "view"]
     resource_key = identifier(name)
+    judged = quality_checks(views, keys, quality, name, resource_key)
+    apart = [key for checks in judged for key in checks.check_keys]
+    asked = [quality_job(judged, name)] if judged else []
     return Definitions(
         assets=[*build_assets(views, translator, name, resource_key), *drawn],
-        jobs=[catch_up_job(keys, name)] if keys else [],
+        asset_checks=judged,
+        jobs=[catch_up_job(keys, name, apart), *asked] if keys else [],
         resources={
             resource_key: resource or TidegateResource(project=str(project.root), env=project.env_name)
         },

@@ -159,6 +159,8 @@ def sink_metadata(session: Session, sink: Sink, report: SinkReport) -> dict[str,
         "delivered rows": status.delivered,
         "delivered rows of this run": report.rows,
     }
+    if status.amendments_waiting is not None:
+        metadata["amended windows of this run"] = report.amended
     if status.tick is not None and status.delivered_at is not None:
         metadata["position"] = status.tick
         metadata["last delivery"] = MetadataValue.timestamp(datetime.fromisoformat(status.delivered_at))

@@ -47,6 +47,8 @@ SENSOR_SECONDS = 60
 _AT_ONCE = 400
 #: A run with this tag takes late rows in, instead of recomputing what is stored.
 FROM_LATE = "tidegate/from_late"
+#: What the materialization of a partition says of its own windows.
+_SUMS = ("windows with a new revision", "late rows absorbed", "changed rows")
 _FORMATS = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d-%H:%M"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -149,7 +151,7 @@ def _asset(
 
         resource: TidegateResource = getattr(context.resources, resource_key)
         view, from_late = closed.view, context.run.tags.get(FROM_LATE) == "true"
-        windows = late = groups = 0
+        sums: dict[str, list[int]] = {}
         amended: list[str] = []
         with failures():
             for after, upto in closed.stretches(list(context.partition_keys)):
@@ -158,25 +160,27 @@ def _asset(
                     f"{view.name}: windows that end after {bounds['after']}, up to {bounds['upto']}"
                 )
                 for report in amend(
-                    resource.session, [view.name], from_late=from_late, tell=context.log.info, **bounds
+                    resource.session,
+                    [view.name],
+                    from_late=from_late,
+                    tell=context.log.info,
+                    every=closed.size,
+                    **bounds,
                 ):
                     context.log.info(
                         f"{report.view}: {report.windows:,} windows, {report.groups:,} rows changed"
                     )
-                    if report.view == view.name:
-                        windows, groups = windows + report.windows, groups + report.groups
-                        late += report.late or 0
+                    for s in report.stretches if report.view == view.name else ():
+                        before = sums.get(closed.name_of(s.start), [0, 0, 0])
+                        new = (s.windows, s.late or 0, s.groups)
+                        sums[closed.name_of(s.start)] = [a + b for a, b in zip(before, new, strict=True)]
                     if report.windows:
                         amended.append(report.view)
-        yield MaterializeResult(
-            asset_key=closed.key,
-            metadata={
-                "windows with a new revision": windows,
-                "late rows absorbed": late,
-                "changed rows": groups,
-                "amended": ", ".join(dict.fromkeys(amended)) or "nothing: all was as it should be",
-            },
-        )
+        for name in context.partition_keys:
+            own = zip(_SUMS, sums.get(name, [0, 0, 0]), strict=True)
+            context.add_asset_metadata(dict(own), asset_key=closed.key, partition_key=name)
+        everything = ", ".join(dict.fromkeys(amended)) or "nothing: all was as it should be"
+        yield MaterializeResult(asset_key=closed.key, metadata={"amended": everything})
 
     return recompute
 

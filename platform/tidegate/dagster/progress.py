@@ -116,7 +116,8 @@ class ProgressLog:
             case SinkDelivered():
                 self._doing = f"{event.sink}: done"
                 delivered = f"{_count(event.rows, 'row')} delivered"
-                return f"{event.sink}: {delivered} ({event.connector}) in {event.seconds:.1f} s"
+                again = f", {_count(event.amended, 'amended window')} again" if event.amended else ""
+                return f"{event.sink}: {delivered}{again} ({event.connector}) in {event.seconds:.1f} s"
         return None
 
 

@@ -58,7 +58,8 @@ def stall_sensor(
     send: Send = send_by_apprise,
     now: Callable[[], datetime] = utc,
 ) -> SensorDefinition:
-    """The sensor over `keys` (names of sources and tables with a watermark, and of views, to their assets)."""
+    """The sensor over `keys` (names of sources and tables with a watermark, of views and of sinks, to their
+    assets)."""
     name = identifier(f"{prefix}_watermark_stall")
 
     @sensor(
@@ -170,12 +171,13 @@ def stall_checks(project: Project, keys: Mapping[str, AssetKey], prefix: str) ->
 
 
 def watermark_stall_spec(key: AssetKey) -> AssetCheckSpec:
-    """For a source or table with a watermark, or a view."""
+    """For a source or table with a watermark, a view, or a sink."""
     return AssetCheckSpec(
         WATERMARK_STALL,
         asset=key,
-        description="Nothing but time keeps its windows open; otherwise why: the causes with their numbers, which "
-        "windows wait, since when, and what to do. Reads stored metadata, brokers and locks only.",
+        description="Nothing but time keeps its windows open, and a sink has delivered what is final; otherwise why: "
+        "the causes with their numbers, which windows wait, since when, and what to do. Reads stored metadata, brokers "
+        "and locks only.",
     )
 
 
@@ -191,9 +193,14 @@ def _evaluation(seen: Look, name: str, key: AssetKey) -> AssetCheckEvaluation:
         check_name=WATERMARK_STALL,
         passed=passed,
         severity=AssetCheckSeverity.ERROR if error else AssetCheckSeverity.WARN,
-        description=" | ".join(f.text for f in findings[:3]) or f"{name}: nothing keeps its windows open",
+        description=" | ".join(f.text for f in findings[:3]) or f"{name}: {_well(seen, name)}",
         metadata=facts,
     )
+
+
+def _well(seen: Look, name: str) -> str:
+    sinks = {sink.status.name for sink in seen.facts.sinks}
+    return "nothing waits to be delivered" if name in sinks else "nothing keeps its windows open"
 
 
 def _row(finding: Finding) -> dict[str, Any]:
@@ -216,7 +223,7 @@ def _verdict(findings: Sequence[Finding]) -> list[str]:
 def _has_run(seen: Look, name: str) -> bool:
     if seen.of(name):
         return True
-    found = [*seen.facts.sources, *seen.facts.views]
+    found = [*seen.facts.sources, *seen.facts.views, *seen.facts.sinks]
     return any(one.status.ran for one in found if one.status.name == name)
 
 

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.amend_ranges import candidates, clip, ticks_of
-from tidegate.engine.amend_report import SHOWN_WINDOWS, AmendedWindow, Scope, ViewAmendment
+from tidegate.engine.amend_report import Scope, ViewAmendment, examples, stretches
 from tidegate.engine.amend_write import Writer
 from tidegate.engine.commit import (
     ABSORBED,
@@ -190,8 +190,9 @@ class _Amendment:
                 int(sums["late"] or 0) if tells else None,
                 int(sums["groups"] or 0),
                 dry_run=self._dry_run,
-                examples=self._examples(changed) if windows else [],
+                examples=examples(changed) if windows else [],
                 notes=self._notes,
+                stretches=stretches(changed, self._view.kind, self._scope.every) if windows else [],
             )
             if not self._dry_run and (windows or (self._scope.whole and self._is_news(frontier))):
                 files: list[dict[str, Any]] = []
@@ -354,16 +355,6 @@ class _Amendment:
         """Whether `_rows` of the view are rows of one source."""
         inputs = [p for p in self._pinned if not p.input.lookup]
         return len(inputs) == 1 and isinstance(inputs[0].source, Relation)
-
-    def _examples(self, changed: DataFrame) -> list[AmendedWindow]:
-        # Bounded: SHOWN_WINDOWS rows.
-        rows = changed.orderBy("_window_end", "_window_start").limit(SHOWN_WINDOWS).collect()
-        return [
-            AmendedWindow(
-                str(r["_window_start"]), str(r["_window_end"]), r["_number"], r["_late"], r["_groups"]
-            )
-            for r in rows
-        ]
 
     # -- the commit --------------------------------------------------------------------------------------------
 

@@ -71,10 +71,11 @@ class ViewReport:
 
 @dataclass
 class SinkReport:
-    """What a run did to one sink: rows delivered by this run."""
+    """What a run did to one sink: rows delivered by this run, and amended windows that it delivered again (B2)."""
 
     name: str
     rows: int = 0
+    amended: int = 0
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from tidegate.findings import partitions, sources, views
+from tidegate.findings import partitions, sinks, sources, views
 from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import Facts, SourceFacts
 from tidegate.findings.memory import Memory
@@ -44,6 +44,11 @@ def diagnose(
     for view in facts.views:
         own = limits(view.status.name)
         told, seen = _told(views.of_view(view, own, facts.at, memory), own, facts.at, memory)
+        found += told
+        keys += seen
+    for sink in facts.sinks:
+        own = limits(sink.status.name)
+        told, seen = _told(sinks.of_sink(sink, own), own, facts.at, memory)
         found += told
         keys += seen
     found.sort(key=lambda f: (-rank(f.severity), f.asset, f.kind, f.partition or ""))

@@ -8,6 +8,7 @@ from typing import Literal
 
 from tidegate.findings.lag import Lag
 from tidegate.store.metadata import Progress
+from tidegate.store.sinks import SinkStatus
 from tidegate.store.status import RelationStatus, ViewStatus
 from tidegate.store.writers import Writer
 from tidegate.watermark import TimeKind
@@ -63,9 +64,26 @@ class ViewFacts:
 
 
 @dataclass(frozen=True)
+class SinkFacts:
+    """One sink. `upstream`: what it delivers, as people call it. `delivered_upto`, `final_upto`: the frontier (of a log
+    its watermark) as of what is delivered, and of what there is; None: not known, or there is none. `due_since`: when
+    the first of what waits was committed, s since 1970; not `since_is_exact`: as far as commits are still known."""
+
+    status: SinkStatus
+    upstream: str
+    delivered_upto: str | None = None
+    final_upto: str | None = None
+    due_since: float | None = None
+    since_is_exact: bool = True
+    writer: Writer = field(default_factory=Writer)
+    expected: str | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """`at`: when it was looked, s since 1970."""
 
     at: float
     sources: tuple[SourceFacts, ...] = ()
     views: tuple[ViewFacts, ...] = ()
+    sinks: tuple[SinkFacts, ...] = ()

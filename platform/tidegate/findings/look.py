@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.findings import partitions
 from tidegate.findings.diagnose import LimitsOf, diagnose
-from tidegate.findings.facts import Facts, Past, SourceFacts, StrategyKind, ViewFacts
+from tidegate.findings.facts import Facts, Past, SinkFacts, SourceFacts, StrategyKind, ViewFacts
 from tidegate.findings.lag import judge
 from tidegate.findings.memory import Memory
 from tidegate.findings.model import Finding
@@ -22,8 +22,11 @@ from tidegate.project.stalls import Limits, limits_of
 from tidegate.sql.catalog import Catalog, Relation, View
 from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import computed, sources_of
+from tidegate.sql.sink_connectors import Sink
 from tidegate.store.history import find_offset, read_history
-from tidegate.store.metadata import TableState, load_table
+from tidegate.store.metadata import Commit, TableState, load_table
+from tidegate.store.positions import final_keys
+from tidegate.store.sinks import AMENDMENTS, sink_status
 from tidegate.store.status import RelationStatus, ViewStatus, read_status
 from tidegate.store.writers import read_writer
 from tidegate.watermark import Expression, SourceWatermark, TimeKind
@@ -79,12 +82,12 @@ def look(
 
 
 def watched(catalog: Catalog) -> tuple[str, ...]:
-    """The names of all that can have findings: sources and tables with a watermark, and views; in the order of
+    """The names of all that can have findings: sources and tables with a watermark, views and sinks; in the order of
     computation."""
     return tuple(
         o.name
         for o in computed(catalog)
-        if isinstance(o, View) or (isinstance(o, Relation) and o.watermark is not None)
+        if isinstance(o, View | Sink) or (isinstance(o, Relation) and o.watermark is not None)
     )
 
 
@@ -94,7 +97,10 @@ def _wanted(catalog: Catalog, names: Sequence[str] | None) -> tuple[str, ...]:
         return every
     chosen: set[str] = set()
     for name in names:
-        found = catalog.get(name)
+        sink = catalog.sinks.find(name)
+        if sink is not None:
+            chosen.add(sink.name)
+        found = catalog.get(name if sink is None else sink.upstream)
         obj = found if isinstance(found, Relation | View) else found.relation
         chosen |= {obj.name, *(o.name for o in sources_of(catalog, obj))}
     return tuple(name for name in every if name in chosen)
@@ -114,9 +120,13 @@ def _gather(
     relations = [o.name for o in computed(catalog) if isinstance(o, Relation) and o.name in wanted]
     relations = [name for name in relations if catalog.get(name).watermark is not None]  # type: ignore[union-attr]
     views = [o.name for o in computed(catalog) if isinstance(o, View)]
+    # An environment that reads another one's sources delivers nothing.
+    sinks = [s for s in catalog.sinks if project.lender is None]
+    # A sink's own query is a view that is called like the sink, where people are told of it.
+    own = {s.view.name: s.name for s in sinks if s.view is not None}
     locks = project.state_dir / "locks" / project.env.warehouse.namespace
     # Without names it would read everything.
-    asked = [*relations, *views]
+    asked = [*relations, *views, *own]
     status = read_status(project, asked, at, ask_brokers) if asked else None
     found_sources, found_views = [], []
     for relation in status.relations if status else ():
@@ -130,11 +140,19 @@ def _gather(
     for view in status.views if status else ():
         definition = catalog.get(view.name)
         assert isinstance(definition, View)
-        facts = _view(project, catalog, definition, view)
+        facts, called = _view(project, catalog, definition, view), own.get(view.name, view.name)
+        facts = replace(facts, status=replace(view, name=called))
         found_views.append(
-            replace(facts, writer=read_writer(locks, view.name), expected=expected.get(view.name))
+            replace(facts, writer=read_writer(locks, view.name), expected=expected.get(called))
         )
-    return Facts(at.timestamp(), tuple(found_sources), tuple(found_views))
+    found_sinks = []
+    for sink in sinks:
+        if sink.name in wanted:
+            writer = read_writer(locks, sink.name)
+            found_sinks.append(
+                replace(_sink(project, catalog, sink), writer=writer, expected=expected.get(sink.name))
+            )
+    return Facts(at.timestamp(), tuple(found_sources), tuple(found_views), tuple(found_sinks))
 
 
 def _source(
@@ -247,3 +265,37 @@ def _due_since(project: Project, view: View, frontier: int | None) -> float | No
             break
         since = commit.at_ms / 1000
     return since
+
+
+def _sink(project: Project, catalog: Catalog, sink: Sink) -> SinkFacts:
+    status = sink_status(project.storage, sink, catalog)
+    upstream = catalog.get(sink.upstream)
+    assert isinstance(upstream, View | Relation)
+    called = "its query" if sink.view is not None else upstream.name
+    table = load_table(project.storage, upstream.name)
+    if table is None or status.waiting is None:
+        return SinkFacts(status, called)
+    kind = upstream.kind if isinstance(upstream, View) else upstream.watermark and upstream.watermark.kind
+    mark = "tidegate.frontier" if isinstance(upstream, View) else "tidegate.watermark"
+
+    def upto(commit: TableState | Commit) -> str | None:
+        found = commit.integer(mark)
+        return kind.format(found) if isinstance(kind, TimeKind) and found is not None else None
+
+    _, rows = final_keys(upstream)
+    since, delivered = None, None
+    for commit in table.commits:
+        behind = (table.integer(rows) or 0) - (commit.integer(rows) or 0)
+        older = (table.integer(AMENDMENTS) or 0) - (commit.integer(AMENDMENTS) or 0)
+        if behind >= status.waiting and older >= (status.amendments_waiting or 0):
+            delivered = commit
+            break
+        since = commit.at_ms / 1000
+    return SinkFacts(
+        status,
+        called,
+        delivered_upto=None if delivered is None else upto(delivered),
+        final_upto=upto(table),
+        due_since=since,
+        since_is_exact=delivered is not None,
+    )

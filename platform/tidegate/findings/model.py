@@ -26,7 +26,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Finding:
-    """One cause. `asset`: a source, table or view; `partition`: of a source, where it is about one.
+    """One cause. `asset`: a source, table, view or sink; `partition`: of a source, where it is about one.
 
     `text`: one sentence with the numbers. `since`: when it began (ISO, UTC), as far as that is known. `waiting`: the
     windows that wait because of it. `advice`: what to do. `numbers`: the facts behind the text, by name; times in s.

@@ -107,12 +107,13 @@ class RowsDelivered(Event):
 
 @dataclass(frozen=True)
 class SinkDelivered(Event):
-    """A sink has delivered `rows`, and its position says so."""
+    """A sink has delivered `rows`, and its position says so. `amended`: windows that it has delivered again (B2)."""
 
     sink: str
     connector: str
     rows: int
     seconds: float
+    amended: int = 0
 
 
 @dataclass(frozen=True)

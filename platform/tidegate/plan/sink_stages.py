@@ -12,6 +12,8 @@ from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptio
 
 #: The header of a Kafka sink's messages that says which row of which delivery each is.
 KAFKA_ID_HEADER = "tidegate-id"
+#: And the one that says of which revision of its window it is, if the sink upserts amendments (B2).
+KAFKA_REVISION_HEADER = "tidegate-revision"
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,22 @@ def _delivers(sink: Sink, upstream: Relation | View) -> tuple[tuple[str, str], .
         lines = [("delivers", rows)]
     else:
         of = "its query" if sink.view is not None else upstream.name
-        lines = [("delivers", f"final rows of {of}, in the order of closing, each once; append-only (C2)")]
+        rows = f"final rows of {of}, in the order of closing, each once"
+        if sink.connector.upserts:
+            lines = [("delivers", f"{rows} (C2)"), ("amended", _again(sink.connector))]
+        else:
+            lines = [("delivers", f"{rows}; append-only (C2)")]
         if not upstream.emit_on_window_close:
             lines.append(("not", f"rows of windows still open, though {of} has them: they can change"))
     start = "the beginning" if sink.connector.snapshot else "where its upstream is when it starts"
     return (*lines, ("from", start))
+
+
+def _again(options: SinkOptions) -> str:
+    """What becomes of windows that are amended after they were delivered (B2)."""
+    if isinstance(options, KafkaSinkOptions):
+        return "rows of amended windows again, with the key that they had; a null value for each that is gone (B2)"
+    return "rows of amended windows are replaced, in the commit that says so (B2)"
 
 
 def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
@@ -74,6 +87,7 @@ def _kafka(options: KafkaSinkOptions) -> list[tuple[str, str]]:
         *properties,
         ("order", order),
         ("header", f"{KAFKA_ID_HEADER}: the same however often a row is sent"),
+        *([("header", f"{KAFKA_REVISION_HEADER}: of its window")] if options.upserts else []),
     ]
 
 

@@ -26,6 +26,7 @@ class Limits:
     clock_skew: int = 300
     view_behind: int = 600
     input_behind: int = 3_600
+    sink_behind: int = 600
     idle: int | None = None
     ignore: tuple[str, ...] = ()
 
@@ -34,7 +35,7 @@ class Stall(StrictModel):
     """Limits of one asset, or of all. What is left out is as for `*`, and else the default."""
 
     asset: str
-    """Name of a source, table or view, or `*` for all of them."""
+    """Name of a source, table, view or sink, or `*` for all of them."""
 
     not_running: Seconds | None = None
     """How long rows may wait while nothing is committed. Default: 5 minutes under an enabled live run, else 1 hour."""
@@ -68,6 +69,9 @@ class Stall(StrictModel):
 
     input_behind: Seconds | None = None
     """How long one input of a view may hold the others back (1 hour)."""
+
+    sink_behind: Seconds | None = None
+    """How long final rows or amendments may wait to be delivered by a sink (10 minutes)."""
 
     idle: Seconds | None = None
     """How long nothing at all may arrive from a broker (no limit)."""
@@ -104,6 +108,7 @@ CAUSES: dict[str, str] = {
     "lagging": "the watermark trails further than thresholds: allow",
     "view_behind": "windows of a view could be closed, and are not",
     "input_behind": "one input of a view holds the others back",
+    "sink_behind": "final rows, or amendments, wait to be delivered by a sink",
     "idle": "caught up; windows wait for newer rows",
     "run_failed": "a run in Dagster has failed",
 }

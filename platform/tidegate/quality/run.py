@@ -76,7 +76,9 @@ def check_quality(
     catalog, asked = session.catalog, request or Request()
     quality = load_quality(session.project.root, catalog)
     audits: dict[str, SourceAudit] = {}
-    for name in names or [o.name for o in (*catalog.relations, *catalog.views)]:
+    # What another environment ingests is checked there.
+    own = [o.name for o in (*catalog.relations, *catalog.views) if o.name not in session.foreign]
+    for name in names or own:
         item = catalog.get(name)
         if not isinstance(item, Relation | View):
             raise TidegateError(
@@ -140,6 +142,7 @@ class _Asset:
             tables = window_tables(windows, view.kind, limits)
             if self._asked.sources:
                 roots = [o for o in sources_of(self._session.catalog, view) if isinstance(o, Relation)]
+                roots = [o for o in roots if o.name not in self._session.foreign]
                 tables += log_tables([self._audit(o.name) for o in roots if self._session.stored(o.name)])
             outcomes = self._tables(RECONCILIATION, tables)
             result = SuiteResult(view.name, RECONCILIATION, scope, outcomes, windows.notes)

@@ -120,6 +120,13 @@ class KafkaSinkOptions(SinkOptions):
                 yield Problem(
                     "TG402", option, message, "leave it out; docs/sinks.md says what holds", at_name=True
                 )
+        if self.upserts and not self.key:
+            message = (
+                "amendments = 'upsert' needs key.columns: a new message replaces the one of the same key"
+            )
+            yield Problem(
+                "TG403", "amendments", message, "key.columns = '…': the columns that tell rows apart"
+            )
         if self.key_encode == "text" and len(self.key) != 1:
             given = f"there are {len(self.key)}" if self.key else "there is none"
             message = f"key.encode 'text' needs one column in key.columns, and {given}"

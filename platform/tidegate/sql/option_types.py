@@ -121,7 +121,13 @@ class ConnectorOptions(BaseModel):
 
 class SinkOptions(ConnectorOptions):
     """What every connector of a sink has. `snapshot`: deliver what is there already, from the beginning. `amendments`:
-    what becomes of amended rows (B2); no connector upserts them so far, and what is append-only ignores them."""
+    what becomes of windows that are amended after they were delivered (B2): upserted, where the connector can change
+    what it has delivered, or ignored."""
 
     snapshot: Boolean = True
-    amendments: Literal["ignore"] = "ignore"
+    amendments: Annotated[Literal["ignore", "upsert"], BeforeValidator(lower)] = "ignore"
+
+    @property
+    def upserts(self) -> bool:
+        """Whether amended windows are delivered again."""
+        return self.amendments == "upsert"

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from tidegate.errors import Location
 from tidegate.sql.formats import Format
 from tidegate.sql.kafka_options import KafkaSinkOptions
-from tidegate.sql.option_types import ConnectorOptions, Filled, SinkOptions
+from tidegate.sql.option_types import ConnectorOptions, Filled, Problem, SinkOptions
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog import View
@@ -27,7 +27,19 @@ def _table(value: Any) -> Any:
     return value
 
 
-class FilesystemSinkOptions(SinkOptions):
+class AppendingSinkOptions(SinkOptions):
+    """Of a connector that can't change what it has delivered."""
+
+    def problems(self) -> Iterator[Problem]:
+        if self.upserts:
+            message = (
+                f"connector {self.connector} only appends: it can't replace the rows of an amended window"
+            )
+            hint = "connector = 'iceberg', or 'kafka' with key.columns; or amendments = 'ignore'"
+            yield Problem("TG404", "amendments", message, hint)
+
+
+class FilesystemSinkOptions(AppendingSinkOptions):
     """`connector = 'filesystem'`: files in a folder that is this sink's alone."""
 
     connector: Literal["filesystem"] = "filesystem"
@@ -42,7 +54,7 @@ class IcebergSinkOptions(SinkOptions):
     table: Annotated[str, BeforeValidator(_table)] | None = None
 
 
-class ConsoleSinkOptions(SinkOptions):
+class ConsoleSinkOptions(AppendingSinkOptions):
     """`connector = 'console'`: rows on the screen, of each delivery the first `rows`."""
 
     connector: Literal["console"] = "console"
@@ -68,7 +80,8 @@ LATER_SINK_CONNECTORS = (
 
 @dataclass(frozen=True)
 class Sink:
-    """Delivers the final rows of a view, or the on-time rows of a relation, to somewhere else: append-only, each once.
+    """Delivers the final rows of a view, or the on-time rows of a relation, to somewhere else: each once; and again
+    what is amended later, if it upserts amendments (B2).
 
     `upstream`: what it delivers. `view`: with a query of its own, that query as a view called `<sink>$rows`, which is
     then also the upstream. `format`: how files are written; None where the connector has its own.

@@ -20,7 +20,7 @@ from tidegate.sql.sink_connectors import (
     Sink,
     SinkOptions,
 )
-from tidegate.sql.syntax import CreateSinkSyntax, CreateViewSyntax, Name
+from tidegate.sql.syntax import CreateSinkSyntax, CreateViewSyntax, Name, OptionSyntax
 from tidegate.sql.text import Text
 from tidegate.sql.views import analyse_view
 
@@ -38,11 +38,17 @@ def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink
     else:
         view = _view(text, syntax, catalog)
         upstream = view.name
+    delivered = view or catalog.get(upstream)
+    assert isinstance(delivered, Relation | View)
+    if connector.upserts and isinstance(delivered, Relation):
+        message = f'rows of "{delivered.name}" are never amended: amendments are of views (B2)'
+        where = text.at(_option(syntax, "amendments").value_span)
+        raise error("TG404", message, where, "leave it out")
     if isinstance(connector, KafkaSinkOptions) and connector.key:
-        delivered = view or catalog.get(upstream)
-        assert isinstance(delivered, Relation | View)
         key = _key(text, syntax, connector.key, delivered.columns)
         connector = connector.model_copy(update={"key": key})
+        if connector.upserts and isinstance(delivered, View):
+            _tells_apart(text, syntax, key, delivered)
     return Sink(
         syntax.name.text,
         upstream,
@@ -80,8 +86,7 @@ def _key(
 ) -> tuple[str, ...]:
     """The columns of `key.columns`, by the names that they are delivered under. Raises TG407 for one that is not there,
     TG405 for one that is there twice."""
-    given = next(o for o in syntax.options or () if o.name.text.lower() == "key.columns")
-    where = text.at(given.value_span)
+    where = text.at(_option(syntax, "key.columns").value_span)
     names = {column.name.casefold(): column.name for column in delivers}
     found: list[str] = []
     for name in key:
@@ -93,6 +98,24 @@ def _key(
             raise error("TG405", f'key.columns: "{name}" is there twice', where)
         found.append(column)
     return tuple(found)
+
+
+def _tells_apart(text: Text, syntax: CreateSinkSyntax, key: Sequence[str], view: View) -> None:
+    """TG404 if two groups of a view can have the same key: the message of one would replace that of the other (B2). Of
+    the columns that say the same about the window, one is enough."""
+    bounds = {c.column for c in view.watermarks if c.low is not None and c.low == c.high}
+    missing = [name for name in view.group_columns if name not in key and name not in bounds]
+    one_of = [name for name in view.group_columns if name in bounds]
+    if one_of and not bounds & set(key):
+        missing.insert(0, one_of[0])
+    if missing:
+        what = f"key.columns: rows of different groups have the same key without {' and '.join(missing)}"
+        hint = f"'{', '.join([*key, *missing])}': an amended row replaces the message of the same key"
+        raise error("TG404", what, text.at(_option(syntax, "key.columns").value_span), hint)
+
+
+def _option(syntax: CreateSinkSyntax, name: str) -> OptionSyntax:
+    return next(o for o in syntax.options or () if o.name.text.lower() == name)
 
 
 def _upstream(text: Text, name: Name, catalog: Catalog) -> str:

@@ -26,13 +26,17 @@ class Position:
     """Delivered up to and including commit `tick` of the table that is called `table` (`IcebergTable.uuid`).
 
     `total`: how many rows were final in it by then; `skipped`: as many of those were there before the sink began, and
-    not wanted (`snapshot = 'false'`).
+    not wanted (`snapshot = 'false'`). `amendments`: how many amendments of it are delivered as well, by a sink that
+    upserts them (B2); `since`: the frontier where such a sink began, in ticks: windows that end beyond it are its own
+    (None: all).
     """
 
     table: str
     tick: int
     total: int = 0
     skipped: int = 0
+    amendments: int = 0
+    since: int | None = None
 
     @property
     def rows(self) -> int:
@@ -41,20 +45,24 @@ class Position:
 
     def to_summary(self) -> dict[str, str]:
         """As keys of an Iceberg snapshot's summary."""
-        return {f"{_SUMMARY}{f.name}": str(getattr(self, f.name)) for f in fields(self)}
+        facts = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f"{_SUMMARY}{name}": str(value) for name, value in facts.items() if value is not None}
 
     @classmethod
     def of_summary(cls, summary: Mapping[str, str]) -> Position | None:
         """None where the snapshot is not a delivery."""
         if f"{_SUMMARY}tick" not in summary:
             return None
-        numbers = {name: int(summary[f"{_SUMMARY}{name}"]) for name in ("tick", "total", "skipped")}
+        given = {f.name: summary.get(f"{_SUMMARY}{f.name}") for f in fields(cls) if f.name != "table"}
+        numbers = {name: int(value) for name, value in given.items() if value is not None}
         return cls(summary[f"{_SUMMARY}table"], **numbers)
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Position:
         """From a position file; what else is in it is its connector's."""
-        return cls(**{f.name: document[f.name] for f in fields(cls)})
+        # One of an earlier version knows nothing of amendments.
+        later = {"amendments": 0, "since": None}
+        return cls(**{f.name: (later | document)[f.name] for f in fields(cls)})
 
 
 def final_keys(upstream: Relation | View) -> tuple[str, str]:

@@ -11,6 +11,9 @@ from tidegate.sql.sink_connectors import Sink
 from tidegate.store.metadata import load_table
 from tidegate.store.positions import final_keys, read_position
 
+#: Where a view's newest commit says how many amendments it has had (B2).
+AMENDMENTS = "tidegate.amendments"
+
 
 @dataclass(frozen=True)
 class SinkStatus:
@@ -20,6 +23,7 @@ class SinkStatus:
     many there are in between. `delivered`: rows in all; `waiting`: final rows that are not delivered yet. `current`:
     nothing that is stored waits. `made_anew`: what it delivered from is gone, and another stands in its place (TG542);
     then `behind` and `waiting` are None. `delivered_at`: when the position last moved, ISO, UTC.
+    `amendments_waiting`: amendments of what it delivers that it has not followed; None if it ignores them (B2).
     """
 
     name: str
@@ -35,6 +39,7 @@ class SinkStatus:
     current: bool
     made_anew: bool
     delivered_at: str | None
+    amendments_waiting: int | None = None
 
 
 def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
@@ -42,9 +47,11 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
     upstream = catalog.get(sink.upstream)
     assert isinstance(upstream, Relation | View)
     table = load_table(storage, upstream.name)
-    newest = total = behind = waiting = None
+    newest = total = behind = waiting = unfollowed = None
+    amendments = 0
     if table is not None and table.snapshot_id is not None:
         newest, total = (table.integer(key) or 0 for key in final_keys(upstream))
+        amendments = table.integer(AMENDMENTS) or 0
     found = read_position(storage, sink)
     position, moved = found or (None, None)
     made_anew = position is not None and table is not None and table.uuid != position.table
@@ -53,6 +60,9 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
         wanted = sink.connector.snapshot
         behind = newest - (position.tick if position else 0) if position or wanted else None
         waiting = total - (position.total if position else 0) if position or wanted else None
+        if sink.connector.upserts:
+            # What it has yet to come to, it delivers as it is then.
+            unfollowed = amendments - position.amendments if position and position.tick else 0
     return SinkStatus(
         name=sink.name,
         delivers=tuple(o.name for o in reads_of(catalog, sink)),
@@ -64,7 +74,8 @@ def sink_status(storage: Storage, sink: Sink, catalog: Catalog) -> SinkStatus:
         behind=behind,
         delivered=position.rows if position else 0,
         waiting=waiting,
-        current=position is not None and behind == 0,
+        current=position is not None and behind == 0 and not unfollowed,
         made_anew=made_anew,
         delivered_at=moved,
+        amendments_waiting=unfollowed,
     )

@@ -20,3 +20,10 @@ WITH (connector = 'kafka', topic = 'totals', key.columns = 'window_end', propert
       properties.security.protocol = 'SASL_SSL', properties.sasl.mechanism = 'SCRAM-SHA-512',
       properties.sasl.jaas.config = 'ScramLoginModule required username="${KAFKA_USER}" password="${KAFKA_PASSWORD}";')
 FORMAT PLAIN ENCODE JSON;
+
+CREATE SINK corrected FROM hourly WITH (connector = 'iceberg', amendments = 'upsert');
+
+CREATE SINK corrections FROM hourly
+WITH (connector = 'kafka', topic = 'totals', key.columns = 'window_end', properties.bootstrap.server = 'kafka:9092',
+      amendments = 'upsert')
+FORMAT PLAIN ENCODE JSON;

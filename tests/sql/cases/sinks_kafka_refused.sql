@@ -31,3 +31,13 @@ CREATE SINK s FROM hourly WITH (connector = 'kafka', topic = 't', properties.boo
 CREATE SINK s FROM hourly WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'k:9092', properties.ssl.key.password = 'hush') FORMAT PLAIN ENCODE JSON
 ----
 CREATE SINK s FROM hourly WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'k:9092', scan.startup.mode = 'latest') FORMAT PLAIN ENCODE JSON
+----
+CREATE SINK s FROM hourly WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'k:9092', amendments = 'upsert') FORMAT PLAIN ENCODE JSON
+----
+CREATE SINK s AS SELECT window_start, window_end, id, count(*) AS n FROM TUMBLE(orders, ts, INTERVAL '1 hour')
+GROUP BY window_start, window_end, id EMIT ON WINDOW CLOSE
+WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'k:9092', key.columns = 'id', amendments = 'upsert') FORMAT PLAIN ENCODE JSON
+----
+CREATE SINK s AS SELECT id, window_end, count(*) AS n FROM SESSION(orders, ts, id, INTERVAL '1 hour')
+GROUP BY id, window_end EMIT ON WINDOW CLOSE
+WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'k:9092', key.columns = 'window_end', amendments = 'upsert') FORMAT PLAIN ENCODE JSON

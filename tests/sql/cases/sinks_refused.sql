@@ -35,3 +35,11 @@ CREATE SNK s FROM hourly
 DROP SINK hourly
 ----
 DROP SINK nothing
+----
+CREATE SINK s FROM hourly WITH (connector = 'filesystem', path = 'out', amendments = 'upsert') FORMAT PLAIN ENCODE JSON
+----
+CREATE SINK s FROM hourly WITH (connector = 'console', amendments = 'upsert')
+----
+CREATE SINK s FROM hourly WITH (connector = 'iceberg', amendments = 'upset')
+----
+CREATE SINK s FROM orders WITH (connector = 'iceberg', amendments = 'upsert')

@@ -7,48 +7,70 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import ExcludeOption, SelectOption, required
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidegate.audit.source import SourceAudit
     from tidegate.audit.view import ViewAudit
     from tidegate.console.port import Console
+    from tidegate.engine.session import Session
+    from tidegate.sql.catalog import Relation, View
 
 
 @guarded
 def audit(
     call: Invocation,
-    name: Annotated[str, typer.Argument(help="A view; or a source or table.", show_default=False)],
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Views, sources or tables.", show_default=False)
+    ] = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
 ) -> int:
     """Recount: for a view, raw = counted + filtered + late + rejected in every final window, and its results against
     its query over all rows; for a source, its log.
 
     Exits with 1 if something does not add up, and lists the windows with their offsets, and the rows that differ.
+    With --json one name gives one audit; several, or --select, a list of them.
 
     Example: tidegate audit departures_hourly
     """
     from tidegate.plan.stages import look_up
-    from tidegate.sql.catalog import View
 
     project = call.project()
-    found = look_up(project.catalog(), name)
+    catalog = project.catalog()
+    wanted = required(catalog, names, select, exclude)
+    # A selection may bring sinks along: they have nothing of their own to recount.
+    found = [look_up(catalog, n) for n in wanted if names or n not in catalog.sinks]
+    done = []
     with call.session(project) as session:
-        if isinstance(found, View):
-            from tidegate.audit.view import audit_view
+        for item in found:
+            result, show = _audited(session, item)
+            done.append(result)
+            if not call.json:
+                show(call.console)
+    if call.json:
+        documents = [result.to_dict() for result in done]
+        call.console.document(documents[0] if names and len(names) == 1 else {"audits": documents}, "")
+    return 0 if all(result.ok for result in done) else 1
 
-            view = audit_view(session, found.name)
-            if call.json:
-                call.console.document(view.to_dict(), "")
-            else:
-                show_view(call.console, view)
-            return 0 if view.ok else 1
-        from tidegate.audit.source import audit_source
 
-        source = audit_source(session, found.name)
-        if call.json:
-            call.console.document(source.to_dict(), "")
-        else:
-            show_source(call.console, source)
-        return 0 if source.ok else 1
+def _audited(
+    session: Session, found: Relation | View
+) -> tuple[ViewAudit | SourceAudit, Callable[[Console], None]]:
+    """The audit, and what shows it to people."""
+    from tidegate.sql.catalog import View
+
+    if isinstance(found, View):
+        from tidegate.audit.view import audit_view
+
+        view = audit_view(session, found.name)
+        return view, lambda console: show_view(console, view)
+    from tidegate.audit.source import audit_source
+
+    source = audit_source(session, found.name)
+    return source, lambda console: show_source(console, source)
 
 
 def show_view(console: Console, view: ViewAudit) -> None:

@@ -23,7 +23,8 @@ def init(
         Path, typer.Argument(metavar="DIR", help="Folder to make, or an empty one.", show_default=False)
     ],
 ) -> int:
-    """Make a new project: a source, two views, sample data, schedules, alerts, tests, a CI file. Overwrites nothing.
+    """Make a new project: a source, two views, sample data, schedules, alerts, expectations, tests, a CI file.
+    Overwrites nothing.
 
     Example: tidegate init shop
     """

@@ -7,36 +7,79 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.selection import judged_relation
+from tidegate.cli.selection import ExcludeOption, SelectOption, judged_relation, required
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
+    from tidegate.console.port import Console
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import Relation
+    from tidegate.store.status import RelationStatus
+
+    #: Names, Spark types and values of columns.
+    _Rows = tuple[list[str], list[str | None], list[tuple[Any, ...]]]
 
 
 @guarded
 def late(
     call: Invocation,
-    source: Annotated[str, typer.Argument(help="A source or table with a watermark.", show_default=False)],
-    limit: Annotated[int, typer.Option(min=0, help="How many of the newest late rows to show.")] = 20,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Sources or tables with a watermark.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many of the newest late rows of each to show.")] = 20,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
 ) -> int:
     """Show the newest late rows, the watermark each one missed and by how much, and counts per partition.
 
+    With --json one name gives one document; several, or --select, a list of them.
+
     Example: tidegate late flights --limit 5
     """
-    from tidegate.console.port import Table
     from tidegate.store.status import read_status
 
     project = call.project()
     catalog = project.catalog()
-    relation = judged_relation(catalog, source, "late")
-    if relation.watermark is None:
+    wanted = required(catalog, names, select, exclude)
+    if names:
+        relations = [judged_relation(catalog, name, "late") for name in wanted]
+    else:
+        relations = [r for r in catalog.relations if r.name in wanted and r.watermark is not None]
+    if not relations:
         raise TidegateError(
-            "TG701", f'"{relation.name}" has no watermark: nothing is ever late', hint="add WATERMARK FOR …"
+            "TG701", "nothing that is selected has a watermark", hint="tidegate check --select …"
         )
-    status = read_status(project, [relation.name]).relations[0]
-    counts = [
+    for relation in relations:
+        if relation.watermark is None:
+            raise TidegateError(
+                "TG701",
+                f'"{relation.name}" has no watermark: nothing is ever late',
+                hint="add WATERMARK FOR …",
+            )
+    found = read_status(project, [relation.name for relation in relations]).relations
+    of = {status.name: status for status in found}
+    asked = [r for r in relations if limit and of[r.name].late]
+    newest: dict[str, _Rows] = {}
+    if asked:
+        with call.session(project) as session:
+            newest = {r.name: newest_late_rows(session, r, limit) for r in asked}
+    documents = []
+    for relation in relations:
+        rows = newest.get(relation.name, ([], [], []))
+        if call.json:
+            documents.append(_document(of[relation.name], rows))
+        else:
+            _show(call.console, of[relation.name], rows)
+    if call.json:
+        call.console.document(documents[0] if names and len(names) == 1 else {"sources": documents}, "")
+    return 0
+
+
+_COUNTS = ["partition", "rows", "late", "late %", "watermark"]
+
+
+def _counts(status: RelationStatus) -> list[tuple[Any, ...]]:
+    return [
         (
             p.partition,
             p.on_time + p.late + p.rejected,
@@ -46,42 +89,37 @@ def late(
         )
         for p in status.partitions
     ]
-    summary = Table(["partition", "rows", "late", "late %", "watermark"], counts, unit=None)
-    columns: list[str] = []
-    types: list[str | None] = []
-    rows: list[tuple[Any, ...]] = []
-    if status.late and limit:
-        with call.session(project) as session:
-            columns, types, rows = newest_late_rows(session, relation, limit)
-    if call.json:
-        from tidegate.console.values import to_json
 
-        call.console.document(
-            {
-                "source": relation.name,
-                "late": status.late,
-                "partitions": [dict(zip(summary.columns, c, strict=True)) for c in counts],
-                "rows": [{n: to_json(v, t) for n, v, t in zip(columns, r, types, strict=True)} for r in rows],
-            },
-            "",
-        )
-        return 0
+
+def _document(status: RelationStatus, newest: _Rows) -> dict[str, Any]:
+    from tidegate.console.values import to_json
+
+    columns, types, rows = newest
+    return {
+        "source": status.name,
+        "late": status.late,
+        "partitions": [dict(zip(_COUNTS, c, strict=True)) for c in _counts(status)],
+        "rows": [{n: to_json(v, t) for n, v, t in zip(columns, r, types, strict=True)} for r in rows],
+    }
+
+
+def _show(console: Console, status: RelationStatus, newest: _Rows) -> None:
+    from tidegate.console.port import Table
+
+    columns, types, rows = newest
     if not status.ran:
-        call.console.note(f"{relation.name} has not run yet: tidegate run {relation.name}")
-        return 0
+        console.note(f"{status.name} has not run yet: tidegate run {status.name}")
+        return
     if rows:
-        title = f"the newest {len(rows)} of {status.late:,} late rows"
-        call.console.table(Table(columns, rows, types, title=title, unit=None))
-        call.console.document(None, "")
-    call.console.table(summary)
+        title = f"{status.name}: the newest {len(rows)} of {status.late:,} late rows"
+        console.table(Table(columns, rows, types, title=title, unit=None))
+        console.document(None, "")
+    console.table(Table(_COUNTS, _counts(status), unit=None))
     if not status.late:
-        call.console.document(None, f"no row of {relation.name} was late")
-    return 0
+        console.document(None, f"no row of {status.name} was late")
 
 
-def newest_late_rows(
-    session: Session, relation: Relation, limit: int
-) -> tuple[list[str], list[str | None], list[tuple[Any, ...]]]:
+def newest_late_rows(session: Session, relation: Relation, limit: int) -> _Rows:
     """(names, Spark types, rows) of `<relation>$late`, newest arrival first: where, when, by how much,
     the rest.
     """

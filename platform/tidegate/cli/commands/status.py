@@ -97,6 +97,8 @@ def _sink_row(s: SinkStatus) -> list[object]:
     waiting = "–" if s.waiting is None else s.waiting
     reached = "–" if s.tick is None else f"{s.tick} of {s.newest}"
     current = "yes" if s.current else "no" if s.ran else "never run"
+    if s.amendments_waiting:
+        current = f"no: {s.amendments_waiting} {'amendment waits' if s.amendments_waiting == 1 else 'amendments wait'}"
     if s.made_anew:
         reached, current = "–", "no: what it delivered is gone (TG542)"
     moved = s.delivered_at or "never run"

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 def why(
     call: Invocation,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Sources, tables or views. Without: everything.")
+        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Without: everything.")
     ] = None,
 ) -> int:
-    """Say why windows are not closed: the cause with its numbers, which windows wait, since when, and what to do.
+    """Say why windows are not closed, and what sinks have not delivered: the cause with its numbers, which windows
+    wait, since when, and what to do.
 
-    Asks stored metadata, brokers and locks; starts no JVM. A view brings along what it comes from. Exit code 1: there
-    is a warning or an error.
+    Asks stored metadata, brokers and locks; starts no JVM. A view or sink brings along what it comes from. Exit code
+    1: there is a warning or an error.
 
     Example: tidegate why departures_hourly
     """
@@ -96,6 +97,10 @@ def _moving(seen: Look, name: str) -> str:
         if view.status.name == name:
             following = f"; next window_end {view.next_end}" if view.next_end else ""
             return f"ok      {name}: final up to {view.status.frontier_text}{following}"
+    for sink in seen.facts.sinks:
+        if sink.status.name == name and sink.status.ran:
+            upto = f" up to {sink.delivered_upto}" if sink.delivered_upto else ""
+            return f"ok      {name}: delivered{upto}, {sink.status.delivered:,} rows in all"
     return f"ok      {name}"
 
 

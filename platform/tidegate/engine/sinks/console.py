@@ -5,11 +5,11 @@ The position moves after the rows are shown: a run that is killed between the tw
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
-from tidegate.engine.sinks import Position
+from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.plan.events import RowsDelivered
@@ -40,7 +40,7 @@ class ConsoleSink:
     def begin(self, position: Position) -> None:
         self._state.write(asdict(position))
 
-    def deliver(self, upstream: Upstream, after: Position) -> int:
+    def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         from pyspark.sql import functions as F
 
         rows = upstream.rows(self._spark, after.tick)
@@ -50,8 +50,8 @@ class ConsoleSink:
         if shown:
             found = tuple(tuple(row) for row in shown)
             self._tell(RowsDelivered(self._sink.name, tuple(rows.columns), found, count - len(shown)))
-        self.begin(replace(upstream.newest, skipped=after.skipped))
-        return count
+        self.begin(upstream.reached(after))
+        return Delivered(count)
 
     def forget(self) -> None:
         self._state.remove()

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def deliver(session: Session, sink: Sink, tell: Callable[[Event], None] | None = None) -> SinkReport:
-    """Deliver everything that is final and not delivered yet, from the beginning (`snapshot`) the first time.
+    """Deliver everything that is final and not delivered yet, from the beginning (`snapshot`) the first time; and what
+    was amended since it was delivered, if the sink upserts that (B2).
 
     `tell`: who hears of it, and shows the rows of a console sink; None prints those on standard output. Raises TG508 if
     another process delivers for this sink, TG541 if its place is not its own, TG542 if what it delivered from is gone.
@@ -36,14 +37,14 @@ def deliver(session: Session, sink: Sink, tell: Callable[[Event], None] | None =
         if upstream is None:
             return SinkReport(sink.name)
         writer = open_sink(session, sink, tell)
-        delivered = _position(writer, sink, upstream, session)
-        if delivered.tick >= upstream.newest.tick:
+        position = _position(writer, sink, upstream, session)
+        if not upstream.has_news(position):
             return SinkReport(sink.name)
-        rows = writer.deliver(upstream, delivered)
-    if rows and tell is not None:
-        connector = sink.connector.connector
-        tell(SinkDelivered(sink.name, connector, rows, round(time.monotonic() - started, 3)))
-    return SinkReport(sink.name, rows)
+        done = writer.deliver(upstream, position)
+    if (done.rows or done.amended) and tell is not None:
+        seconds = round(time.monotonic() - started, 3)
+        tell(SinkDelivered(sink.name, sink.connector.connector, done.rows, seconds, done.amended))
+    return SinkReport(sink.name, done.rows, done.amended)
 
 
 def begin(session: Session, sink: Sink) -> None:
@@ -54,7 +55,7 @@ def begin(session: Session, sink: Sink) -> None:
         upstream = Upstream.of(session, sink)
         writer = open_sink(session, sink, None)
         if upstream is not None and writer.position() is None:
-            writer.begin(replace(upstream.newest, skipped=upstream.newest.total))
+            writer.begin(replace(upstream.newest, skipped=upstream.newest.total, since=upstream.frontier))
 
 
 def forget(session: Session, sink: Sink) -> None:

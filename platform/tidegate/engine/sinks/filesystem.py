@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.failures import refused
-from tidegate.engine.sinks import Position
+from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.filewriter import EncodeTask, encoded, head
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream, few_files
@@ -54,7 +54,7 @@ class FilesystemSink:
             raise self._not_ours(f"it has {others[0]} in it")
         self._state.write(self._document(position))
 
-    def deliver(self, upstream: Upstream, after: Position) -> int:
+    def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         staging = f"{self._path}/{_OWN}/staging"
         # What a delivery left that broke off before it was decided.
         self._remove(staging)
@@ -82,7 +82,7 @@ class FilesystemSink:
         document = self._document(after) | {"pending": pending}
         self._state.write(document)
         self._finish(document)
-        return sum(file["rows"] for file in files)
+        return Delivered(sum(file["rows"] for file in files))
 
     def forget(self) -> None:
         self._remove(f"{self._path}/{_OWN}")

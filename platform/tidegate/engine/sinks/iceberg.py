@@ -1,27 +1,39 @@
-"""`connector = 'iceberg'`: rows appended to an ordinary Iceberg table.
+"""`connector = 'iceberg'`: rows appended to an ordinary Iceberg table; with `amendments = 'upsert'` those of amended
+windows are replaced in it (B2).
 
 The position is in the summary of the snapshot that has the rows: one commit. It is fenced: rows are written to a branch
 from the snapshot that the position was read from, and the table moves on to it only if nobody has committed meanwhile.
+So amended and new rows appear at once, together with the position that says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import quote
-from tidegate.engine.sinks import Position
+from tidegate.engine.revisions import units
+from tidegate.engine.sinks import Delivered, Position
+from tidegate.engine.sinks.amended import NUMBER, Amended
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.errors import TidegateError
 from tidegate.project.storage import CATALOG
+from tidegate.sql.catalog import View
 from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
 from tidegate.store.positions import sink_table
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from tidegate.engine.session import Session
 
 _BRANCH = "tidegate_delivery"
+#: What a table whose windows are replaced has beside the columns of the view: of which window a row is, and which
+#: revision of it. A property of the table says that it has them.
+_WINDOW, _REVISION = ("_window_start", "_window_end"), "_revision"
+_UPSERTS = "tidegate.sink-amendments"
+#: What MERGE reads, and in it the lines that say which windows go.
+_CHANGES, _GONE = "_tidegate_amended", "_gone"
 
 
 class IcebergSink:
@@ -47,36 +59,96 @@ class IcebergSink:
     def begin(self, position: Position) -> None:
         upstream = Upstream.of(self._session, self._sink)
         assert upstream is not None
-        columns = ", ".join(f"{quote(name)} {kind}" for name, kind in upstream.schema(self._spark))
+        fields = upstream.schema(self._spark, _WINDOW if upstream.upserts else ())
+        kind = "upsert" if upstream.upserts else "ignore"
+        if upstream.upserts:
+            fields.append((_REVISION, "bigint"))
+        columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in fields)
         text = self._sink.name.replace("\\", "\\\\").replace("'", "\\'")
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg TBLPROPERTIES "
-            f"('tidegate.kind' = 'sink', 'tidegate.sink' = '{text}', 'format-version' = '2')"
+            f"('tidegate.kind' = 'sink', 'tidegate.sink' = '{text}', '{_UPSERTS}' = '{kind}', 'format-version' = '2')"
         )
         update = self._table().java.newAppend()
         for key, value in position.to_summary().items():
             update = update.set(key, value)
         update.commit()
 
-    def deliver(self, upstream: Upstream, after: Position) -> int:
+    def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         table = self._table()
         base = table.current().id
         manage = table.java.manageSnapshots()
         known = table.java.refs().containsKey(_BRANCH)
         (manage.replaceBranch if known else manage.createBranch)(_BRANCH, base).commit()
-        writer = upstream.rows(self._spark, after.tick).writeTo(f"{self.identifier}.branch_{_BRANCH}")
-        for key, value in replace(upstream.newest, skipped=after.skipped).to_summary().items():
+        changed = upstream.amended(self._spark, after)
+        if changed is None:
+            done = self._append(table, upstream, after)
+        else:
+            done = self._replace(table, upstream, after, changed)
+        self._publish(table, base)
+        return done
+
+    def forget(self) -> None:
+        """The position is part of the table, which stays: a sink of the same name goes on from there."""
+
+    def _append(self, table: IcebergTable, upstream: Upstream, after: Position) -> Delivered:
+        """Add what is new to the branch."""
+        added = (*_WINDOW, NUMBER) if self._has_windows(table) else ()
+        rows = upstream.rows(self._spark, after.tick, added).withColumnRenamed(NUMBER, _REVISION)
+        writer = rows.writeTo(f"{self.identifier}.branch_{_BRANCH}")
+        for key, value in upstream.reached(after).to_summary().items():
             writer = writer.option(f"snapshot-property.{key}", value)
         with few_files(self._spark):
             writer.append()
         table.current()
-        written = table.java.snapshot(_BRANCH)
-        self._publish(table, base)
-        return int(written.summary().get("added-records") or 0)
+        return Delivered(int(table.java.snapshot(_BRANCH).summary().get("added-records") or 0))
 
-    def forget(self) -> None:
-        """The position is part of the table, which stays: a sink of the same name goes on from there."""
+    def _replace(
+        self, table: IcebergTable, upstream: Upstream, after: Position, changed: Amended
+    ) -> Delivered:
+        """Put the rows of amended windows in the place of those that the branch has, and add what is new."""
+        from pyspark.sql import functions as F
+
+        view = upstream.source
+        assert isinstance(view, View)
+        new = upstream.stored(self._spark, after.tick, upstream.newest.tick)
+        again = upstream.again(self._spark, after, changed)
+        names = [*(column.name for column in view.columns), *_WINDOW, _REVISION]
+        keys = {name: f"_unit{i}" for i, name in enumerate(units(view))}
+        rows = new.unionByName(again)
+        rows = rows.withColumn(_REVISION, F.col(NUMBER)).select(*map(quote, names))
+        gone = changed.windows.select(*[F.col(quote(name)).alias(alias) for name, alias in keys.items()])
+        changes = rows.withColumn(_GONE, F.lit(False)).unionByName(
+            gone.withColumn(_GONE, F.lit(True)), allowMissingColumns=True
+        )
+        same = [f"t.{quote(name)} <=> s.{alias}" for name, alias in keys.items()]
+        # So that files without any of these windows are not read.
+        low, high = view.kind.spark_literal(changed.low), view.kind.spark_literal(changed.high)
+        within = f"t.`_window_end` >= {low} AND t.`_window_end` <= {high}"
+        self._merge(changes, f"s.{_GONE} AND {within} AND {' AND '.join(same)}", names)
+        table.current()
+        # A MERGE that finds nothing to do commits nothing; and where the sink stands is a fact all the same.
+        update = table.java.newAppend().toBranch(_BRANCH)
+        for key, value in upstream.reached(after).to_summary().items():
+            update = update.set(key, value)
+        update.commit()
+        table.current()
+        return Delivered(upstream.newest.total - after.total, changed.count)
+
+    def _merge(self, changes: DataFrame, condition: str, names: list[str]) -> None:
+        columns = ", ".join(map(quote, names))
+        values = ", ".join(f"s.{quote(name)}" for name in names)
+        changes.createOrReplaceTempView(_CHANGES)
+        try:
+            with few_files(self._spark):
+                self._spark.sql(
+                    f"MERGE INTO {self.identifier}.branch_{_BRANCH} t USING {_CHANGES} s ON {condition} "
+                    f"WHEN MATCHED THEN DELETE "
+                    f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
+                )
+        finally:
+            self._spark.catalog.dropTempView(_CHANGES)
 
     def _publish(self, table: IcebergTable, base: int | None) -> None:
         try:
@@ -96,7 +168,13 @@ class IcebergSink:
         if table.property("tidegate.kind") != "sink" or owner != self._sink.name:
             what = f'is the table of sink "{owner}"' if owner else "was not made by this sink"
             raise self._refuse(f"{self.identifier} {what}")
+        if self._sink.connector.upserts and not self._has_windows(table):
+            why = f"the rows in {self.identifier} don't say of which window they are, since it ignored amendments"
+            raise self._refuse(why)
         return table
+
+    def _has_windows(self, table: IcebergTable) -> bool:
+        return table.property(_UPSERTS) == "upsert"
 
     def _refuse(self, why: str) -> TidegateError:
         return TidegateError(

@@ -4,6 +4,9 @@ A topic can't be made to take rows and position in one step: a transaction of Ka
 delivery has one for each task. So the position file says first which commits are about to be sent, and where the topic
 ended then. Each message has an id in its header that comes out the same whenever the row is read again. A delivery that
 broke off is resumed by reading the ids that did arrive, and sending the other rows: nothing twice, nothing lost.
+
+With `amendments = 'upsert'` a delivery also has the messages that replace those of amended windows: of each row that
+is there now, with the key that it had, and for each key that is gone a null value (B2).
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.failures import spark_message
 from tidegate.engine.layout import quote
-from tidegate.engine.sinks import Position
+from tidegate.engine.revisions import beside_units
+from tidegate.engine.sinks import Delivered, Position
+from tidegate.engine.sinks.amended import AMENDMENT, NUMBER, Amended
 from tidegate.engine.sinks.filewriter import as_json
 from tidegate.engine.sinks.kafkawriter import REPEATED, FirstAttempt
 from tidegate.engine.sinks.statefile import StateFile
@@ -25,7 +30,7 @@ from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.sources.kafka_broker import Broker as JavaBroker
 from tidegate.engine.sources.kafka_broker import require_kafka
 from tidegate.errors import TidegateError
-from tidegate.plan.sink_stages import KAFKA_ID_HEADER
+from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.project.kafka import java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.catalog import View
@@ -67,20 +72,22 @@ class KafkaSink:
         begun = {"topic_id": topic_id, "delivery": uuid.uuid4().hex, "pending": None}
         self._state.write({"sink": self._sink.name, **asdict(position), **begun})
 
-    def deliver(self, upstream: Upstream, after: Position) -> int:
+    def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         require_kafka(self._spark)
         state = self._state.read()
         assert state is not None
+        amended = 0
         if state["pending"] is not None:
-            state = self._send(upstream, state, self._offsets(state), resumed=True)
-        if state["tick"] < upstream.newest.tick:
+            state, amended = self._send(upstream, state, self._offsets(state), resumed=True)
+        if upstream.has_news(Position.of_document(state)):
             offsets = self._offsets(state)
-            newest = {"tick": upstream.newest.tick, "total": upstream.newest.total}
+            newest = {key: getattr(upstream.newest, key) for key in ("tick", "total", "amendments")}
             ends = {str(partition): end for partition, (_, end) in offsets.items()}
             state = state | {"pending": newest | {"ends": ends}}
             self._state.write(state)
-            state = self._send(upstream, state, offsets, resumed=False)
-        return state["total"] - after.total
+            state, more = self._send(upstream, state, offsets, resumed=False)
+            amended += more
+        return Delivered(state["total"] - after.total, amended)
 
     def forget(self) -> None:
         from pyarrow.fs import FileSelector
@@ -93,17 +100,24 @@ class KafkaSink:
 
     def _send(
         self, upstream: Upstream, state: dict[str, Any], offsets: Offsets, resumed: bool
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], int]:
         """Send the rows of the pending commits, less those that the topic has already if this is not the first try; the
-        state after it, which is written."""
+        state after it, which is written, and how many amended windows were among them."""
         pending = state["pending"]
-        reached = {key: pending[key] for key in ("tick", "total")}
+        after = Position.of_document(state)
+        # What is pending is what it was, though it may have been amended since: the ids have to come out the same. One
+        # that an earlier version has left says nothing of amendments.
+        upto = pending.get("amendments", upstream.newest.amendments)
+        reached = {key: pending[key] for key in ("tick", "total")} | {
+            "amendments": upto if upstream.upserts else after.amendments
+        }
+        changed = upstream.amended(self._spark, after, upto)
         for round_ in range(_ROUNDS):
             arrived = self._arrived(state, offsets) if resumed else None
             try:
-                if reached["total"] > state["total"]:
+                if reached["total"] > after.total or changed is not None or upto > after.amendments:
                     with few_files(self._spark):
-                        self._write(self._messages(upstream, state, arrived))
+                        self._write(self._messages(upstream, state, upto, changed, arrived))
                 break
             except Exception as error:
                 if REPEATED not in str(error) or round_ == _ROUNDS - 1:
@@ -111,29 +125,34 @@ class KafkaSink:
             resumed, offsets = True, self._offsets(state)
         done = state | reached | {"pending": None}
         self._state.write(done)
-        return done
+        return done, 0 if changed is None else changed.count
 
-    def _messages(self, upstream: Upstream, state: Mapping[str, Any], arrived: DataFrame | None) -> DataFrame:
-        """Rows of `_MESSAGE`, of the pending commits and without those whose `id` arrived. Those of a key are in one
-        task, in the order in which they became final; without a key no order can be kept."""
+    def _messages(
+        self,
+        upstream: Upstream,
+        state: Mapping[str, Any],
+        upto: int,
+        changed: Amended | None,
+        arrived: DataFrame | None,
+    ) -> DataFrame:
+        """Rows of `_MESSAGE`, of the pending commits and of the windows that amendments up to `upto` have `changed`,
+        without those whose `id` arrived. Those of a key are in one task, in the order in which they became final;
+        without a key no order can be kept."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        assert self._sink.format is not None
-        stored, order = upstream.stored(self._spark, state["tick"], state["pending"]["tick"])
-        names = [column.name for column in upstream.source.columns]
-        by = [f"_by_{i}" for i in range(len(order))]
-        rows = stored.select(
-            self._key().alias("key"),
-            as_json(names, self._sink.format).alias("value"),
-            *[F.col(name).alias(alias) for name, alias in zip(order, by, strict=True)],
-        )
+        stored = upstream.stored(self._spark, state["tick"], state["pending"]["tick"], upto)
+        by = [f"_by_{i}" for i in range(len(upstream.order))]
+        rows = self._rows(upstream, stored, by)
         together = "key" if self._options.key else "_hash"
         if isinstance(upstream.source, View):
+            rows = rows.withColumn("_commit", F.col("_by_0").cast("string"))
+            if changed is not None:
+                rows = rows.unionByName(self._again(upstream, Position.of_document(state), upto, changed, by))
             # Rows that are equal are the same message: it does not matter which of them arrived, but how many did.
-            rows = rows.withColumn("_hash", F.md5("value")).repartition(together)
-            equal = Window.partitionBy("key", "_hash", "_by_0").orderBy("_by_0")
-            parts = [F.col("_by_0"), F.col("_hash"), F.row_number().over(equal)]
+            rows = rows.withColumn("_hash", F.md5(F.coalesce("value", "key"))).repartition(together)
+            equal = Window.partitionBy("key", "_hash", "_commit").orderBy("_by_0")
+            parts = [F.col("_commit"), F.col("_hash"), F.row_number().over(equal)]
         else:
             # Of a log: partition and offset.
             parts = [F.col("_by_1"), F.col("_by_2")]
@@ -141,8 +160,40 @@ class KafkaSink:
         rows = rows.withColumn("id", F.concat_ws("/", F.lit(state["delivery"]), *parts))
         if arrived is not None:
             rows = rows.join(arrived, "id", "left_anti").repartition(together)
-        header = F.struct(F.lit(KAFKA_ID_HEADER).alias("key"), F.col("id").cast("binary").alias("value"))
-        return rows.sortWithinPartitions(*by).select("key", "value", F.array(header).alias("headers"))
+        headers = [_header(KAFKA_ID_HEADER, "id")]
+        if upstream.upserts:
+            headers.append(_header(KAFKA_REVISION_HEADER, NUMBER))
+        return rows.sortWithinPartitions(*by).select("key", "value", F.array(*headers).alias("headers"))
+
+    def _rows(self, upstream: Upstream, stored: DataFrame, by: list[str]) -> DataFrame:
+        """`key`, `value` and `by`: the columns that order them; of a view also `_number`, `_amendment`."""
+        from pyspark.sql import functions as F
+
+        assert self._sink.format is not None
+        names = [column.name for column in upstream.source.columns]
+        return stored.select(
+            self._key().alias("key"),
+            as_json(names, self._sink.format).alias("value"),
+            *[F.col(name).alias(alias) for name, alias in zip(upstream.order, by, strict=True)],
+            *([NUMBER, AMENDMENT] if isinstance(upstream.source, View) else []),
+        )
+
+    def _again(
+        self, upstream: Upstream, after: Position, upto: int, changed: Amended, by: list[str]
+    ) -> DataFrame:
+        """What replaces the messages of amended windows: their rows, and a null value for every key that was there and
+        is not any more. `_commit` says which amendment it was."""
+        from pyspark.sql import functions as F
+
+        view = upstream.source
+        assert isinstance(view, View)
+        came = self._rows(upstream, upstream.again(self._spark, after, changed, upto), by)
+        then = upstream.stored(self._spark, 0, after.tick, after.amendments).drop(NUMBER, AMENDMENT)
+        then = beside_units(upstream.around(then, changed), changed.windows, view, [NUMBER, AMENDMENT])
+        went = self._rows(upstream, then, by).join(came.select("key"), "key", "left_anti")
+        went = went.where(F.col("key").isNotNull()).withColumn("value", F.lit(None).cast("string"))
+        commit = F.concat(F.lit("a"), F.col(AMENDMENT).cast("string"))
+        return came.unionByName(went).withColumn("_commit", commit)
 
     def _key(self) -> Column:
         from pyspark.sql import functions as F
@@ -230,3 +281,10 @@ class KafkaSink:
         for value in sorted(values - {""}, key=len, reverse=True):
             text = text.replace(value, "***")
         return text
+
+
+def _header(name: str, column: str) -> Column:
+    from pyspark.sql import functions as F
+
+    value = F.col(column).cast("string").cast("binary")
+    return F.struct(F.lit(name).alias("key"), value.alias("value"))
