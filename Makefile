@@ -53,8 +53,8 @@ cluster: java $(STAMP) ## A Spark cluster on this machine: master and two worker
 cluster-stop: ## Stop that cluster
 	@test ! -x $(BIN)/python || $(BIN)/python infra/cluster.py stop
 
-bench: java $(STAMP) ## CPU seconds per million rows, as ratios
-	@$(BIN)/python tests/benchmarks/run.py
+bench: java $(STAMP) ## Beside Spark, Flink and DuckDB, every result checked: make bench SUITES="files hop" (all: hours)
+	@$(BIN)/python tests/benchmarks/run.py $(SUITES) $(ARGS)
 
 chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows, then compare all with an oracle
 	@$(BIN)/python tests/chaos/run.py $(ARGS)

@@ -48,7 +48,8 @@ def log_of(workbench: Workbench, strategy: str, batches: list[Batch], options: s
         decisions = Decisions(
             start=dict.fromkeys(batch.starts, 0), until=read, ends=read, idle=tuple(sorted(batch.idle))
         )
-        rows = Rows(lambda: frame.coalesce(1), ("_offset",), numbering=False, aligned=True)
+        alone = frame.coalesce(1)
+        rows = Rows(lambda alone=alone: alone, ("_offset",), numbering=False, aligned=True)
         log.add(log.progress.epoch + 1, rows, clock, decisions=decisions)
     return session
 

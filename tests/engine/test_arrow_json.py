@@ -50,6 +50,7 @@ def batch(values: Sequence[bytes | None]) -> pa.RecordBatch:
             "_rowtime": pa.array([NOON] * n, pa.timestamp("us", "UTC")),
             "_key": pa.array([b"k"] * n, pa.binary()),
             "_headers": pa.nulls(n, headers),
+            "_long": pa.array([False] * n),
         }
     )
 

@@ -121,7 +121,9 @@ class Play:
         # Said to be aligned although two tasks may share a partition: the reports have to show it (the order trap).
         frame = frame.repartition(2) if scattered else frame.coalesce(1)
         self.log.add(
-            self.log.progress.epoch + 1, Rows(lambda: frame, ("_offset",), numbering=False, aligned=True), ARRIVED
+            self.log.progress.epoch + 1,
+            Rows(lambda: frame, ("_offset",), numbering=False, aligned=True),
+            ARRIVED,
         )
 
     def tick(self) -> None:

@@ -15,6 +15,7 @@ from tidegate.engine.preceding import PrecedingTask
 from tidegate.engine.progress import ConsumedFile, InForce, Progress
 from tidegate.engine.shape import gate_input
 from tidegate.engine.sources import Rows
+from tidegate.engine.spark import settings
 from tidegate.engine.table import TableState
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
@@ -179,7 +180,8 @@ class Log:
         if rows.direct is not None:
             direct = rows.direct
             task = self._task(epoch, rows, arrived, decisions, sorted_=False)
-            reports = run_task(direct.work, InTask(direct.reader, task))
+            with settings(self._spark, direct.settings):
+                reports = run_task(direct.work, InTask(direct.reader, task))
             if not any(report.get("unread") for report in reports) and well_ordered(reports):
                 return reports
         frame = rows.frame()

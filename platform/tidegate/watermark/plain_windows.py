@@ -28,7 +28,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class PlainWindows:
-    """Groups of the rows of each window that agree in `keys`, and their aggregates. Times are of `kind`, a timestamp's."""
+    """Groups of each window's rows that agree in `keys`, and their aggregates. Times are of `kind`, a timestamp's."""
 
     window: Tumble | Hop
     kind: TimeKind

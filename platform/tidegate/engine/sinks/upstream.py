@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from tidegate.engine.commit import AMENDMENTS, IcebergTable
 from tidegate.engine.layout import ON_TIME, quote
 from tidegate.engine.sinks import Position
 from tidegate.engine.sinks.amended import AMENDMENT, Amended, amended, as_of
+from tidegate.engine.spark import settings
 from tidegate.sql.catalog import Relation, View
 from tidegate.store.positions import final_keys
 
@@ -27,18 +28,10 @@ _FEW_FILES = {
 }
 
 
-@contextmanager
-def few_files(spark: SparkSession) -> Iterator[None]:
+def few_files(spark: SparkSession) -> AbstractContextManager[None]:
     """While the block runs, what is sorted ends in as many partitions as its size asks for: a small delivery is a file,
     not one for each task. The rest of tidegate has this off, see `engine/spark.py`."""
-    before = {key: spark.conf.get(key, None) for key in _FEW_FILES}
-    for key, value in _FEW_FILES.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+    return settings(spark, _FEW_FILES)
 
 
 @dataclass(frozen=True)

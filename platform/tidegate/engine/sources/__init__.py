@@ -8,7 +8,7 @@ reads the same rows in the same order.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -66,14 +66,15 @@ class Unread(Exception):
 
 @dataclass(frozen=True)
 class Direct:
-    """How a batch is read inside the gate's own tasks, so that no row passes through the JVM's row format: `work`, one
-    small frame of what each task reads, and the `reader` that makes rows of it, or raises `Unread`.
+    """How a batch is read inside the gate's own tasks: `work`, a frame of what each task reads (numbers of files, or
+    messages as they are), and the `reader` that makes rows of it, or raises `Unread`. `settings`: of Spark, meanwhile.
 
     It gives the rows of the frame that it stands for, to the letter: who reads changes nothing (W4).
     """
 
     work: DataFrame
     reader: Reader
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

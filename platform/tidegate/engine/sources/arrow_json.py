@@ -48,8 +48,8 @@ _LONGEST_PAUSE = 64
 #: pyarrow's parser takes up to 100,000 rows, and int32 offsets, at once.
 _ROWS, _BYTES = 1 << 16, 1 << 28
 #: Jackson's limits: digits of a number, depth of nesting, characters of a name. Below the last, the first two can be
-#: reached, but only by messages at least as long.
-_DIGITS, _DEPTH, _LONG = 1000, 1000, 50_000
+#: reached, but only by messages at least as long. What is as long as the last is Spark's to read.
+_DIGITS, _DEPTH, LONG = 1000, 1000, 50_000
 #: Every so many bytes a look at whether a number is there: a run of `_DIGITS` can't hide between.
 _STRIDE = 50
 
@@ -122,8 +122,8 @@ def _arrow_type(kind: str) -> pa.DataType | None:
 
 @dataclass(frozen=True)
 class JsonReader:
-    """From batches with `value` (binary), `_partition` (a number), `_offset` and what the log keeps of messages to
-    batches as `gate_input` shapes them. Raises Unread.
+    """From batches with `value` (binary), `_partition` (a number), `_offset`, what the log keeps of messages, and
+    `_long` (for a message that was left behind) to batches as `gate_input` shapes them. Raises Unread.
 
     `schema`: the relation's columns. `changes`: they are changes by key, all upserts. `kept`: names of what the log
     keeps of messages. `arrival`: µs since the epoch, UTC.
@@ -138,6 +138,8 @@ class JsonReader:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
+            if pc.any(batch.column("_long")).as_py():
+                raise Unread("a message that is Spark's to read")
             start = 0
             while start < batch.num_rows:
                 piece = batch.slice(start, _ROWS)
@@ -245,7 +247,7 @@ def _enclosed(text: pa.Array, lengths: np.ndarray) -> bool:
 
 def _check_limits(text: pa.Array, lengths: np.ndarray, data: np.ndarray) -> None:
     longest = int(lengths.max())
-    if longest >= _LONG:
+    if longest >= LONG:
         raise Unread("a message that may be beyond the limits of Spark's parser")
     if longest >= 2 * _DEPTH:
         deep = text.filter(pa.array(lengths >= 2 * _DEPTH))

@@ -16,7 +16,7 @@ from tidegate.engine.partitions import Decisions, Sighting
 from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
-from tidegate.engine.sources.arrow_json import Turns, json_reader, supports
+from tidegate.engine.sources.arrow_json import LONG, Turns, json_reader, supports
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import java_properties
@@ -26,7 +26,7 @@ from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidegate.engine.ingest import Log
     from tidegate.project import Project
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 _TASKS_PER_CORE = 4
 #: Fewer rows than this are not worth more than one task per core.
 _SMALL_BATCH = 100_000
+#: Spark measures an Arrow batch after every row, which costs as much as to read the row. Where no row is long, so many
+#: rows are not large.
+_NO_MEASURING = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+}
 
 
 class KafkaConnector(Connector):
@@ -129,7 +135,8 @@ class KafkaConnector(Connector):
         # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
         messages = messages.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
         if supports(self._relation) and self._turns.ours():
-            direct = Direct(messages, json_reader(self._relation, plan.arrived))
+            reader = json_reader(self._relation, plan.arrived)
+            direct = Direct(_short(messages), reader, _NO_MEASURING)
             return Rows(
                 lambda: self._refused(messages, plan),
                 ("_offset",),
@@ -330,6 +337,19 @@ class KafkaConnector(Connector):
             F.col("key").alias("_key"),
             F.col("headers").alias("_headers"),
         )
+
+
+def _short(messages: DataFrame) -> DataFrame:
+    """The messages for a task: those that are not long as they are, and of the others that they are (`_long`)."""
+    from pyspark.sql import functions as F
+
+    def length(column: Column) -> Column:
+        return F.coalesce(F.octet_length(column), F.lit(0))
+
+    headers = F.aggregate("_headers", F.lit(0), lambda sum_, h: sum_ + length(h["key"]) + length(h["value"]))
+    fits = length(F.col("value")) + length(F.col("_key")) + F.coalesce(headers, F.lit(0)) < LONG
+    kept = [F.when(fits, F.col(name)).alias(name) for name in ("value", "_key", "_headers")]
+    return messages.select(*kept, "_partition", "_offset", "_rowtime", (~fits).alias("_long"))
 
 
 def _by_number(name: str) -> int:

@@ -1,0 +1,10 @@
+"""The suites by name, in the order in which they run."""
+
+from __future__ import annotations
+
+from tests.benchmarks.suites import contests, growth, live, ttl
+from tests.benchmarks.suites.suite import Suite
+
+SUITES: dict[str, Suite] = {
+    suite.name: suite for suite in (*contests.SUITES, *ttl.SUITES, *growth.SUITES, *live.SUITES)
+}
