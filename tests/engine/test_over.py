@@ -149,7 +149,9 @@ def view(functions: Sequence[OverFunction], kind: TimeKind, emit: bool = True) -
     values = ", ".join(f"`{f.name}`" for f in functions)
     query = f"SELECT c, p, o, {values}, _window_start, _window_end, 1L AS _rows FROM {{over}}"
     over = Over("", "t", ("`p`", "`o`"), tuple(functions), query)
-    return View("v", (), (), emit, kind, Identity(), (), "", ("p", "o"), over, None, None, (), (), (), "")
+    return View(
+        "v", (), (), emit, kind, Identity(), (), "", ("p", "o"), over, None, None, None, (), (), (), ""
+    )
 
 
 class Ticks:
@@ -278,7 +280,9 @@ def test_C7_sums_and_averages_of_decimals_are_sparks_own_however_they_are_cut(sp
     ]
     query = "SELECT o, f0, f1, _window_start, _window_end, 1L AS _rows FROM {over}"
     over = Over("", "t", ("`o`",), tuple(running), query)
-    whole = View("v", (), (), True, TimeKind.EPOCH, Identity(), (), "", (), over, None, None, (), (), (), "")
+    whole = View(
+        "v", (), (), True, TimeKind.EPOCH, Identity(), (), "", (), over, None, None, None, (), (), (), ""
+    )
     ticks, found = Ticks(spark, whole), []
     for mark in (2, 3, 5):
         found += [(row["o"], row["f0"], row["f1"]) for row in ticks.tick(rows, mark)]
@@ -296,7 +300,9 @@ def test_C7_a_sum_that_overflowed_stays_null_however_it_is_cut(spark: SparkSessi
     over = Over(
         "", "t", ("`o`",), running, "SELECT o, f0, _window_start, _window_end, 1L AS _rows FROM {over}"
     )
-    whole = View("v", (), (), True, TimeKind.EPOCH, Identity(), (), "", (), over, None, None, (), (), (), "")
+    whole = View(
+        "v", (), (), True, TimeKind.EPOCH, Identity(), (), "", (), over, None, None, None, (), (), (), ""
+    )
     for cut in ((1, 2, 3, 4), (2, 4), (4,)):
         ticks, found = Ticks(spark, whole), {}
         for mark in cut:

@@ -82,7 +82,7 @@ class Play:
             data,
             "c int, k string, ts timestamp_ntz, v int, _source_partition string, _offset bigint, _op string",
         ).selectExpr("*", "CAST(NULL AS STRING) AS _raw", f"TIMESTAMP '{ARRIVED:%Y-%m-%d}' AS _arrival")
-        self.log.add(self.log.progress.epoch + 1, Rows(frame, ("_offset",), numbering=False), ARRIVED)
+        self.log.add(self.log.progress.epoch + 1, Rows(lambda: frame, ("_offset",), numbering=False), ARRIVED)
 
     def check_rows(self) -> None:
         """SELECT shows the current rows, and `$late` has what expired, with what it missed."""
