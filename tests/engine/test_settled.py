@@ -82,6 +82,14 @@ def test_nothing_to_do_is_seen_without_spark_and_something_is_not_missed(workben
     assert not look(workbench)  # a file that has changed after it was read (TG505)
 
 
+@pytest.mark.spark
+def test_the_first_run_of_a_table_makes_its_log(workbench: Workbench) -> None:
+    workbench.assets(t="CREATE TABLE t (n INT) APPEND ONLY;")
+    assert not look(workbench)
+    workbench.session().run()
+    assert look(workbench)
+
+
 def test_a_sum_over_files_does_not_depend_on_their_order_and_tells_them_apart() -> None:
     files = [("a", 1), ("b", 2), ("a/b", 2)]
     forward = FilesRead()

@@ -88,13 +88,13 @@ def _relation_settled(project: Project, relation: Relation) -> bool:
     if relation.primary_key:
         # Its state may have to catch up, and rows may expire.
         return False
+    if table is None or (table.snapshot_id is None and options is not None):
+        return False  # a first run makes the log, also of a table that has no rows yet
+    if table.properties.get("tidegate.identity") != relation_identity(relation):
+        return False
     if options is None:
         return True
-    if table is None or table.snapshot_id is None:
-        return False
-    if table.properties.get("tidegate.identity") != relation_identity(relation) or _planned(
-        project, relation, table
-    ):
+    if _planned(project, relation, table):
         return False
     if isinstance(options, FilesystemOptions):
         return _all_files_read(project, relation, options, table)
