@@ -68,9 +68,7 @@ class GateTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = _Run(self)
-        for batch in batches:
-            if batch.num_rows:
-                run.add(batch)
+        run.take(batches)
         yield from run.report()
 
 
@@ -85,9 +83,7 @@ class InTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = _Run(self.gate)
         try:
-            for batch in self.reader(batches):
-                if batch.num_rows:
-                    run.add(batch)
+            run.take(self.reader(batches))
         except Unread:
             run.writer.abandon()
             yield pa.RecordBatch.from_pydict({"report": [json.dumps({"unread": True})]})
@@ -103,7 +99,13 @@ class _Run:
     def __post_init__(self) -> None:
         self.writer = FileWriter(self.task.target)
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def take(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Judge and write all of them."""
+        for batch in batches:
+            if batch.num_rows:
+                self._add(batch)
+
+    def _add(self, batch: pa.RecordBatch) -> None:
         for partition, rows in by_partition(batch):
             self._judge(partition, batch if rows is None else batch.take(pa.array(rows)))
 

@@ -13,13 +13,13 @@ missing epochs are applied when the log is opened next (R2).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.layout import ON_TIME, create_state, quote, relation_identity, state_columns
+from tidegate.engine.spark import settings
 from tidegate.engine.upkeep_table import Shape, compact, expire
 from tidegate.errors import TidegateError
 from tidegate.watermark import TimeKind
@@ -186,17 +186,9 @@ class TableState:
         """A commit without files, for its summary. Raises TG502 if somebody has committed since `base`."""
         self.table.append([], None, _text(facts), base)
 
-    @contextmanager
-    def _summary(self, facts: dict[str, Any]) -> Iterator[None]:
+    def _summary(self, facts: dict[str, Any]) -> AbstractContextManager[None]:
         """Statements inside commit with these facts in their snapshot's summary."""
-        properties = _text(facts)
-        for key, value in properties.items():
-            self._spark.conf.set(_PROPERTY + key, value)
-        try:
-            yield
-        finally:
-            for key in properties:
-                self._spark.conf.unset(_PROPERTY + key)
+        return settings(self._spark, {_PROPERTY + key: value for key, value in _text(facts).items()})
 
 
 #: What MERGE reads its changes from.
