@@ -60,6 +60,8 @@ class Bench:
     options: Options
     say: Callable[[str], None]
     cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    #: Kinds of runs whose first one is behind us.
+    started: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.options.work.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tidegate.engine.spark import KAFKA_PACKAGES, cached_jars
 
 SECOND = 1_000_000
 FILES_PER_TRIGGER = 16
-ROWS_PER_TRIGGER = 500_000
+ROWS_PER_TRIGGER = 1_000_000
 #: In the order in which they take turns.
 ENGINES = ("native", "native+copy", "tidegate", "flink", "duckdb", "duckdb, no late rule")
 
@@ -57,6 +58,8 @@ def compete(
     judged = judge(contest.log, contest.query.delay_s * SECOND)
     right = expected(contest.query, judged)
     judged = replace(judged, on_time=contest.log.where(slice(0)))  # a large one is not kept while engines run
+    if "tidegate" in engines:
+        _leave_classes(bench, contest)
     for repeat in range(repeats):
         for engine in engines:
             if engine in result.unavailable:
@@ -82,6 +85,16 @@ def compete(
                 f"{run['work_cpu_s_per_mrow']:8.2f}, {run['wall_s']:6.1f} s, {run['peak_rss_mb']:6,.0f} MB, "
                 + ("exact" if run["exact"] else f"not exact: {run['check']}")
             )
+
+
+def _leave_classes(bench: Bench, contest: Contest) -> None:
+    """tidegate's first run on a machine leaves the classes that all later ones start from (`class_archive.py`)."""
+    kind = "files" if contest.topic is None else "kafka"
+    if kind not in bench.started:
+        bench.say("a first run of tidegate, which is not measured")
+        bench.started.add(kind)
+        with bench.folder() as folder, suppress(EngineFailed):  # those that are measured will say so
+            _tidegate(bench, contest, folder)
 
 
 def numbers(done: Metered, rows: int, begin: str = "begin", end: str = "end") -> dict[str, Any]:

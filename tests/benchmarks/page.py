@@ -49,7 +49,9 @@ row, keeps all of them in its log with the watermarks, and commits windows once.
 keeps nothing; "native+copy" runs a second query that keeps the raw rows as Parquet, without lateness, audit or
 replay. Flink SQL {flink} runs in one local cluster with objects reused, state on the heap, no checkpoints. DuckDB
 {duckdb} reads the finished files as one batch, with the row by row late rule as a window function, or without any:
-it is the limit of what the machine can do, not a peer. Of these only native+copy keeps the rows.
+it is the limit of what the machine can do, not a peer. Of these only native+copy keeps the rows. tidegate's very first
+run on a machine leaves [an archive of the JVM's classes](performance.md#what-was-done) for all later ones; it is not
+among those measured.
 
 **What is checked.** Every result of tidegate is compared with an oracle in numpy, row for row, late rows included;
 a wrong one fails the suite, and says so here. Peers are compared, too, in windows that are closed: "differs" counts

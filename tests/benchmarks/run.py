@@ -81,11 +81,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     failed: list[str] = []
+    bench = Bench(options, say)
     for name in names:
         say(f"suite {name}: {SUITES[name].title} (about {SUITES[name].minutes} minutes at full scale)")
         began = time.monotonic()
         known = facts(ROOT)
-        bench = Bench(options, say)
         try:
             result: Result = SUITES[name].measure(bench)
         except Exception as error:

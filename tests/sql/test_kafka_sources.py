@@ -52,7 +52,7 @@ def test_the_defaults_and_every_option() -> None:
     plain = source().connector
     assert plain == KafkaOptions(topic="orders", properties={"bootstrap.server": "h:9092"})
     assert (plain.startup_mode, plain.idle_timeout, plain.stall_timeout) == ("earliest", 300.0, 300.0)
-    assert (plain.max_rows_per_batch, plain.on_data_loss, plain.idle_advance) == (500_000, "fail", False)
+    assert (plain.max_rows_per_batch, plain.on_data_loss, plain.idle_advance) == (1_000_000, "fail", False)
     full = source(
         "scan.startup.mode = 'TIMESTAMP', scan.startup.timestamp.millis = 0, group.id.prefix = 'app', "
         "max_rows_per_batch = 10, idle_timeout = '1 minute 30 seconds', idle_advance = true, "

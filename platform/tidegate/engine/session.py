@@ -77,7 +77,9 @@ class Session:
         owned = None
         if spark is None:
             logs = opened.state_dir / "logs"
-            spark = owned = spark_room.start(opened.env, packages(opened), opened.name, logs / f"{log}.log")
+            spark = owned = spark_room.start(
+                opened.env, packages(opened), opened.name, logs / f"{log}.log", work(opened)
+            )
         child = spark_room.child(spark, opened.storage.spark_conf())
         return cls(opened, child, owned)
 
@@ -258,8 +260,17 @@ class Session:
 
 def packages(project: Project) -> list[str]:
     """Maven coordinates that Spark needs for a project, beyond the Iceberg runtime."""
-    catalog, kafka = project.catalog(), list(spark_room.KAFKA_PACKAGES)
-    connectors = [x.connector for x in [*catalog.relations, *catalog.sinks]]
-    needed = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in connectors)
+    kafka = list(spark_room.KAFKA_PACKAGES)
+    needed = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in _connectors(project))
     # Where it costs no download it is there, so that a shell can create a Kafka source, too.
     return project.storage.packages() + (kafka if needed or spark_room.cached_jars(kafka) else [])
+
+
+def work(project: Project) -> str:
+    """What Spark does for a project, as far as it makes a difference to which classes it loads."""
+    return " ".join(sorted({type(c).__name__ for c in _connectors(project) if c is not None}))
+
+
+def _connectors(project: Project) -> list[Any]:
+    catalog = project.catalog()
+    return [x.connector for x in [*catalog.relations, *catalog.sinks]]

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.class_archive import java_options
 from tidegate.engine.failures import spark_message
 from tidegate.errors import TidegateError
+from tidegate.project.java import require_java
 from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ SQL_SETTINGS = {
 #: own: they took more time than all tasks of a run, whose rows are not the JVM's. What is hot for long is compiled.
 _SPARING = (
     "-XX:Tier4InvocationThreshold=150000 -XX:Tier4MinInvocationThreshold=18000 "
-    "-XX:Tier4CompileThreshold=450000 -XX:Tier4BackEdgeThreshold=1200000 -XX:+UseParallelGC"
+    "-XX:Tier4CompileThreshold=450000 -XX:Tier4BackEdgeThreshold=1200000 -XX:+UseSerialGC"
 )
 #: Tasks write as much as they read, again and again: the allocator keeps for some seconds what is free.
 _WORKERS = {"spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000"}
@@ -76,6 +78,7 @@ _LOCAL_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "tidegate.engine.daemon",
     "spark.shuffle.compress": "false",
     "spark.log.level": "ERROR",
 }
@@ -86,14 +89,15 @@ _MASTER_SECONDS = 5.0
 
 
 def start(
-    environment: Environment, packages: Sequence[str], name: str, log: Path | None = None
+    environment: Environment, packages: Sequence[str], name: str, log: Path | None = None, work: str = ""
 ) -> SparkSession:
     """Start (or reuse) this process's Spark for `environment`.
 
     `packages`: Maven coordinates beyond the Iceberg runtime, such as KAFKA_PACKAGES. The jars are resolved once into
     Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
     jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
-    error. Raises TG514, with the end of that log, if Spark does not start.
+    error. `work`: what this Spark is started for; those for the same share an archive of classes (`class_archive.py`).
+    Raises TG514, with the end of that log, if Spark does not start.
     """
     from pyspark.sql import SparkSession
 
@@ -108,7 +112,9 @@ def start(
     _require_master(environment.spark.master)
     builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
     settings = dict(_LOCAL_SETTINGS) if local else dict(_REMOTE_SETTINGS)
-    settings |= environment.spark.conf | _jars([ICEBERG_PACKAGE, *packages], environment.spark.conf)
+    settings |= environment.spark.conf | _jars(
+        [ICEBERG_PACKAGE, *packages], environment.spark.conf, local, work
+    )
     for key, value in settings.items():
         builder = builder.config(key, value)
     if log is None or SparkSession.getActiveSession() is not None:
@@ -222,23 +228,42 @@ def cached_jar(package: str, ivy: str | None = None) -> Path | None:
     return next((jar for jar in places if jar.is_file()), None)
 
 
-def _jars(packages: Sequence[str], given: Mapping[str, Any]) -> dict[str, str]:
+def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, work: str) -> dict[str, str]:
     """Where Spark finds the jars of `packages`: on this machine (no resolution at start-up), else it resolves them.
 
-    `given`: the environment's own settings. Its `spark.jars` and `spark.jars.packages` are added, not replaced by ours.
+    `given`: the environment's own settings. Its jars, packages and class path are added, not replaced by ours.
+    `local`: tasks run in the driver's JVM. Then the jars are on its class path, where nothing copies them for the tasks
+    and an archive of classes can have theirs, too.
     """
     ivy = given.get("spark.jars.ivy")
     found = {package: cached_jar(package, ivy) for package in packages}
+    here = [jar for jar in found.values() if jar]
+    place = "spark.driver.extraClassPath" if local else "spark.jars"
     lists = {
-        "spark.jars": [str(jar) for jar in found.values() if jar],
+        place: [str(jar) for jar in here],
         "spark.jars.packages": [package for package, jar in found.items() if not jar],
     }
     if not set(S3A_PACKAGES).isdisjoint(lists["spark.jars.packages"]):
         lists["spark.jars.excludes"] = list(EXCLUDED_PACKAGES)
     texts = {
-        key: ",".join([*ours, *([str(given[key])] if key in given else [])]) for key, ours in lists.items()
+        key: (os.pathsep if key == place and local else ",").join(
+            [*ours, *([str(given[key])] if key in given else [])]
+        )
+        for key, ours in lists.items()
     }
+    if local and not lists["spark.jars.packages"]:
+        options = java_options(require_java().path, [*here, *spark_jars()], work)
+        texts["spark.driver.defaultJavaOptions"] = " ".join(
+            [options, str(given.get("spark.driver.defaultJavaOptions", ""))]
+        ).strip()
     return {key: text for key, text in texts.items() if text}
+
+
+def spark_jars() -> list[Path]:
+    """Spark's own, as its launcher puts them on the class path."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return sorted((Path(_find_spark_home()) / "jars").glob("*.jar"))
 
 
 def _require_master(master: str) -> None:

@@ -57,7 +57,7 @@ class KafkaOptions(ConnectorOptions):
     )
     startup_timestamp: Annotated[int, Field(ge=0)] | None = Field(None, alias="scan.startup.timestamp.millis")
     group_prefix: Filled | None = Field(None, alias="group.id.prefix")
-    max_rows_per_batch: Rows = 500_000
+    max_rows_per_batch: Rows = 1_000_000
     idle_timeout: OptionalSeconds = 300.0
     idle_advance: Boolean = False
     stall_timeout: Seconds = 300.0
