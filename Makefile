@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property lint ui bench clean java browser kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak
+.PHONY: help demo test test-fast property lint ui bench profile clean java browser kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ cluster: java $(STAMP) ## A Spark cluster on this machine: master and two worker
 
 cluster-stop: ## Stop that cluster
 	@test ! -x $(BIN)/python || $(BIN)/python infra/cluster.py stop
+
+profile: java $(STAMP) ## Where the CPU of a run goes, step by step: make profile ARGS=kafka (default: files)
+	@$(BIN)/python -m tests.benchmarks.profile $(ARGS)
 
 bench: java $(STAMP) ## Beside Spark, Flink and DuckDB, every result checked: make bench SUITES="files hop" (all: hours)
 	@$(BIN)/python tests/benchmarks/run.py $(SUITES) $(ARGS)

@@ -1,0 +1,63 @@
+"""`make profile`: CPU goes to the innermost step, and a whole run has all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.benchmarks.bench import ENVIRON, ROOT
+from tests.benchmarks.profile import Profile
+
+
+def burn(seconds: float) -> None:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+def test_cpu_is_the_innermost_steps() -> None:
+    profile = Profile()
+
+    def items() -> object:
+        for _ in range(2):
+            burn(0.05)
+            yield 1
+
+    with profile.step("outer"):
+        burn(0.05)
+        for _ in profile.wrapped(items, "made")():
+            burn(0.02)
+    profile.end()
+    assert profile.steps["log: made"][0] == pytest.approx(0.1, abs=0.02)
+    assert profile.steps["outer"][0] == pytest.approx(0.09, abs=0.02)
+
+
+@pytest.mark.slow
+def test_a_run_has_all_steps() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.profile", "files", "--rows", "20000"],
+        cwd=ROOT,
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    steps = {}
+    for line in done.stdout.splitlines()[2:]:
+        name, own, jvm = (cell.strip() for cell in line.strip("|").split("|"))
+        steps[name] = (float(own), float(jvm))
+    for name in (
+        "log: read Parquet",
+        "log: judge",
+        "log: write Parquet",
+        "view: read back",
+        "view: aggregate",
+    ):
+        assert steps[name][0] > 0, done.stdout
+    assert steps["log: commit"][1] > 0, done.stdout
+    assert steps["in all"][0] == pytest.approx(sum(s[0] for n, s in steps.items() if n != "in all"), rel=0.05)
