@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
+from tidegate.engine.conditions import columns_of, fulfilled
 from tidegate.engine.sources import Unread
 from tidegate.engine.sources.parquet import open_file
 from tidegate.engine.writer import FileWriter, Target
@@ -108,10 +109,12 @@ class PaneTask:
         names = dict.fromkeys(
             [plain.time_column, *(k.name for k in plain.keys), *(p.column for p in parts_of(plain))]
         )
+        if plain.condition is not None:
+            names |= dict.fromkeys(column.name for column in columns_of(plain.condition))
         with open_file(self.filesystem, file.path) as parquet:
             for batch in parquet.iter_batches(_CHUNK // 8, columns=list(names), use_threads=False):
-                if batch.num_rows:
-                    yield self._placed(batch)
+                if batch.num_rows and (placed := self._placed(batch)).num_rows:
+                    yield placed
 
     def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows between the bounds, with their panes."""
@@ -125,6 +128,8 @@ class PaneTask:
             keep &= time >= self.low
         if self.high is not None and time.max() >= self.high:
             keep &= time < self.high
+        if plain.condition is not None:
+            keep &= np.asarray(fulfilled(plain.condition, batch))
         if not keep.all():
             batch, time = batch.filter(pa.array(keep)), time[keep]
         if len(time) and max(-int(time.min()), int(time.max())) > _SAFE:
