@@ -202,7 +202,8 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
         for some in ("", "_some"):
             found = [sorted(map(repr, session.table(f"{n}{some}").collect())) for n in ("plain", "by_sql")]
             assert found[0] == found[1]
-            assert len(found[0]) > 5
+            assert found[0]
+    assert session.table("plain").count() > 20, session.table("plain").collect()
     assert {plain.condition is None for plain, _ in used} == {True, False}
     assert all(done for _, done in used)
 

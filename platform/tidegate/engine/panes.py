@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
 from tidegate.engine.conditions import columns_of, fulfilled
@@ -62,7 +63,7 @@ def part_name(function: str, column: str) -> str:
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of on-time rows; `path` for the file system."""
+    """A file of on-time rows; `path` for the file system, `rows`: about how many of them are wanted."""
 
     path: str
     rows: int
@@ -112,9 +113,27 @@ class PaneTask:
         if plain.condition is not None:
             names |= dict.fromkeys(column.name for column in columns_of(plain.condition))
         with open_file(self.filesystem, file.path) as parquet:
-            for batch in parquet.iter_batches(_CHUNK // 8, columns=list(names), use_threads=False):
+            groups = self._groups(parquet)
+            for batch in parquet.iter_batches(_CHUNK // 8, groups, columns=list(names), use_threads=False):
                 if batch.num_rows and (placed := self._placed(batch)).num_rows:
                     yield placed
+
+    def _groups(self, parquet: pq.ParquetFile) -> list[int]:
+        """The row groups that may hold rows between the bounds: a long catch-up leaves files of many."""
+        facts = parquet.metadata
+        found = []
+        for number in range(facts.num_row_groups):
+            group = facts.row_group(number)
+            columns = (group.column(i) for i in range(group.num_columns))
+            time = next(c for c in columns if c.path_in_schema == self.plain.time_column).statistics
+            if time is not None and time.has_min_max:
+                # Microseconds, as the log has them, and not the calendar's: that of Python ends in 9999.
+                if self.low is not None and time.max_raw < self.low:
+                    continue
+                if self.high is not None and time.min_raw >= self.high:
+                    continue
+            found.append(number)
+        return found
 
     def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows between the bounds, with their panes."""

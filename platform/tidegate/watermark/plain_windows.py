@@ -30,9 +30,9 @@ class Aggregate:
 class Condition:
     """What rows have to fulfil, in the logic of three values. `operator` and its operands:
 
-    `=`, `<>`, `<`, `<=`, `>`, `>=` of two; `%` of a value and a number above 0; `in` of a value and constants; `is null`
-    of one; `and`, `or` of two; `not` of one. An operand is a column, a constant (whole number, text, boolean), or what
-    another condition gives.
+    `=`, `<>`, `<`, `<=`, `>`, `>=` of two; `%` of a value and a number above 0; `in` of a value and constants;
+    `is null` of one; `and`, `or` of two; `not` of one. An operand is a column, a constant (whole number, text,
+    boolean), or what another condition gives.
     """
 
     operator: str
