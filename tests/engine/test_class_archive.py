@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tidegate.engine import class_archive
-from tidegate.engine.class_archive import archive_folder, java_options
+from tidegate.engine.class_archive import Purpose, archive_folder, java_options
 from tidegate.engine.spark import spark_jars
-from tidegate.project.java import require_java
+from tidegate.project.java import find_java
 
 
 @pytest.fixture
@@ -33,12 +33,12 @@ def made_by(options: str) -> Path:
 
 
 def test_a_second_jvm_takes_its_classes_from_the_first_ones_archive(folder: Path) -> None:
-    java, jars = require_java().path, spark_jars()
+    java, jars = find_java(), spark_jars()
 
     def start(*more: str) -> subprocess.CompletedProcess[str]:
         command = [
             java,
-            *java_options(java, jars).split(),
+            *java_options(java, jars, Purpose()).split(),
             *more,
             "org.apache.spark.deploy.SparkSubmit",
             "--version",
@@ -62,32 +62,32 @@ def test_where_it_is_and_how_to_do_without(
     monkeypatch.delenv("TIDEGATE_CLASS_ARCHIVES", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert archive_folder() == tmp_path / "cache" / "tidegate" / "jvm"
-    assert made_by(java_options("/bin/sh", [jar])).parent == archive_folder()
+    assert made_by(java_options("/bin/sh", [jar], Purpose())).parent == archive_folder()
     for text in ("off", "OFF", ""):
         monkeypatch.setenv("TIDEGATE_CLASS_ARCHIVES", text)
         assert archive_folder() is None
-        assert java_options("/bin/sh", [jar]) == ""
+        assert java_options("/bin/sh", [jar], Purpose()) == ""
 
 
 def test_other_jars_and_other_work_have_archives_of_their_own(folder: Path, jar: Path) -> None:
-    archive = made_by(java_options("/bin/sh", [jar]))
-    assert made_by(java_options("/bin/sh", [jar])) == archive
-    assert made_by(java_options("/bin/sh", [])) != archive
-    assert made_by(java_options("/bin/cat", [jar])) != archive
-    assert made_by(java_options("/bin/sh", [jar], "KafkaOptions")) != archive
+    archive = made_by(java_options("/bin/sh", [jar], Purpose()))
+    assert made_by(java_options("/bin/sh", [jar], Purpose())) == archive
+    assert made_by(java_options("/bin/sh", [], Purpose())) != archive
+    assert made_by(java_options("/bin/cat", [jar], Purpose())) != archive
+    assert made_by(java_options("/bin/sh", [jar], Purpose("KafkaOptions"))) != archive
     jar.write_bytes(b"PKPK")
-    assert made_by(java_options("/bin/sh", [jar])) != archive
+    assert made_by(java_options("/bin/sh", [jar], Purpose())) != archive
 
 
 def test_an_archive_that_is_being_made_or_was_broken_off_is_not_used(folder: Path, jar: Path) -> None:
-    archive = made_by(java_options("/bin/sh", [jar]))
+    archive = made_by(java_options("/bin/sh", [jar], Purpose()))
     archive.write_bytes(bytes(4096))
-    assert java_options("/bin/sh", [jar]) == "", "another JVM writes it"
+    assert java_options("/bin/sh", [jar], Purpose()) == "", "another JVM writes it"
     long_ago = time.time() - 3600
     os.utime(archive, (long_ago, long_ago))
-    assert made_by(java_options("/bin/sh", [jar])) == archive, "whoever wrote it was killed"
+    assert made_by(java_options("/bin/sh", [jar], Purpose())) == archive, "whoever wrote it was killed"
     archive.write_bytes(b"\xa8\xba\x0b\xf0" + bytes(4092))
-    assert f"-XX:SharedArchiveFile={archive}" in java_options("/bin/sh", [jar])
+    assert f"-XX:SharedArchiveFile={archive}" in java_options("/bin/sh", [jar], Purpose())
 
 
 def test_what_nothing_starts_from_any_more_goes(folder: Path, jar: Path) -> None:
@@ -98,9 +98,16 @@ def test_what_nothing_starts_from_any_more_goes(folder: Path, jar: Path) -> None
     days = class_archive._FORGET_DAYS * 86_400
     os.utime(old, (time.time() - days - 60,) * 2)
     os.utime(used, (time.time() - days + 60,) * 2)
-    made_by(java_options("/bin/sh", [jar]))
+    made_by(java_options("/bin/sh", [jar], Purpose()))
     assert not old.exists()
     assert used.exists()
+
+
+def test_what_runs_for_long_starts_from_an_archive_and_makes_none(folder: Path, jar: Path) -> None:
+    lasting = Purpose(lasting=True)
+    assert java_options("/bin/sh", [jar], lasting) == ""
+    made_by(java_options("/bin/sh", [jar], Purpose())).write_bytes(b"CDS.")
+    assert "-XX:SharedArchiveFile=" in java_options("/bin/sh", [jar], lasting)
 
 
 def test_a_folder_that_can_not_be_made_or_named_is_no_error(
@@ -109,4 +116,4 @@ def test_a_folder_that_can_not_be_made_or_named_is_no_error(
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file" / "below", tmp_path / "with a blank"):
         monkeypatch.setenv("TIDEGATE_CLASS_ARCHIVES", str(place))
-        assert java_options("/bin/sh", [jar]) == ""
+        assert java_options("/bin/sh", [jar], Purpose()) == ""

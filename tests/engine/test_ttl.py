@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
+from tidegate.engine.commit import IcebergTable
 from tidegate.engine.session import Session
 from tidegate.engine.table import TableState, state_identifier
 
@@ -275,3 +276,34 @@ def test_W10_every_kind_of_event_time(
 
 def ticks(text: str) -> int:
     return int((datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000
+
+
+def test_T4_rows_that_are_replaced_are_written_anew_when_they_are_many(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change marks the row that it replaces; files full of marks are rewritten, and nothing else changes."""
+    session = workbench.session()
+    session.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    session.execute(f"INSERT INTO t VALUES {', '.join(f'({i}, 0)' for i in range(20))}")
+
+    def marked() -> int:
+        return int(
+            IcebergTable(session.spark, identifier).java.currentSnapshot().summary()["total-delete-files"]
+        )
+
+    identifier = state_identifier(session.identifier("t"))
+    session.execute("UPDATE t SET v = 1 WHERE id < 5")
+    assert marked() > 0
+    before = rows(session, "SELECT * FROM t ORDER BY id")
+    monkeypatch.setattr("tidegate.engine.table._REPLACED_ROWS", 6)
+    session.execute("UPDATE t SET v = 2 WHERE id >= 18")
+    assert marked() == 0
+    assert rows(session, "SELECT * FROM t ORDER BY id") == [*before[:18], (18, 2), (19, 2)]
+    monkeypatch.setattr("tidegate.engine.table._MERGES", 1)
+    session.execute("UPDATE t SET v = 3 WHERE id = 19")
+    assert marked() == 0
+    session.execute("UPDATE t SET v = 2 WHERE id = 19")
+    # What is applied is still known: the next change builds on it.
+    session.execute("DELETE FROM t WHERE id = 0")
+    assert rows(session, "SELECT count(*), sum(v) FROM t") == [(19, 8)]
+    assert audit_source(session, "t").ok

@@ -70,11 +70,11 @@ class TidegateResource(ConfigurableResource):
 
     def start_spark(self, project: Project) -> SparkSession:
         """The SparkSession to work in: this process's, or a new one that `teardown_after_execution` will stop."""
-        from tidegate.engine.session import packages, work
+        from tidegate.engine.session import packages, purpose
         from tidegate.engine.spark import start
 
         self._stop_spark = not _spark_runs()
-        return start(project.env, packages(project), project.name, work=work(project))
+        return start(project.env, packages(project), project.name, purpose=purpose(project))
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Close the session, and stop Spark if it was started here."""

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 #: An archive that nothing has started from for so long is removed when another is made: of jars before an upgrade.
@@ -31,22 +32,36 @@ def archive_folder() -> Path | None:
     return Path(given) if given else cache / "tidegate" / "jvm"
 
 
-def java_options(java: str, jars: Sequence[Path], work: str = "") -> str:
+@dataclass(frozen=True)
+class Purpose:
+    """What a JVM is started for: an archive has the classes of the `work` that it was made at, so that other work has
+    one of its own. `lasting`: it runs for long and has to end at once when it is told to: it makes no archive."""
+
+    work: str = ""
+    lasting: bool = False
+
+
+#: Where nothing more is known.
+ANY_PURPOSE = Purpose()
+
+
+def java_options(java: str, jars: Sequence[Path], purpose: Purpose) -> str:
     """What tells a JVM to start from the archive of these jars, or to make it when it ends; "" where neither can be.
 
-    `java`: path of the executable; `jars`: what will be on its class path, in that order. `work`: what it will do with
-    them: an archive has the classes of the work that it was made at, so that other work has one of its own.
+    `java`: path of the executable; `jars`: what will be on its class path, in that order.
     """
     folder = archive_folder()
     if folder is None:
         return ""
-    archive = folder / f"{_identity(java, jars, work)}.jsa"
+    archive = folder / f"{_identity(java, jars, purpose.work)}.jsa"
     if any(letter.isspace() for letter in str(archive)):
         return ""  # options are one text, split at blanks
     if _is_whole(archive):
         with suppress(OSError):
             os.utime(archive)
         return f"{_QUIET} -XX:SharedArchiveFile={archive}"
+    if purpose.lasting:
+        return ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -128,7 +128,8 @@ def state_columns(relation: Relation) -> list[tuple[str, str]]:
 def create_state(relation: Relation, table: str) -> str:
     """CREATE TABLE IF NOT EXISTS for the state of a table with a PRIMARY KEY.
 
-    Hidden partitions: a bucket of the key, and the day of the event time, so that a change touches few files.
+    Hidden partitions: a bucket of the key, and the day of the event time, so that a change touches few files. A row
+    that is replaced is marked beside its file, which stays as it is until it is worth to write it anew (`TableState`).
     """
     types = {c.name: c.type for c in relation.columns}
     keys = [k for k in relation.primary_key if types[k] not in _NO_BUCKETS]
@@ -139,7 +140,9 @@ def create_state(relation: Relation, table: str) -> str:
         "tidegate.kind": "state",
         "tidegate.of": relation.name,
         "tidegate.identity": relation_identity(relation),
-        "write.merge.mode": "copy-on-write",
+        # Marks are deletion vectors: one for a file at most, and gone with it.
+        "format-version": "3",
+        "write.merge.mode": "merge-on-read",
         "write.delete.mode": "copy-on-write",
     }
     return _create(table, state_columns(relation), parts, properties)

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tidegate.engine.conditions import columns_of, fulfilled
 from tidegate.engine.sources import Unread
 from tidegate.engine.sources.parquet import open_file
 from tidegate.engine.writer import FileWriter, Target
@@ -61,7 +63,7 @@ def part_name(function: str, column: str) -> str:
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of on-time rows; `path` for the file system."""
+    """A file of on-time rows; `path` for the file system, `rows`: about how many of them are wanted."""
 
     path: str
     rows: int
@@ -108,10 +110,30 @@ class PaneTask:
         names = dict.fromkeys(
             [plain.time_column, *(k.name for k in plain.keys), *(p.column for p in parts_of(plain))]
         )
+        if plain.condition is not None:
+            names |= dict.fromkeys(column.name for column in columns_of(plain.condition))
         with open_file(self.filesystem, file.path) as parquet:
-            for batch in parquet.iter_batches(_CHUNK // 8, columns=list(names), use_threads=False):
-                if batch.num_rows:
-                    yield self._placed(batch)
+            groups = self._groups(parquet)
+            for batch in parquet.iter_batches(_CHUNK // 8, groups, columns=list(names), use_threads=False):
+                if batch.num_rows and (placed := self._placed(batch)).num_rows:
+                    yield placed
+
+    def _groups(self, parquet: pq.ParquetFile) -> list[int]:
+        """The row groups that may hold rows between the bounds: a long catch-up leaves files of many."""
+        facts = parquet.metadata
+        found = []
+        for number in range(facts.num_row_groups):
+            group = facts.row_group(number)
+            columns = (group.column(i) for i in range(group.num_columns))
+            time = next(c for c in columns if c.path_in_schema == self.plain.time_column).statistics
+            if time is not None and time.has_min_max:
+                # Microseconds, as the log has them, and not the calendar's: that of Python ends in 9999.
+                if self.low is not None and time.max_raw < self.low:
+                    continue
+                if self.high is not None and time.min_raw >= self.high:
+                    continue
+            found.append(number)
+        return found
 
     def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows between the bounds, with their panes."""
@@ -125,6 +147,8 @@ class PaneTask:
             keep &= time >= self.low
         if self.high is not None and time.max() >= self.high:
             keep &= time < self.high
+        if plain.condition is not None:
+            keep &= np.asarray(fulfilled(plain.condition, batch))
         if not keep.all():
             batch, time = batch.filter(pa.array(keep)), time[keep]
         if len(time) and max(-int(time.min()), int(time.max())) > _SAFE:

@@ -45,6 +45,7 @@ def compute(
     to be computed by SQL."""
     if pinned.table is None or pinned.snapshot.id is None:
         return []
+    bounds = _narrowed(windows, *bounds)
     files = _files(spark, storage, pinned, windows.plain, bounds)
     if files is None:
         return None
@@ -58,13 +59,27 @@ def compute(
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:
-        names = pane_names(windows.plain)
         frame = work.mapInArrow(panes, pane_schema(windows.plain))
-        keys = [name for name in names if name.startswith("_key_")] or names[:1]
-        reports = run_task(frame.repartition(*[f"`{k}`" for k in keys]), windows)
+        keys = [name for name in pane_names(windows.plain) if name.startswith("_key_")]
+        # A hopping window is put together of panes of several slides: without keys they are few, and one task's.
+        apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)
+        reports = run_task(apart, windows)
     if UNREAD in reports:
         return None
     return [file for files_ in reports for file in files_]
+
+
+def _narrowed(windows: WindowTask, low: int | None, high: int | None) -> tuple[int | None, int | None]:
+    """The bounds of rows, drawn to those of the windows that are computed: the first that is still open at the
+    frontier, and the last that is final."""
+    window = windows.plain.window
+    if windows.frontier is not None:
+        start = window.watermark_start(windows.frontier)
+        low = start if low is None else max(low, start)
+    if windows.only_closed and windows.reached is not None:
+        end = window.end(window.watermark_start(windows.reached) - window.slide)
+        high = end if high is None else min(high, end)
+    return low, high
 
 
 def dealt(files: Sequence[LogFile], tasks: int) -> tuple[tuple[LogFile, ...], ...]:
@@ -111,8 +126,21 @@ def _files(
     if high is not None and abs(high) > _INT:
         where = both(where, expressions.lessThan(plain.time_column, high))
     target: Target = table.target(storage, "_outcome", None, ())
-    files = table.files(pinned.snapshot.id, where)
+    files = table.files(pinned.snapshot.id, where, target.field_id(plain.time_column))
     if files is None or not all(file["path"].startswith(f"{target.data_uri}/") for file in files):
         return None
-    found = [LogFile(target.data_path + f["path"].removeprefix(target.data_uri), f["rows"]) for f in files]
+    found = [
+        LogFile(target.data_path + f["path"].removeprefix(target.data_uri), _wanted(f, *bounds))
+        for f in files
+    ]
     return target.filesystem, found
+
+
+def _wanted(file: dict[str, Any], low: int | None, high: int | None) -> int:
+    """About how many rows of a file are between the bounds, if they are spread evenly over its time."""
+    least, greatest = file["least"], file["greatest"]
+    if least is None or greatest is None:
+        return file["rows"]
+    first = least if low is None else max(least, low)
+    last = greatest if high is None else min(greatest, high - 1)
+    return max(1, file["rows"] * (last - first + 1) // (greatest - least + 1))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine import spark as spark_room
+from tidegate.engine.class_archive import Purpose
 from tidegate.engine.failures import refused
 from tidegate.engine.ingest import Log
 from tidegate.engine.layout import quote
@@ -67,8 +68,10 @@ class Session:
         env: str = "local",
         spark: SparkSession | None = None,
         log: str = "spark",
+        lasting: bool = False,
     ) -> Session:
-        """See `tidegate.connect`. `log`: name of the file in `.tidegate/logs` that gets what Spark has to say."""
+        """See `tidegate.connect`. `log`: name of the file in `.tidegate/logs` that gets what Spark has to say.
+        `lasting`: this process runs for long (see `Purpose`)."""
         if project is None:
             opened = Project.load(Path.cwd(), env) if is_project(Path.cwd()) else Project.temporary()
         else:
@@ -78,7 +81,7 @@ class Session:
         if spark is None:
             logs = opened.state_dir / "logs"
             spark = owned = spark_room.start(
-                opened.env, packages(opened), opened.name, logs / f"{log}.log", work(opened)
+                opened.env, packages(opened), opened.name, logs / f"{log}.log", purpose(opened, lasting)
             )
         child = spark_room.child(spark, opened.storage.spark_conf())
         return cls(opened, child, owned)
@@ -266,9 +269,10 @@ def packages(project: Project) -> list[str]:
     return project.storage.packages() + (kafka if needed or spark_room.cached_jars(kafka) else [])
 
 
-def work(project: Project) -> str:
+def purpose(project: Project, lasting: bool = False) -> Purpose:
     """What Spark does for a project, as far as it makes a difference to which classes it loads."""
-    return " ".join(sorted({type(c).__name__ for c in _connectors(project) if c is not None}))
+    kinds = {type(c).__name__ for c in _connectors(project) if c is not None}
+    return Purpose(" ".join(sorted(kinds)), lasting)
 
 
 def _connectors(project: Project) -> list[Any]:

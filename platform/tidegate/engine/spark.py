@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.class_archive import java_options
+from tidegate.engine.class_archive import ANY_PURPOSE, Purpose, java_options
 from tidegate.engine.failures import spark_message
 from tidegate.errors import TidegateError
-from tidegate.project.java import require_java
+from tidegate.project.java import find_java
 from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES
 
 if TYPE_CHECKING:
@@ -89,14 +89,18 @@ _MASTER_SECONDS = 5.0
 
 
 def start(
-    environment: Environment, packages: Sequence[str], name: str, log: Path | None = None, work: str = ""
+    environment: Environment,
+    packages: Sequence[str],
+    name: str,
+    log: Path | None = None,
+    purpose: Purpose = ANY_PURPOSE,
 ) -> SparkSession:
     """Start (or reuse) this process's Spark for `environment`.
 
     `packages`: Maven coordinates beyond the Iceberg runtime, such as KAFKA_PACKAGES. The jars are resolved once into
     Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
     jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
-    error. `work`: what this Spark is started for; those for the same share an archive of classes (`class_archive.py`).
+    error. `purpose`: Sparks of the same one share an archive of classes (`class_archive.py`).
     Raises TG514, with the end of that log, if Spark does not start.
     """
     from pyspark.sql import SparkSession
@@ -113,7 +117,7 @@ def start(
     builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
     settings = dict(_LOCAL_SETTINGS) if local else dict(_REMOTE_SETTINGS)
     settings |= environment.spark.conf | _jars(
-        [ICEBERG_PACKAGE, *packages], environment.spark.conf, local, work
+        [ICEBERG_PACKAGE, *packages], environment.spark.conf, local, purpose
     )
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -228,7 +232,7 @@ def cached_jar(package: str, ivy: str | None = None) -> Path | None:
     return next((jar for jar in places if jar.is_file()), None)
 
 
-def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, work: str) -> dict[str, str]:
+def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, purpose: Purpose) -> dict[str, str]:
     """Where Spark finds the jars of `packages`: on this machine (no resolution at start-up), else it resolves them.
 
     `given`: the environment's own settings. Its jars, packages and class path are added, not replaced by ours.
@@ -252,7 +256,9 @@ def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, work: 
         for key, ours in lists.items()
     }
     if local and not lists["spark.jars.packages"]:
-        options = java_options(require_java().path, [*here, *spark_jars()], work)
+        theirs = [Path(part) for part in str(given.get(place, "")).split(os.pathsep)]
+        jars = [*here, *(path for path in theirs if path.is_file()), *spark_jars()]
+        options = java_options(find_java(), jars, purpose)
         texts["spark.driver.defaultJavaOptions"] = " ".join(
             [options, str(given.get("spark.driver.defaultJavaOptions", ""))]
         ).strip()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Relation
 
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
-_FIND_FILES = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled"
-_SMALL_BYTES = 4 << 20
+#: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.
+_REPLACED_SHARE, _REPLACED_ROWS, _MERGES = 0.2, 100_000, 100
 #: Snapshots that vacuuming keeps in any case, and for how long (seconds) all of them, for those who still read one.
 KEEP_SNAPSHOTS = 5
 KEEP_SECONDS = 3600
@@ -45,12 +45,23 @@ MANY_SNAPSHOTS = 20
 @dataclass(frozen=True)
 class Applied:
     """A state to read: `snapshot` of the state table (None: still empty), the log's `epoch` up to which it holds every
-    change, and `G` after that epoch. `cleaned`: rows with an event time at or below it may be gone."""
+    change, and `G` after that epoch. `cleaned`: rows with an event time at or below it may be gone. `merges`: how many
+    there were since its files were last written anew."""
 
     snapshot: int | None
     epoch: int
     watermark: int | None
     cleaned: int | None
+    merges: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """What a snapshot's summary says of it."""
+        return {
+            "applied-epoch": self.epoch,
+            "applied-watermark": self.watermark,
+            "cleaned": self.cleaned,
+            "merges": self.merges,
+        }
 
 
 @dataclass(frozen=True)
@@ -96,15 +107,17 @@ class TableState:
         if epoch <= before.epoch:
             return 0
         changes = on_time_changes(self._spark, self._log, log.id, before.epoch)
-        facts = {"applied-epoch": epoch, "applied-watermark": log.integer("tidegate.watermark")}
-        facts["cleaned"] = before.cleaned
+        after = replace(
+            before, epoch=epoch, watermark=log.integer("tidegate.watermark"), merges=before.merges + 1
+        )
+        facts = after.facts()
         with self._summary(facts):
-            # To find the files with a match costs a job of its own: more than to rewrite all of a small table.
-            self._spark.conf.set(_FIND_FILES, str(self._total("total-files-size") > _SMALL_BYTES).lower())
             self._merge(lives(self.relation, changes), before.watermark)
         if self.applied().epoch != epoch:
             # Nothing to merge, so Spark committed nothing; that the epochs are applied is a fact all the same.
             self._note(facts, base)
+        if self._is_worn():
+            self.compact()
         return epoch - before.epoch
 
     def cleanup(self, keep_from: int | None = None, rewrite: bool = True) -> Cleaned:
@@ -120,7 +133,7 @@ class TableState:
             return Cleaned(self.relation.name, None, files, files)
         assert self.relation.watermark is not None
         kind, column = self.relation.watermark.kind, quote(self.relation.watermark.column)
-        facts = {"applied-epoch": now.epoch, "applied-watermark": now.watermark, "cleaned": upto}
+        facts = replace(now, cleaned=upto).facts()
         # "< the next tick" instead of "<=": at a day's start it takes whole partitions, which are dropped unread.
         with self._summary(facts):
             self._spark.sql(f"DELETE FROM {self.identifier} WHERE {column} < {kind.spark_literal(upto + 1)}")
@@ -130,8 +143,7 @@ class TableState:
 
     def compact(self) -> None:
         """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
-        now = self.applied()
-        facts = {"applied-epoch": now.epoch, "applied-watermark": now.watermark, "cleaned": now.cleaned}
+        facts = replace(self.applied(), merges=0).facts()
         compact(self._spark, self.table, least_files=2, properties=_text(facts))
 
     def vacuum(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
@@ -173,6 +185,13 @@ class TableState:
             f"MERGE INTO {self.identifier} t USING {_CHANGES} s ON {' AND '.join(keys)} {matched} "
             f"{missing} INSERT ({', '.join(stored)}) VALUES ({', '.join(f's.{c}' for c in stored)})"
         )
+
+    def _is_worn(self) -> bool:
+        """Whether so many rows are replaced, and still in the files they were in, or so many small files have come,
+        that to write them anew costs less than to read past them from now on."""
+        gone = self._total("total-position-deletes")
+        most = max(_REPLACED_ROWS, int(_REPLACED_SHARE * self._total("total-records")))
+        return gone > most or self.applied().merges >= _MERGES
 
     def _files(self) -> int:
         return self._total("total-data-files")
@@ -347,6 +366,7 @@ def _applied(snapshot: Snapshot) -> Applied:
         snapshot.integer("tidegate.applied-epoch") or 0,
         snapshot.integer("tidegate.applied-watermark"),
         snapshot.integer("tidegate.cleaned"),
+        snapshot.integer("tidegate.merges") or 0,
     )
 
 

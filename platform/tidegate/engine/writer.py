@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Rows are held back until this many bytes and then written as one row group per target file.
 _BUFFER_BYTES = 48 << 20
+#: Rows of a row group at most: who wants some minutes of a large file reads no more than groups of so many.
+_GROUP_ROWS = 1 << 17
 _DAY_US = 86_400_000_000
 
 
@@ -169,7 +171,7 @@ class FileWriter:
                 store_schema=False,
             )
             file = self._open[key] = _Open(name, key, writer)
-        file.writer.write_table(table)
+        file.writer.write_table(table, row_group_size=_GROUP_ROWS)
         file.rows += table.num_rows
         for name in self._target.bounds:
             if name not in table.column_names:

@@ -33,20 +33,7 @@ def require_java(environ: Mapping[str, str] | None = None) -> Java:
 
     Raises TG608, in one line with what to do, if there is none, it does not run, or it is older than 17.
     """
-    environ = os.environ if environ is None else environ
-    home = environ.get("JAVA_HOME")
-    if home:
-        path = shutil.which("java", path=os.path.join(home, "bin"))
-        if path is None:
-            raise TidegateError(
-                "TG608",
-                f"JAVA_HOME is {home}, but there is no bin/java in it",
-                hint=f"correct or unset JAVA_HOME, or {_INSTALL}",
-            )
-    else:
-        path = shutil.which("java", path=environ.get("PATH", ""))
-        if path is None:
-            raise TidegateError("TG608", "Spark needs Java, and there is none on PATH", hint=_INSTALL)
+    path = find_java(environ)
     text = _version_text(path)
     match = _VERSION.search(text)
     if match is None:
@@ -63,6 +50,25 @@ def require_java(environ: Mapping[str, str] | None = None) -> Java:
     if major not in (OLDEST, NEWEST_KNOWN):
         warning = f"Spark 4.1 is tested with Java {OLDEST} and {NEWEST_KNOWN}, this is {version}"
     return Java(path, major, version, warning)
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> str:
+    """Path of the `java` that Spark will start, whatever it is. Raises TG608 if there is none."""
+    environ = os.environ if environ is None else environ
+    home = environ.get("JAVA_HOME")
+    if home:
+        path = shutil.which("java", path=os.path.join(home, "bin"))
+        if path is None:
+            raise TidegateError(
+                "TG608",
+                f"JAVA_HOME is {home}, but there is no bin/java in it",
+                hint=f"correct or unset JAVA_HOME, or {_INSTALL}",
+            )
+    else:
+        path = shutil.which("java", path=environ.get("PATH", ""))
+        if path is None:
+            raise TidegateError("TG608", "Spark needs Java, and there is none on PATH", hint=_INSTALL)
+    return path
 
 
 def _version_text(path: str) -> str:

@@ -1,4 +1,5 @@
-"""Views that are nothing but windows, keys and plain aggregates of one relation: the engine needs no SQL for them."""
+"""Views that are nothing but windows, keys and plain aggregates of one relation, of rows that fulfil a plain condition:
+the engine needs no SQL for them."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from sqlglot import exp
 
 from tidegate.sql.catalog import Relation
 from tidegate.sql.groups import is_bound
+from tidegate.sql.plain_conditions import plain_condition
 from tidegate.watermark import Aggregate, Hop, PlainWindows, TimeKind, Tumble, Value
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ _KEYS = (*_ORDERED, "string", "boolean")
 _FUNCTIONS = {"mean": "avg", "try_avg": "avg", "try_sum": "sum"}
 #: Of each function: the types of its argument.
 _ARGUMENTS = {"sum": _NUMBERS, "avg": _NUMBERS, "min": _ORDERED, "max": _ORDERED}
-_STEPS = 2  # the relation, and its windows
+_STEPS = 2  # the relation, and its windows; WHERE is one more
 
 
 def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | None:
@@ -33,7 +35,7 @@ def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | N
     if (
         grouping.several
         or grouping.having is not None
-        or len(source.nodes) != _STEPS
+        or len(source.nodes) != _STEPS + (selected.condition is not None)
         or len(reader.inputs) != 1
     ):
         return None
@@ -44,6 +46,11 @@ def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | N
     keys = [k for k in grouping.keys if not is_bound(k)]
     if table.time.name != relation.watermark.column or len(keys) == len(grouping.keys):
         return None
+    condition = None
+    if selected.condition is not None:
+        condition = plain_condition(relation, selected.condition)
+        if condition is None:
+            return None
     columns = [_column(relation, key, _KEYS) for key in keys]
     outputs = [_output(relation, item) for item in selected.items]
     if None in columns or None in outputs:
@@ -54,6 +61,7 @@ def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | N
         time_column=relation.watermark.column,
         keys=tuple(c for c in columns if c is not None),
         outputs=tuple(o for o in outputs if o is not None),
+        condition=condition,
     )
 
 

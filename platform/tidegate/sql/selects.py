@@ -41,12 +41,13 @@ class Item:
 @dataclass(frozen=True)
 class Selected:
     """A SELECT, resolved. `source`: what it selects from, filtered and with the results of OVER; `grouping`: of GROUP
-    BY, DISTINCT or aggregates, None without."""
+    BY, DISTINCT or aggregates, None without; `condition`: what WHERE says."""
 
     source: Flow
     scope: Scope
     items: tuple[Item, ...]
     grouping: Grouping | None
+    condition: exp.Expr | None = None
 
     def known(self, key: exp.Expr) -> ScopeColumn | None:
         """What is known of a key of GROUP BY."""
@@ -104,7 +105,8 @@ def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = Tr
     check_ctes(reader, select, ctes)
     source = read_from(reader, select, ctes)
     scope = source.scope(text)
-    where = where_sql(text, select.args.get("where"), scope)
+    condition = read_condition(text, select.args.get("where"), scope)
+    where = where_sql(condition, scope)
     written = [*select.expressions]
     named_windows = select.args.get("windows") or []
     if named_windows or any(item.find(exp.Window) for item in written):
@@ -121,17 +123,22 @@ def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = Tr
     else:
         for item in items:
             require_scalar(text, item.node, "here without GROUP BY")
-    return Selected(source, scope, tuple(items), grouping)
+    return Selected(source, scope, tuple(items), grouping, condition)
 
 
-def where_sql(text: Text, where: exp.Expr | None, scope: Scope) -> str:
-    """` WHERE …` or nothing."""
+def read_condition(text: Text, where: exp.Expr | None, scope: Scope) -> exp.Expr | None:
+    """What WHERE says, resolved; None without."""
     if where is None:
-        return ""
+        return None
     condition = scope.resolve(where.this)
     require_scalar(text, condition, "in WHERE")
     require_type(text, where.this, scope.type(condition), ("boolean",), "WHERE")
-    return f" WHERE {safe_sql(condition, scope.lookup)}"
+    return condition
+
+
+def where_sql(condition: exp.Expr | None, scope: Scope) -> str:
+    """` WHERE …` or nothing."""
+    return "" if condition is None else f" WHERE {safe_sql(condition, scope.lookup)}"
 
 
 def output_name(text: Text, item: exp.Expr) -> Name:

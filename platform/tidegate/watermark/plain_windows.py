@@ -27,11 +27,26 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What rows have to fulfil, in the logic of three values. `operator` and its operands:
+
+    `=`, `<>`, `<`, `<=`, `>`, `>=` of two; `%` of a value and a number above 0; `in` of a value and constants;
+    `is null` of one; `and`, `or` of two; `not` of one. An operand is a column, a constant (whole number, text,
+    boolean), or what another condition gives.
+    """
+
+    operator: str
+    operands: tuple[Condition | Value | int | str | bool, ...]
+
+
+@dataclass(frozen=True)
 class PlainWindows:
-    """Groups of each window's rows that agree in `keys`, and their aggregates. Times are of `kind`, a timestamp's."""
+    """Groups of each window's rows that agree in `keys`, and their aggregates. Times are of `kind`, a timestamp's;
+    `condition`: of rows that take part (a column that is a boolean is one, too), None: all."""
 
     window: Tumble | Hop
     kind: TimeKind
     time_column: str
     keys: tuple[Value, ...]
     outputs: tuple[Aggregate, ...]
+    condition: Condition | Value | None = None

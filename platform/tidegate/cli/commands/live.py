@@ -262,7 +262,7 @@ class _Worker:
         from tidegate.engine.live import LiveGroup, serve
         from tidegate.engine.session import Session
 
-        with Session.open(project, log=f"live-{self._group}") as session:
+        with Session.open(project, log=f"live-{self._group}", lasting=True) as session:
             # PySpark has taken SIGINT for itself.
             self._take_signals()
             try:

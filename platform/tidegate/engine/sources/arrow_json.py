@@ -21,6 +21,7 @@ import pyarrow.json as pj
 
 from tidegate.engine.sources import Unread
 from tidegate.engine.sources.binary import NULL_VALUE
+from tidegate.engine.sources.reasons import reasons, where_null
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
@@ -150,14 +151,9 @@ class JsonReader:
 
     def _shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         n, value = batch.num_rows, batch.column("value")
-        nothing = pa.nulls(n, pa.string())
         columns = self._columns(value)
-        reason = nothing
-        for name in reversed(self.not_null):
-            reason = _where_null(columns[name], "not_null", reason)
-        if self.time_column is not None:
-            reason = _where_null(columns[self.time_column], "null_event_time", reason)
-        reason = _where_null(value, NULL_VALUE, reason)
+        reason = reasons(n, columns, self.time_column, self.not_null)
+        reason = where_null(value, NULL_VALUE, reason)
         if self.changes:
             columns["_op"] = pa.repeat("upsert", n)
         numbers = batch.column("_partition").dictionary_encode()
@@ -165,7 +161,7 @@ class JsonReader:
         columns["_source_partition"] = pa.DictionaryArray.from_arrays(numbers.indices, names)
         columns["_offset"] = batch.column("_offset")
         columns["_arrival"] = pa.repeat(pa.scalar(self.arrival, pa.timestamp("us", tz="UTC")), n)
-        columns["_raw"] = nothing
+        columns["_raw"] = pa.nulls(n, pa.string())
         for name in self.kept:
             columns[name] = batch.column(name)
         columns["_reason"] = reason
@@ -326,7 +322,3 @@ def _offsets(array: pa.Array) -> np.ndarray:
     """The n + 1 offsets of a string or binary array, as it is sliced."""
     offsets = np.frombuffer(array.buffers()[1], np.int32)
     return offsets[array.offset : array.offset + len(array) + 1]
-
-
-def _where_null(column: pa.Array, reason: str, otherwise: pa.Array) -> pa.Array:
-    return pc.if_else(column.is_null(), reason, otherwise) if column.null_count else otherwise

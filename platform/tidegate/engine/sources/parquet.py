@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tidegate.engine.sources.reasons import reasons
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
@@ -152,20 +153,9 @@ class ParquetReader:
         out["_offset"] = pa.nulls(n, pa.int64()) if order is None else columns[order].cast(pa.int64())
         out["_arrival"] = pa.array(np.full(n, self.arrival)).cast(pa.timestamp("us", tz="UTC"))
         out["_raw"] = pa.nulls(n, pa.string())
-        out["_reason"] = self._reasons(columns, n)
-        return pa.RecordBatch.from_pydict(out)
-
-    def _reasons(self, columns: dict[str, pa.Array], n: int) -> pa.Array:
-        """Why rows are rejected (W5), as `shape.reason` says it of rows that parse."""
-        reasons = pa.nulls(n, pa.string())
         required = [name for name, _, nullable in self.layout.columns if not nullable]
-        checks = [(name, "not_null") for name in reversed(required)]
-        if self.layout.time_column is not None:
-            checks.append((self.layout.time_column, "null_event_time"))
-        for name, reason in checks:
-            if columns[name].null_count:
-                reasons = pc.if_else(columns[name].is_null(), reason, reasons)
-        return reasons
+        out["_reason"] = reasons(n, columns, self.layout.time_column, required)
+        return pa.RecordBatch.from_pydict(out)
 
 
 def open_file(filesystem: FileSystem, path: str) -> pq.ParquetFile:

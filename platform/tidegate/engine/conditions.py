@@ -1,0 +1,71 @@
+"""WHERE of plain windows over Arrow: what Spark's SQL says of the same rows. Executor side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.watermark import Condition, Value
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "and": pc.and_kleene,
+    "or": pc.or_kleene,
+    "not": pc.invert,
+    "is null": pc.is_null,
+}
+
+
+def columns_of(condition: Condition | Value) -> Iterator[Value]:
+    """The columns that it looks at."""
+    if isinstance(condition, Value):
+        yield condition
+    else:
+        for operand in condition.operands:
+            if isinstance(operand, Condition | Value):
+                yield from columns_of(operand)
+
+
+def fulfilled(condition: Condition | Value, batch: pa.RecordBatch) -> pa.Array:
+    """Which rows WHERE lets through: booleans, none of them NULL."""
+    found = _value(condition, batch)
+    return pc.fill_null(found, False)
+
+
+def _value(operand: Any, batch: pa.RecordBatch) -> Any:
+    """An array, or a scalar for a constant."""
+    if isinstance(operand, Value):
+        column = batch.column(operand.name)
+        return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
+    if not isinstance(operand, Condition):
+        # A bool is an int to Python.
+        return pa.scalar(operand, pa.int64()) if type(operand) is int else pa.scalar(operand)
+    if operand.operator == "in":
+        value, *constants = operand.operands
+        return _in(_value(value, batch), constants)
+    values = [_value(one, batch) for one in operand.operands]
+    if operand.operator == "%":
+        return _rest(values[0], values[1].as_py())
+    found = _OPERATORS[operand.operator](*values)
+    return pa.repeat(found, batch.num_rows) if isinstance(found, pa.Scalar) else found
+
+
+def _in(values: Any, constants: list[Any]) -> Any:
+    """NULL for NULL, as SQL has it."""
+    found = pc.is_in(values, value_set=pa.array(constants, values.type))
+    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+
+
+def _rest(values: pa.Array, divisor: int) -> pa.Array:
+    """What is left of a division by a number above 0; it has the sign of the value."""
+    known = np.asarray(values.fill_null(0))
+    return pa.array(np.fmod(known, divisor), pa.int64(), mask=np.asarray(values.is_null()))

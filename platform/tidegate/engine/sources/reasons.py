@@ -1,0 +1,26 @@
+"""Why rows that were parsed are rejected (W5), said in Arrow as `shape.reason` says it in Spark. Executor side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def reasons(
+    rows: int, columns: Mapping[str, pa.Array], time_column: str | None, not_null: Sequence[str]
+) -> pa.Array:
+    """`null_event_time`, then `not_null`, for each of `rows` rows; NULL for one that is accepted."""
+    found = pa.nulls(rows, pa.string())
+    checks = [(name, "not_null") for name in reversed(not_null)]
+    if time_column is not None:
+        checks.append((time_column, "null_event_time"))
+    for name, reason in checks:
+        found = where_null(columns[name], reason, found)
+    return found
+
+
+def where_null(column: pa.Array, reason: str, otherwise: pa.Array) -> pa.Array:
+    """`reason` where the column is NULL."""
+    return pc.if_else(column.is_null(), reason, otherwise) if column.null_count else otherwise
