@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Rows are held back until this many bytes and then written as one row group per target file.
 _BUFFER_BYTES = 48 << 20
 #: Rows of a row group at most: who wants some minutes of a large file reads no more than groups of so many.
-_GROUP_ROWS = 1 << 17
+_GROUP_ROWS = 1 << 18
 _DAY_US = 86_400_000_000
 
 
