@@ -115,7 +115,7 @@ class TableState:
             self._merge(lives(self.relation, changes), before.watermark)
         if self.applied().epoch != epoch:
             # Nothing to merge, so Spark committed nothing; that the epochs are applied is a fact all the same.
-            self._note(facts, base)
+            self._note(replace(after, merges=before.merges).facts(), base)
         if self._is_worn():
             self.compact()
         return epoch - before.epoch
@@ -145,6 +145,9 @@ class TableState:
         """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
         facts = replace(self.applied(), merges=0).facts()
         compact(self._spark, self.table, least_files=2, properties=_text(facts))
+        if self.applied().merges:
+            # There was nothing to rewrite, so nothing was committed: it need not be looked for again so soon.
+            self._note(facts, self.table.current())
 
     def vacuum(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
         """Forget snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
