@@ -35,7 +35,7 @@ class FakeSession:
 @pytest.fixture
 def spark_double(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     double = FakeSpark()
-    monkeypatch.setattr("tidegate.engine.spark.start", lambda *_: double)
+    monkeypatch.setattr("tidegate.engine.spark.start", lambda *_, **__: double)
     monkeypatch.setattr("tidegate.engine.session.Session.open", lambda _, spark: FakeSession(spark))
     return double
 
