@@ -58,6 +58,8 @@ SQL_SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.json.enablePartialResults": "true",
+    # What is kept is read two or three times, and then given back: to compress it costs more.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 
 #: The JVM's second compiler begins thirty times later than by default, and its garbage collector has no threads of its
@@ -86,6 +88,9 @@ _LOCAL_SETTINGS = {
 #: On a cluster: what people see is tidegate's own progress, not Spark's bar and warnings between its lines.
 _REMOTE_SETTINGS = {**_WORKERS, "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 _MASTER_SECONDS = 5.0
+_CLASS_PATH, _JAVA_OPTIONS = "spark.driver.extraClassPath", "spark.driver.defaultJavaOptions"
+#: Between the entries of a setting; of others it is a comma.
+_SEPARATORS = {_CLASS_PATH: os.pathsep, _JAVA_OPTIONS: " "}
 
 
 def start(
@@ -242,27 +247,22 @@ def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, purpos
     ivy = given.get("spark.jars.ivy")
     found = {package: cached_jar(package, ivy) for package in packages}
     here = [jar for jar in found.values() if jar]
-    place = "spark.driver.extraClassPath" if local else "spark.jars"
-    lists = {
-        place: [str(jar) for jar in here],
-        "spark.jars.packages": [package for package, jar in found.items() if not jar],
-    }
-    if not set(S3A_PACKAGES).isdisjoint(lists["spark.jars.packages"]):
-        lists["spark.jars.excludes"] = list(EXCLUDED_PACKAGES)
-    texts = {
-        key: (os.pathsep if key == place and local else ",").join(
-            [*ours, *([str(given[key])] if key in given else [])]
-        )
-        for key, ours in lists.items()
-    }
-    if local and not lists["spark.jars.packages"]:
-        theirs = [Path(part) for part in str(given.get(place, "")).split(os.pathsep)]
+    missing = [package for package, jar in found.items() if not jar]
+    lists: dict[str, Sequence[str | Path]] = {"spark.jars.packages": missing}
+    if not set(S3A_PACKAGES).isdisjoint(missing):
+        lists["spark.jars.excludes"] = EXCLUDED_PACKAGES
+    lists[_CLASS_PATH if local else "spark.jars"] = here
+    if local and not missing:
+        theirs = [Path(part) for part in str(given.get(_CLASS_PATH, "")).split(os.pathsep)]
         jars = [*here, *(path for path in theirs if path.is_file()), *spark_jars()]
-        options = java_options(find_java(), jars, purpose)
-        texts["spark.driver.defaultJavaOptions"] = " ".join(
-            [options, str(given.get("spark.driver.defaultJavaOptions", ""))]
-        ).strip()
+        lists[_JAVA_OPTIONS] = [java_options(find_java(), jars, purpose)]
+    texts = {key: _joined(key, [*ours, given.get(key, "")]) for key, ours in lists.items()}
     return {key: text for key, text in texts.items() if text}
+
+
+def _joined(key: str, entries: Sequence[Any]) -> str:
+    """The value of a setting that is a list."""
+    return _SEPARATORS.get(key, ",").join(str(entry) for entry in entries if entry)
 
 
 def spark_jars() -> list[Path]:

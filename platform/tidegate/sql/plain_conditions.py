@@ -39,14 +39,15 @@ def plain_condition(relation: Relation, node: exp.Expr) -> Condition | Value | N
         return None if inner is None else Condition("not", (inner,))
     if isinstance(node, exp.Is):
         value = _operand(relation, node.this)
-        plain = isinstance(value, Value) and isinstance(node.expression, exp.Null)
-        return Condition("is null", (value,)) if plain and value is not None else None
+        if isinstance(value, Value) and isinstance(node.expression, exp.Null):
+            return Condition("is null", (value,))
+        return None
     if isinstance(node, exp.Column):
         value = _operand(relation, node)
         return value if isinstance(value, Value) and value.type == "boolean" else None
     if isinstance(node, exp.Between):
-        parts = [_compared(relation, node, sign, node.args[k]) for sign, k in ((">=", "low"), ("<=", "high"))]
-        low, high = parts
+        low = _compared(relation, node, ">=", node.args["low"])
+        high = _compared(relation, node, "<=", node.args["high"])
         if node.args.get("symmetric") or low is None or high is None:
             return None
         return Condition("and", (low, high))
@@ -84,10 +85,9 @@ def _operand(relation: Relation, node: exp.Expr) -> Operand | None:
         return Value(found.name, found.type) if found is not None and found.type in _TYPES else None
     if isinstance(node, exp.Mod):
         value, divisor = _operand(relation, node.this), _operand(relation, node.expression)
-        plain = value is not None and _kind(value) == "number" and isinstance(divisor, int) and divisor > 0
-        return (
-            Condition("%", (value, divisor)) if plain and value is not None and divisor is not None else None
-        )
+        if value is None or _kind(value) != "number" or not isinstance(divisor, int) or divisor <= 0:
+            return None
+        return Condition("%", (value, divisor))
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     negative = isinstance(node, exp.Neg)
