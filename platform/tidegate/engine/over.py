@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 #: The one column of carried rows: a struct of the columns of `Over.rows_sql` and of what was computed for them.
 CARRIED = "_carried"
 _ROWS = "_tidegate_over"
+_KEPT = f"{PREFIX}kept"
 
 
 class Evaluation(NamedTuple):
@@ -97,15 +98,25 @@ def _tick(
             frame = frame.selectExpr("*", *layer)
     frame = frame.selectExpr("*", *_ends(orderings, watermark))
 
-    released = F.col(f"{PREFIX}released")
-    shown = f"NOT {PREFIX}before" + (f" AND {PREFIX}released" if view.emit_on_window_close else "")
-    columns = [quote(name) for name in rows.columns]
+    # Only what the results and the carried rows are made of: it is kept while both are written.
+    names = [quote(name) for name in rows.columns]
     values = [f"{o.value(i)} AS {quote(f.name)}" for o in orderings for i, f in o.functions.items()]
+    state = [f"{PREFIX}{what}" for what in ("end", "released", "before")]
+    stored: list[tuple[str, str]] = []
+    if watermark is not None:
+        stored = [pair for o in orderings for pair in o.stored(watermark)]
+        kept = " OR ".join(dict.fromkeys(spec.keep for o in orderings for spec in o.specs(watermark)))
+        state.append(f"{BELOW} AND (NOT {PREFIX}released OR {kept}) AS {_KEPT}")
+    texts = [f"{text} AS {quote(name)}" for name, text in stored]
+    frame = frame.selectExpr(*names, TIME, *values, *state, *texts)
+
+    shown = f"NOT {PREFIX}before" + (f" AND {PREFIX}released" if view.emit_on_window_close else "")
     bounds = [
         f"{clock.from_ticks(TIME)} AS _window_start",
         f"{clock.from_ticks(f'{PREFIX}end')} AS _window_end",
     ]
-    frame.where(shown).selectExpr(*columns, *values, *bounds).createOrReplaceTempView(_ROWS)
+    calls = [quote(f.name) for f in over.functions]
+    frame.where(shown).selectExpr(*names, *calls, *bounds).createOrReplaceTempView(_ROWS)
     result = spark.sql(over.query_sql.replace("{over}", _ROWS))
     closed = F.lit(False)
     if watermark is not None:
@@ -114,11 +125,8 @@ def _tick(
     result = result.withColumn("_open", ~closed)
     if watermark is None:
         return Evaluation(result, None, frame)
-    kept = " OR ".join(dict.fromkeys(spec.keep for o in orderings for spec in o.specs(watermark)))
-    stored = [f"{text} AS {quote(name)}" for o in orderings for name, text in o.stored(watermark)]
-    struct = F.struct(*[F.expr(c) for c in columns], *[F.expr(s) for s in stored])
-    carried = frame.where(BELOW).where(~released | F.expr(f"({kept})")).select(struct.alias(CARRIED))
-    return Evaluation(result, carried, frame)
+    struct = F.struct(*[F.col(c) for c in [*names, *(quote(name) for name, _ in stored)]])
+    return Evaluation(result, frame.where(_KEPT).select(struct.alias(CARRIED)), frame)
 
 
 def _input(

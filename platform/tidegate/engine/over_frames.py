@@ -12,6 +12,7 @@ from tidegate.sql.catalog import OverFunction
 #: What the columns that are added to the rows start with.
 PREFIX = "_over_"
 NEW, TIME, BELOW = f"{PREFIX}new", f"{PREFIX}t", f"{PREFIX}below"
+_INT = 2**31 - 1
 _ROW_BY_ROW = ("lag", "lead", *RANKS)
 
 
@@ -94,12 +95,14 @@ class Ordering:
         if self._stored and any(_is_running(f) for f in self.functions.values()):
             following = f"coalesce(lead({NEW}) {self._window()}, false)"
             found.append(f"(NOT {NEW} AND {following}) AS {self._last}")
-        if any(unit == "rows" for unit, _ in self._units):
-            found.append(f"count(IF({BELOW}, 1, NULL)) OVER ({self._partition()}) AS {PREFIX}c{self._number}")
         if any(unit == "session" for unit, _ in self._units):
             found.append(f"lag({TIME}) {self._window()} AS {PREFIX}p{self._number}")
         for j, (unit, _) in enumerate(self._units):
             back, ahead = self._reach(j)
+            if unit == "rows":
+                # NULL for the last rows below the watermark, that frames of later ones can reach: these come first.
+                reached = f"lead(IF({BELOW}, 1, NULL), {min(back + ahead, _INT)}) {self._window()}"
+                found.append(f"{reached} AS {self._name('c', j)}")
             if unit == "rows" and ahead:
                 found.append(
                     f"lead(IF({BELOW}, {TIME}, NULL), {ahead}) {self._window()} AS {self._name('a', j)}"
@@ -197,7 +200,7 @@ class Ordering:
         back, ahead = self._reach(j)
         mark = 0 if watermark is None else watermark
         if unit[0] == "rows":
-            keep = f"{self._place} > {PREFIX}c{self._number} - {back + ahead}L"
+            keep = f"{self._name('c', j)} IS NULL"
         elif unit[0] == "session":
             keep = f"{end} > {_long(mark)}"
         elif self._running_of(j):
@@ -292,7 +295,9 @@ class Ordering:
     def _name(self, what: str, i: int) -> str:
         """Columns of a unit carry the ordering's number, those of a call their own."""
         return (
-            f"{PREFIX}{what}{self._number}_{i}" if what in ("a", "b", "e", "g", "x") else f"{PREFIX}{what}{i}"
+            f"{PREFIX}{what}{self._number}_{i}"
+            if what in ("a", "b", "c", "e", "g", "x")
+            else f"{PREFIX}{what}{i}"
         )
 
 
