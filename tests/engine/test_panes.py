@@ -20,7 +20,7 @@ from tidegate.engine import view_table
 from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
 from tidegate.engine.plain_slices import dealt
 from tidegate.engine.writer import Target
-from tidegate.watermark import Aggregate, Hop, PlainWindows, TimeKind, Tumble, Value
+from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value
 
 KEY, V = Value("k", "string"), Value("v", "bigint")
 STORED = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
@@ -37,7 +37,7 @@ SYSTEM = {
 }
 
 
-def plain(window: Tumble | Hop) -> PlainWindows:
+def plain(window: Tumble | Hop | Sessions) -> PlainWindows:
     outputs = tuple(Aggregate(f"c{i}", function, column) for i, (function, column) in enumerate(OUTPUTS))
     return PlainWindows(window, TimeKind.TIMESTAMP, "ts", (KEY,), outputs)
 
@@ -55,13 +55,14 @@ def target(folder: Path) -> Target:
 def run(
     folder: Path,
     files: list[list[tuple]],
-    window: Tumble | Hop,
+    window: Tumble | Hop | Sessions,
     frontier: int | None,
     reached: int | None,
     only_closed: bool,
     tasks: int,
 ) -> Any:
-    """The result rows (or UNREAD) of the rows in files, over some tasks for panes and one for windows."""
+    """The result rows of the rows in files, over some tasks for panes and one for windows, and where the first session
+    is open; or UNREAD."""
     found = []
     for number, rows in enumerate(files):
         table = pa.table({n: [r[i] for r in rows] for i, n in enumerate(STORED.names)}, STORED)
@@ -84,11 +85,20 @@ def run(
     if report == UNREAD:
         return UNREAD
     rows = [
-        row for file in report for row in pq.read_table(file["uri"]).cast(windows.target.schema).to_pylist()
+        row
+        for file in report["files"]
+        for row in pq.read_table(file["uri"]).cast(windows.target.schema).to_pylist()
     ]
     assert all(row["_tick"] == 7 for row in rows)
     assert [r["_rows"] for r in rows] == [r["c3"] for r in rows]
-    return rows
+    return rows, report["open_since"]
+
+
+def aggregates(values: list[int | None]) -> tuple:
+    """Of the outputs from count on."""
+    known = [v for v in values if v is not None]
+    numbers = (sum(known), sum(known) / len(known), min(known), max(known)) if known else (None,) * 4
+    return (len(values), len(known), *numbers)
 
 
 def expected(
@@ -99,12 +109,31 @@ def expected(
         for start, end in window.bounds(ts):
             if (frontier is None or end > frontier) and (not only_closed or end <= reached):
                 groups[start, end, key].append(value)
-    found = {}
-    for group, values in groups.items():
-        known = [v for v in values if v is not None]
-        numbers = (sum(known), sum(known) / len(known), min(known), max(known)) if known else (None,) * 4
-        found[group] = (len(values), len(known), *numbers, reached is None or group[1] > reached)
-    return found
+    return {
+        group: (*aggregates(values), reached is None or group[1] > reached)
+        for group, values in groups.items()
+    }
+
+
+def expected_sessions(
+    rows: list[tuple], gap: int, frontier: int | None, reached: int
+) -> tuple[dict[tuple, tuple], int | None]:
+    """C3, row by row: what becomes final, and where the first session begins that does not."""
+    sessions: list[tuple] = []
+    for ts, key, value in sorted(rows, key=lambda row: (row[1] or "", row[0])):
+        if sessions and sessions[-1][2] == key and ts - sessions[-1][1] < gap:
+            start, _, _, values = sessions.pop()
+            sessions.append((start, ts, key, [*values, value]))
+        else:
+            sessions.append((ts, ts, key, [value]))
+    found, since = {}, []
+    for start, last, key, values in sessions:
+        end = last + gap
+        if end > reached:
+            since.append(start)
+        elif frontier is None or end > frontier:
+            found[start, end, key] = (*aggregates(values), False)
+    return found, min(since, default=None)
 
 
 times = st.integers(-50, 200)
@@ -135,7 +164,13 @@ def test_C1_C2_windows_of_panes_are_windows_of_rows(
     tasks: int,
 ) -> None:
     reached = (frontier or 0) + ahead
-    rows = run(tmp_path_factory.mktemp("panes"), files, window, frontier, reached, only_closed, tasks)
+    rows, _ = run(tmp_path_factory.mktemp("panes"), files, window, frontier, reached, only_closed, tasks)
+    found = by_group(rows)
+    assert found == expected([row for file in files for row in file], window, frontier, reached, only_closed)
+
+
+def by_group(rows: list[dict]) -> dict[tuple, tuple]:
+    """Aggregates and whether it is open, by start, end and key."""
 
     def ticks(value: Any) -> int:
         return int(pa.scalar(value, pa.timestamp("us")).cast(pa.int64()).as_py())
@@ -146,13 +181,43 @@ def test_C1_C2_windows_of_panes_are_windows_of_rows(
     }
     assert len(found) == len(rows)
     assert all((r["c0"], r["c1"]) == (r["_window_start"], r["_window_end"]) for r in rows)
-    assert found == expected([row for file in files for row in file], window, frontier, reached, only_closed)
+    return found
+
+
+@given(
+    files=st.lists(some_rows, max_size=4),
+    gap=st.integers(1, 40),
+    frontier=st.none() | times,
+    ahead=st.integers(0, 120),
+    tasks=st.integers(1, 3),
+    chunk=st.sampled_from([1, 3, 1 << 20]),
+)
+def test_C3_sessions_of_sessions_are_sessions_of_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[list[tuple]],
+    gap: int,
+    frontier: int | None,
+    ahead: int,
+    tasks: int,
+    chunk: int,
+) -> None:
+    """However rows are cut into tasks, and into chunks within them."""
+    reached = (frontier or 0) + ahead
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegate.engine.panes._CHUNK", chunk)
+        folder = tmp_path_factory.mktemp("sessions")
+        rows, since = run(folder, files, Sessions(gap), frontier, reached, True, tasks)
+    found = by_group(rows), since
+    assert found == expected_sessions([row for file in files for row in file], gap, frontier, reached)
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_sums_that_might_leave_64_bits_are_left_to_spark(tmp_path: Path, tasks: int) -> None:
+@pytest.mark.parametrize("window", [Tumble(10), Sessions(10)])
+def test_sums_that_might_leave_64_bits_are_left_to_spark(
+    tmp_path: Path, tasks: int, window: Tumble | Sessions
+) -> None:
     rows = [[(1, "a", 2**62), (2, "a", 2**62)], [(3, "a", -(2**62))]]
-    assert run(tmp_path, rows, Tumble(10), None, 100, True, tasks) == UNREAD
+    assert run(tmp_path, rows, window, None, 100, True, tasks) == UNREAD
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -172,6 +237,14 @@ GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
 CREATE MATERIALIZED VIEW by_sql_some AS SELECT window_end, count(*) AS n, sum(v) AS s
 FROM HOP(t, ts, INTERVAL '10 seconds', INTERVAL '30 seconds') WHERE v % 4 + 0 <> 1 AND upper(k) IN ('A', 'B')
 GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW plain_visits AS SELECT window_start, window_end, k, count(*) AS n, sum(v) AS s, max(ts) AS last
+FROM SESSION(t, ts, k, INTERVAL '3 seconds') GROUP BY window_start, window_end, k EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW by_sql_visits AS SELECT window_start, window_end, k, count(*) AS n, sum(v + 0) AS s,
+max(ts) AS last FROM SESSION(t, ts, k, INTERVAL '3 seconds') GROUP BY window_start, window_end, k EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW plain_all AS SELECT window_end, count(v) AS n, avg(f) AS f
+FROM SESSION(t, ts, INTERVAL '30 seconds') GROUP BY window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW by_sql_all AS SELECT window_end, count(v + 0) AS n, avg(f) AS f
+FROM SESSION(t, ts, INTERVAL '30 seconds') GROUP BY window_end EMIT ON WINDOW CLOSE;
 """
 
 
@@ -199,12 +272,17 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
             ]
             session.execute(f"INSERT INTO t VALUES {', '.join(values)}")
         session.execute("FLUSH")
-        for some in ("", "_some"):
+        for some in ("", "_some", "_visits", "_all"):
             found = [sorted(map(repr, session.table(f"{n}{some}").collect())) for n in ("plain", "by_sql")]
             assert found[0] == found[1]
-            assert found[0]
+            assert found[0] or some == "_all"
     assert session.table("plain").count() > 20, session.table("plain").collect()
-    assert {plain.condition is None for plain, _ in used} == {True, False}
+    assert session.table("plain_all").count() == 2
+    assert {(type(plain.window), plain.condition is None) for plain, _ in used} == {
+        (Hop, True),
+        (Hop, False),
+        (Sessions, True),
+    }
     assert all(done for _, done in used)
 
 

@@ -1,8 +1,8 @@
 """Windows computed from the log's files by pyarrow: no row of them passes through the JVM. Executor side.
 
 A pane is what one slide of a window and one group of keys come to: the rows of a task, put together. Panes of several
-tasks add up to windows (`windows.py` has the boundaries, `closing.py` says what is final). Numbers are exact: where a
-sum of integers might leave 64 bits, Spark is asked instead (`Unread`).
+tasks add up to windows (`windows.py` has the boundaries, `closing.py` says what is final); sessions join to sessions
+(`session_panes.py`). Numbers are exact: where a sum of integers might leave 64 bits, Spark is asked instead (`Unread`).
 """
 
 from __future__ import annotations
@@ -19,46 +19,27 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
 from tidegate.engine.conditions import columns_of, fulfilled
+from tidegate.engine.pane_parts import (
+    LAST,
+    PANE,
+    ROWS,
+    SAFE,
+    check_sum,
+    key_names,
+    pane_names,
+    part_name,
+    parts_of,
+)
+from tidegate.engine.session_panes import joined, of_rows
 from tidegate.engine.sources import Unread
 from tidegate.engine.sources.parquet import open_file
 from tidegate.engine.writer import FileWriter, Target
-from tidegate.watermark import PlainWindows, window_is_closed
+from tidegate.watermark import Hop, PlainWindows, Sessions, Tumble, window_is_closed
 
-#: Rows that are grouped at once: enough to make groups of, little to hold.
-_CHUNK = 1 << 20
-_SAFE = 1 << 62
+#: Rows that are grouped at once, enough to make groups of and little to hold; and that are read at once.
+_CHUNK, _READ = 1 << 20, 1 << 17
 #: The report of a task that met what only Spark computes.
 UNREAD = "unread"
-#: Names inside: of the pane's start in ticks, and of how many rows it has.
-PANE, ROWS = "_pane", "_rows"
-
-
-@dataclass(frozen=True)
-class Part:
-    """One column of a pane: `function` over `column` of the rows, and how panes are put together (`merge`)."""
-
-    name: str
-    column: str
-    function: str
-    merge: str
-
-
-def parts_of(plain: PlainWindows) -> tuple[Part, ...]:
-    """The parts that a view's aggregates need, each once."""
-    found = {}
-    for output in plain.outputs:
-        if output.value is None or output.function == "key":
-            continue
-        for function in ("sum", "count") if output.function == "avg" else (output.function,):
-            name = part_name(function, output.value.name)
-            merge = function if function in ("min", "max") else "sum"
-            found[name] = Part(name, output.value.name, function, merge)
-    return tuple(found.values())
-
-
-def part_name(function: str, column: str) -> str:
-    """The name of a part."""
-    return f"_{function}_{column}"
 
 
 @dataclass(frozen=True)
@@ -86,6 +67,9 @@ class PaneTask:
                 panes.append(self._panes(rows))
                 if len(panes) > 1 and sum(p.num_rows for p in panes) > _CHUNK:
                     panes = [merged(panes, self.plain)]
+                    if panes[0].num_rows > _CHUNK // 2:
+                        # To put so many together with every further chunk would cost more than to pass them on.
+                        yield from panes.pop().to_batches(_CHUNK)
             if panes:
                 yield from merged(panes, self.plain).to_batches(_CHUNK)
         except Unread:
@@ -114,7 +98,7 @@ class PaneTask:
             names |= dict.fromkeys(column.name for column in columns_of(plain.condition))
         with open_file(self.filesystem, file.path) as parquet:
             groups = self._groups(parquet)
-            for batch in parquet.iter_batches(_CHUNK // 8, groups, columns=list(names), use_threads=False):
+            for batch in parquet.iter_batches(_READ, groups, columns=list(names), use_threads=False):
                 if batch.num_rows and (placed := self._placed(batch)).num_rows:
                     yield placed
 
@@ -151,17 +135,20 @@ class PaneTask:
             keep &= np.asarray(fulfilled(plain.condition, batch))
         if not keep.all():
             batch, time = batch.filter(pa.array(keep)), time[keep]
-        if len(time) and max(-int(time.min()), int(time.max())) > _SAFE:
+        if len(time) and max(-int(time.min()), int(time.max())) > SAFE:
             raise Unread
         window = plain.window
-        panes = time - (time % window.slide - window.offset) % window.slide
-        return batch.append_column(PANE, pa.array(panes))
+        if not isinstance(window, Sessions):
+            time = time - (time % window.slide - window.offset) % window.slide
+        return batch.append_column(PANE, pa.array(time))
 
     def _panes(self, rows: pa.Table) -> pa.Table:
         plain, parts = self.plain, parts_of(self.plain)
+        if isinstance(plain.window, Sessions):
+            return joined(of_rows(rows, plain), plain, plain.window.gap)
         for part in parts:
             if part.function == "sum":
-                _check_sum(rows.column(part.column))
+                check_sum(rows.column(part.column))
         keys = [PANE, *(k.name for k in plain.keys)]
         wanted = [([], "count_all"), *((p.column, p.function) for p in parts)]
         found = rows.group_by(keys, use_threads=False).aggregate(wanted)
@@ -170,22 +157,18 @@ class PaneTask:
         return pa.table(columns, names=pane_names(plain))
 
 
-def pane_names(plain: PlainWindows) -> list[str]:
-    """The columns of panes: a view's key may be called like a part."""
-    keys = [f"_key_{k.name}" for k in plain.keys]
-    return [PANE, *keys, ROWS, *(p.name for p in parts_of(plain))]
-
-
 def merged(panes: list[pa.Table], plain: PlainWindows) -> pa.Table:
-    """Panes of the same slide and keys put together."""
+    """Panes of the same slide and keys put together; sessions that are one."""
     table = pa.concat_tables(panes)
     if len(panes) == 1 and table.num_rows < 2:
         return table
+    if isinstance(plain.window, Sessions):
+        return joined(table, plain, plain.window.gap)
     parts = parts_of(plain)
     for part in parts:
         if part.function == "sum":
-            _check_sum(table.column(part.name))
-    keys = [PANE, *(f"_key_{k.name}" for k in plain.keys)]
+            check_sum(table.column(part.name))
+    keys = [PANE, *key_names(plain)]
     wanted = [(ROWS, "sum"), *((p.name, p.merge) for p in parts)]
     found = table.group_by(keys, use_threads=False).aggregate(wanted)
     columns = [found.column(k) for k in keys] + [found.column(f"{ROWS}_sum")]
@@ -207,7 +190,10 @@ class Both:
 @dataclass(frozen=True)
 class WindowTask:
     """Puts panes together to windows and writes those with frontier < window_end (<= `reached`, if `only_closed`) into
-    the view's files. All panes of a group's keys are in one task. Reports its files; ticks, None: no bound."""
+    the view's files. All panes of a group's keys are in one task. Ticks, None: no bound.
+
+    Reports the `files`, and of sessions `open_since`: where the first begins that is open at `reached`.
+    """
 
     plain: PlainWindows
     target: Target
@@ -219,25 +205,40 @@ class WindowTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = FileWriter(self.target)
         try:
-            self._write(writer, [b for b in batches if b.num_rows])
-            report: Any = writer.close()
+            since = self._write(writer, [b for b in batches if b.num_rows])
+            report: Any = {"files": writer.close(), "open_since": since}
         except Unread:
             writer.abandon()
             report = UNREAD
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
-    def _write(self, writer: FileWriter, batches: list[pa.RecordBatch]) -> None:
+    def _write(self, writer: FileWriter, batches: list[pa.RecordBatch]) -> int | None:
         if any(batch.column(0).null_count for batch in batches):
             raise Unread
-        if batches:
-            panes = merged([pa.Table.from_batches(batches)], self.plain)
-            panes = panes.take(pc.sort_indices(panes.column(PANE)))
-            for windows in self._windows(panes.combine_chunks()):
-                writer.add(self._result(windows))
+        if not batches:
+            return None
+        panes, window = merged([pa.Table.from_batches(batches)], self.plain), self.plain.window
+        if isinstance(window, Sessions):
+            return self._write_sessions(writer, panes, window)
+        panes = panes.take(pc.sort_indices(panes.column(PANE)))
+        for windows in self._windows(panes.combine_chunks(), window):
+            writer.add(self._result(windows, window.end(np.asarray(windows.column(PANE)))))
+        return None
 
-    def _windows(self, panes: pa.Table) -> Iterator[pa.Table]:
+    def _write_sessions(self, writer: FileWriter, sessions: pa.Table, window: Sessions) -> int | None:
+        """Where the first session begins that is not final."""
+        starts, ends = (np.asarray(sessions.column(PANE)), window.end(np.asarray(sessions.column(LAST))))
+        closed = window_is_closed(ends, self.reached)
+        wanted = np.flatnonzero(closed & ~window_is_closed(ends, self.frontier))
+        wanted = wanted[np.argsort(ends[wanted], kind="stable")]
+        for begin in range(0, len(wanted), _CHUNK):
+            some = wanted[begin : begin + _CHUNK]
+            writer.add(self._result(sessions.take(pa.array(some)), ends[some]))
+        return None if closed.all() else int(starts[~closed].min())
+
+    def _windows(self, panes: pa.Table, window: Tumble | Hop) -> Iterator[pa.Table]:
         """Windows under the names of panes, in the order of their starts, some at a time."""
-        window, starts = self.plain.window, np.asarray(panes.column(PANE))
+        starts = np.asarray(panes.column(PANE))
         steps = window.size // window.slide
         least = int(starts[0]) - (steps - 1) * window.slide
         if self.frontier is not None:
@@ -271,10 +272,9 @@ class WindowTask:
             else:
                 return
 
-    def _result(self, windows: pa.Table) -> pa.Table:
+    def _result(self, windows: pa.Table, ends: np.ndarray) -> pa.Table:
         plain, schema = self.plain, self.target.schema
         start = np.asarray(windows.column(PANE))
-        ends = plain.window.end(start)
         bound = schema.field("_window_end").type
         bounds = {"window_start": pa.array(start).cast(bound), "window_end": pa.array(ends).cast(bound)}
         columns = {}
@@ -296,13 +296,3 @@ class WindowTask:
         columns["_open"] = pa.array(~window_is_closed(ends, self.reached))
         columns["_tick"] = pa.array(np.full(len(start), self.tick))
         return pa.table(columns)
-
-
-def _check_sum(column: pa.ChunkedArray) -> None:
-    """Raises Unread where a sum of these integers might leave 64 bits on its way."""
-    if not pa.types.is_integer(column.type):
-        return
-    bounds = pc.min_max(column)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is not None and max(-low, high) * len(column) >= _SAFE:
-        raise Unread

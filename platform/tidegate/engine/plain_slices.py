@@ -7,20 +7,15 @@ backfills, amendments and audits, and wherever a file or a number is not plain.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME
-from tidegate.engine.panes import (
-    UNREAD,
-    Both,
-    LogFile,
-    PaneTask,
-    WindowTask,
-    pane_names,
-    parts_of,
-)
+from tidegate.engine.pane_parts import key_names, pane_schema
+from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
 from tidegate.engine.writer import Target, run_task
+from tidegate.watermark import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,24 +29,32 @@ _ROWS_PER_TASK = 2_000_000
 _INT = 1 << 31
 
 
+@dataclass(frozen=True)
+class Slice:
+    """What was written (`FileWriter.close`), and where the first session begins that is still open (D3)."""
+
+    files: list[dict[str, Any]]
+    open_since: int | None = None
+
+
 def compute(
     spark: SparkSession,
     storage: Storage,
     pinned: Pinned,
     bounds: tuple[int | None, int | None],
     windows: WindowTask,
-) -> list[dict[str, Any]] | None:
-    """The files of a view's results over the rows of `pinned` between `bounds` (ticks; None: no bound); None if it has
-    to be computed by SQL."""
+) -> Slice | None:
+    """A view's results over the rows of `pinned` between `bounds` (ticks; None: no bound); None if they have to be
+    computed by SQL."""
     if pinned.table is None or pinned.snapshot.id is None:
-        return []
+        return Slice([])
     bounds = _narrowed(windows, *bounds)
     files = _files(spark, storage, pinned, windows.plain, bounds)
     if files is None:
         return None
     filesystem, found = files
     if not found:
-        return []
+        return Slice([])
     cores = spark.sparkContext.defaultParallelism
     tasks = dealt(found, min(cores, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
     panes = PaneTask(filesystem, windows.plain, tasks, *bounds)
@@ -60,19 +63,22 @@ def compute(
         reports = run_task(work, Both(panes, windows))
     else:
         frame = work.mapInArrow(panes, pane_schema(windows.plain))
-        keys = [name for name in pane_names(windows.plain) if name.startswith("_key_")]
-        # A hopping window is put together of panes of several slides: without keys they are few, and one task's.
+        keys = key_names(windows.plain)
+        # Panes of several slides make a window, several sessions one: without keys they are few, and one task's.
         apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)
         reports = run_task(apart, windows)
     if UNREAD in reports:
         return None
-    return [file for files_ in reports for file in files_]
+    since = [report["open_since"] for report in reports if report["open_since"] is not None]
+    return Slice([file for report in reports for file in report["files"]], min(since, default=None))
 
 
 def _narrowed(windows: WindowTask, low: int | None, high: int | None) -> tuple[int | None, int | None]:
     """The bounds of rows, drawn to those of the windows that are computed: the first that is still open at the
-    frontier, and the last that is final."""
+    frontier, and the last that is final. Where a session ends, its rows say."""
     window = windows.plain.window
+    if isinstance(window, Sessions):
+        return low, high
     if windows.frontier is not None:
         start = window.watermark_start(windows.frontier)
         low = start if low is None else max(low, start)
@@ -92,18 +98,6 @@ def dealt(files: Sequence[LogFile], tasks: int) -> tuple[tuple[LogFile, ...], ..
         found[min(seen * tasks // max(total, 1), tasks - 1)].append(file)
         seen += file.rows
     return tuple(tuple(run) for run in found if run)
-
-
-def pane_schema(plain: PlainWindows) -> str:
-    """Of panes, as Spark DDL."""
-    types = {k.name: k.type for k in plain.keys}
-    kinds = ["bigint", *types.values(), "bigint"]
-    columns = {o.value.name: o.value.type for o in plain.outputs if o.value is not None}
-    for part in parts_of(plain):
-        kind = columns[part.column]
-        whole = "double" if kind == "double" else "bigint"
-        kinds.append({"count": "bigint", "sum": whole}.get(part.function, kind))
-    return ", ".join(f"`{n.replace('`', '``')}` {k}" for n, k in zip(pane_names(plain), kinds, strict=True))
 
 
 def _files(

@@ -16,7 +16,7 @@ from tidegate.engine.layout import create_view_table, quote, view_columns, view_
 from tidegate.engine.over import CARRIED, carried_type
 from tidegate.engine.over import evaluate as evaluate_over
 from tidegate.engine.panes import WindowTask
-from tidegate.engine.plain_slices import compute
+from tidegate.engine.plain_slices import Slice, compute
 from tidegate.engine.resolve import no_rows, pin, resolve_columns
 from tidegate.engine.retention import begin
 from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
@@ -90,13 +90,15 @@ class ViewTable:
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
         emit = self.view.emit_on_window_close
         number = (base.integer("tidegate.tick") or 0) + 1
-        files = self._plain(pinned, start, frontier, reached, number)
-        if files is None:
+        computed = self._plain(pinned, start, frontier, reached, number)
+        if computed is None:
             rows = read(self._session, self.view, pinned, start, reached if emit else None)
             if self.view.over is None:
                 files = self._write(self._result(rows, frontier, reached), number)
             else:
                 files = self._write_over(rows, base, frontier, reached, number)
+            computed = Slice(files, self._earliest_open(rows, reached))
+        files = computed.files
         groups = sum(f["rows"] for f in files if f["split"] is False)
         opened = sum(f["rows"] for f in files if f["split"] is True)
         total = (base.integer("tidegate.groups") or 0) + groups
@@ -109,8 +111,8 @@ class ViewTable:
         summary |= {key: base.summary[key] for key in AMENDMENT if key in base.summary}
         if reached is not None:
             summary["tidegate.frontier"] = str(reached)
-        if (open_since := self._earliest_open(pinned, start, reached)) is not None:
-            summary["tidegate.earliest-open"] = str(open_since)
+        if computed.open_since is not None:
+            summary["tidegate.earliest-open"] = str(computed.open_since)
         # A view that emits on close is append-only by construction: nothing of it is ever replaced (C2).
         replaced = [*([] if emit else [True]), *([] if self.view.over is None else [None])]
         computed_at = time.monotonic()
@@ -132,8 +134,8 @@ class ViewTable:
         frontier: int | None,
         reached: int | None,
         number: int,
-    ) -> list[dict] | None:
-        """The files of one tick of a view that needs no SQL; None if it does."""
+    ) -> Slice | None:
+        """One tick of a view that needs no SQL; None if it does."""
         if self.view.plain is None:
             return None
         emit = self.view.emit_on_window_close
@@ -223,14 +225,13 @@ class ViewTable:
         result = result.select(*[quote(name) for name in self._columns])
         return [file for files in run_task(result, WriteTask(self._target)) for file in files]
 
-    def _earliest_open(self, pinned: Sequence[Pinned], start: int | None, reached: int | None) -> int | None:
+    def _earliest_open(self, rows: Sequence[DataFrame], reached: int | None) -> int | None:
         """Where the earliest session starts that is still open, in ticks: rows before it are needed no more (D3)."""
         from pyspark.sql import functions as F
 
         view = self.view
         if view.open_sql is None or reached is None:
             return None
-        rows = read(self._session, view, pinned, start, reached if view.emit_on_window_close else None)
         sessions = run_sql(self._spark, view, view.open_sql, rows)
         still_open = ~window_is_closed(F.col("_window_end"), self._literal(reached))
         start = sessions.where(still_open).agg(F.min("_window_start").alias("start"))

@@ -10,7 +10,7 @@ from tidegate.plan.differences import Difference
 from tidegate.plan.marks import ColumnWatermark, derived_kind, kind_of
 from tidegate.sql.catalog import Catalog, Input, Node, Object, Relation, SystemTable, View
 from tidegate.sql.types import display
-from tidegate.watermark import TimeKind
+from tidegate.watermark import Sessions, TimeKind
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -187,10 +187,11 @@ def _final(view: View) -> Facts:
     if not view.emit_on_window_close:
         facts.append(("open", "everything later, recomputed each time"))
     if view.plain is not None:
-        slide = view.kind.format_duration(view.plain.window.slide)
-        facts.append(
-            ("computed", f"in panes of {slide}, by tasks that read the log's files; by SQL where they can't")
-        )
+        window = view.plain.window
+        parts = "sessions that are joined"
+        if not isinstance(window, Sessions):
+            parts = f"panes of {view.kind.format_duration(window.slide)}"
+        facts.append(("computed", f"in {parts}, by tasks that read the log's files; by SQL where they can't"))
     return tuple(facts)
 
 

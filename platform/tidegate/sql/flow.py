@@ -19,7 +19,7 @@ from tidegate.sql.scope import Scope, ScopeColumn, known
 from tidegate.sql.syntax import Name
 from tidegate.sql.system_names import NAMES
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import Identity, TimeKind, Window, substitute
+from tidegate.watermark import Identity, Sessions, TimeKind, Window, substitute
 
 #: Where a row stands in its log; rows of one relation keep it until they are joined, united or grouped.
 PLACE = ("_source_partition", "_offset")
@@ -27,11 +27,13 @@ PLACE = ("_source_partition", "_offset")
 
 @dataclass(frozen=True)
 class WindowTable:
-    """The window function that gave a flow its `window_start` and `window_end`, over the column `time`; `window` is
-    None for SESSION."""
+    """The window function that gave a flow its `window_start` and `window_end`, over the column `time`; for SESSION
+    `window` is None, and `sessions` of rows that agree in `keys`, resolved."""
 
     time: ScopeColumn
     window: Window | None
+    sessions: Sessions | None = None
+    keys: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from sqlglot import exp
 from tidegate.sql.catalog import Relation
 from tidegate.sql.groups import is_bound
 from tidegate.sql.plain_conditions import plain_condition
-from tidegate.watermark import Aggregate, Hop, PlainWindows, TimeKind, Tumble, Value
+from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value
 
 if TYPE_CHECKING:
-    from tidegate.sql.flow import Reader
+    from tidegate.sql.flow import Reader, WindowTable
     from tidegate.sql.selects import Item, Selected
 
 _TIMES = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
@@ -23,6 +23,7 @@ _KEYS = (*_ORDERED, "string", "boolean")
 _FUNCTIONS = {"mean": "avg", "try_avg": "avg", "try_sum": "sum"}
 #: Of each function: the types of its argument.
 _ARGUMENTS = {"sum": _NUMBERS, "avg": _NUMBERS, "min": _ORDERED, "max": _ORDERED}
+_LONGEST = 1 << 61  # of gaps: a time and a gap more is a time of 64 bits
 _STEPS = 2  # the relation, and its windows; WHERE is one more
 
 
@@ -41,7 +42,7 @@ def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | N
         return None
     if relation is None or relation.watermark is None or relation.primary_key or relation.kind == "gate":
         return None
-    if relation.watermark.kind not in _TIMES or table is None or not isinstance(table.window, Tumble | Hop):
+    if relation.watermark.kind not in _TIMES or table is None:
         return None
     keys = [k for k in grouping.keys if not is_bound(k)]
     if table.time.name != relation.watermark.column or len(keys) == len(grouping.keys):
@@ -53,16 +54,31 @@ def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | N
             return None
     columns = [_column(relation, key, _KEYS) for key in keys]
     outputs = [_output(relation, item) for item in selected.items]
-    if None in columns or None in outputs:
+    window = _window(relation, table, columns)
+    if None in columns or None in outputs or window is None:
         return None
+    if isinstance(window, Sessions) and condition is not None:
+        return None  # sessions are of all rows, and what WHERE leaves of them is counted
     return PlainWindows(
-        window=table.window,
+        window=window,
         kind=relation.watermark.kind,
         time_column=relation.watermark.column,
         keys=tuple(c for c in columns if c is not None),
         outputs=tuple(o for o in outputs if o is not None),
         condition=condition,
     )
+
+
+def _window(
+    relation: Relation, table: WindowTable, keys: list[Value | None]
+) -> Tumble | Hop | Sessions | None:
+    """The window, where its panes are parts of it: sessions of the same keys as the groups, and no calendar's."""
+    if isinstance(table.window, Tumble | Hop):
+        return table.window
+    of_sessions = [_column(relation, key, _KEYS) for key in table.keys]
+    if table.sessions is None or table.sessions.gap > _LONGEST or set(of_sessions) != set(keys):
+        return None
+    return table.sessions
 
 
 def _output(relation: Relation, item: Item) -> Aggregate | None:

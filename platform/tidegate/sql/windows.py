@@ -22,6 +22,7 @@ from tidegate.watermark import (
     CalendarTumble,
     Cumulate,
     Hop,
+    Sessions,
     TimeKind,
     Tumble,
     Window,
@@ -102,12 +103,11 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
     kind = time_kind(time)
     gap = _length(text, arguments[-1], kind, "SESSION", "gap")
     assert isinstance(gap, int)
-    scope = flow.scope(text)
-    keys = []
-    for argument in arguments[2:-1]:
-        node = scope.resolve(argument)
+    sessions, scope = Sessions(gap), flow.scope(text)
+    nodes = [scope.resolve(argument) for argument in arguments[2:-1]]
+    for node in nodes:
         require_scalar(text, node, "a key of SESSION")
-        keys.append(safe_sql(node, scope.lookup))
+    keys = [safe_sql(node, scope.lookup) for node in nodes]
     flow, keep = _without_bounds(flow)
     sql = session_sql(flow.sql, keep, quoted(time.name), keys, gap, kind, str(time.type))
     assert time.derived is not None
@@ -115,8 +115,7 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
     unbounded = {k: (None, high) for k, (_, high) in moved(time.spans, (0, -gap)).items()}
     end = ScopeColumn("window_end", time.type, time.derived, unbounded)
     start = ScopeColumn("window_start", time.type)
-    table = WindowTable(time, None)
-    shown = f"SESSION {kind.format_duration(gap)}"
+    table, shown = WindowTable(time, None, sessions, tuple(nodes)), sessions.describe(kind)
     by = ", ".join(text.slice(node_span(a)) for a in arguments[2:-1])
     found = _windowed(flow, sql, (start, end), table, f"{shown} by {by}" if by else shown)
     open_sql = f"SELECT `window_start` AS `_window_start`, `window_end` AS `_window_end` FROM {sql}"

@@ -27,7 +27,7 @@ from tidegate.watermark.preceding import PrecedingRows
 from tidegate.watermark.publish import publish, start_watermark
 from tidegate.watermark.strategy import PROC_TIME, Column, Delay, Expression, Strategy, preceding_column
 from tidegate.watermark.timekind import TimeKind
-from tidegate.watermark.windows import Cumulate, Hop, Tumble, Window
+from tidegate.watermark.windows import Cumulate, Hop, Sessions, Tumble, Window
 
 __all__ = [
     "PROC_TIME",
@@ -53,6 +53,7 @@ __all__ = [
     "PlainWindows",
     "PrecedingRows",
     "SessionMark",
+    "Sessions",
     "Shift",
     "SourceWatermark",
     "Strategy",

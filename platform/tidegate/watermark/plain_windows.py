@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.watermark.timekind import TimeKind
-from tidegate.watermark.windows import Hop, Tumble
+from tidegate.watermark.windows import Hop, Sessions, Tumble
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ class Condition:
 @dataclass(frozen=True)
 class PlainWindows:
     """Groups of each window's rows that agree in `keys`, and their aggregates. Times are of `kind`, a timestamp's;
-    `condition`: of rows that take part (a column that is a boolean is one, too), None: all."""
+    `condition`: of rows that take part (a column that is a boolean is one, too), None: all. Sessions are those of the
+    rows that agree in `keys`, and without a condition."""
 
-    window: Tumble | Hop
+    window: Tumble | Hop | Sessions
     kind: TimeKind
     time_column: str
     keys: tuple[Value, ...]

@@ -163,6 +163,28 @@ class Cumulate:
         return _described(self.function, self.lengths(kind), bool(self.offset))
 
 
+@dataclass(frozen=True)
+class Sessions:
+    """`SESSION(rel, t, [key, …,] gap)`: rows of a key that are less than `gap` ticks apart (C3); their bounds follow
+    from the rows. Raises ValueError unless gap > 0.
+    """
+
+    gap: int
+    function = "SESSION"
+
+    def __post_init__(self) -> None:
+        if self.gap <= 0:
+            raise ValueError("the gap of a session must be positive")
+
+    def end(self, last: Times) -> Times:
+        """The (exclusive) end of a session whose last row is there."""
+        return last + self.gap
+
+    def describe(self, kind: TimeKind) -> str:
+        """`SESSION 30 minutes`."""
+        return _described(self.function, _texts([self.gap], kind), False)
+
+
 Window = Tumble | Hop | Cumulate | CalendarTumble | CalendarHop
 
 

@@ -1,0 +1,80 @@
+"""What a pane is made of: its columns, their names, and how those of several panes are put together. Executor side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.engine.sources import Unread
+from tidegate.watermark import PlainWindows, Sessions
+
+#: Times and sums beyond it might leave 64 bits on their way.
+SAFE = 1 << 62
+#: Names inside: of the pane's start in ticks, of a session's last row (only there), and of how many rows it has.
+PANE, LAST, ROWS = "_pane", "_last", "_rows"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column of a pane: `function` over `column` of the rows, and how panes are put together (`merge`)."""
+
+    name: str
+    column: str
+    function: str
+    merge: str
+
+
+def parts_of(plain: PlainWindows) -> tuple[Part, ...]:
+    """The parts that a view's aggregates need, each once."""
+    found = {}
+    for output in plain.outputs:
+        if output.value is None or output.function == "key":
+            continue
+        for function in ("sum", "count") if output.function == "avg" else (output.function,):
+            name = part_name(function, output.value.name)
+            merge = function if function in ("min", "max") else "sum"
+            found[name] = Part(name, output.value.name, function, merge)
+    return tuple(found.values())
+
+
+def part_name(function: str, column: str) -> str:
+    """The name of a part."""
+    return f"_{function}_{column}"
+
+
+def key_names(plain: PlainWindows) -> list[str]:
+    """The keys in panes: a view's key may be called like a part."""
+    return [f"_key_{k.name}" for k in plain.keys]
+
+
+def bound_names(plain: PlainWindows) -> list[str]:
+    """Where a pane is in time."""
+    return [PANE, LAST] if isinstance(plain.window, Sessions) else [PANE]
+
+
+def pane_names(plain: PlainWindows) -> list[str]:
+    """The columns of panes."""
+    return [*bound_names(plain), *key_names(plain), ROWS, *(p.name for p in parts_of(plain))]
+
+
+def pane_schema(plain: PlainWindows) -> str:
+    """Of panes, as Spark DDL."""
+    kinds = ["bigint" for _ in bound_names(plain)] + [k.type for k in plain.keys] + ["bigint"]
+    columns = {o.value.name: o.value.type for o in plain.outputs if o.value is not None}
+    for part in parts_of(plain):
+        kind = columns[part.column]
+        whole = "double" if kind == "double" else "bigint"
+        kinds.append({"count": "bigint", "sum": whole}.get(part.function, kind))
+    return ", ".join(f"`{n.replace('`', '``')}` {k}" for n, k in zip(pane_names(plain), kinds, strict=True))
+
+
+def check_sum(column: pa.ChunkedArray) -> None:
+    """Raises Unread where a sum of these integers might leave 64 bits on its way."""
+    if not pa.types.is_integer(column.type):
+        return
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and max(-low, high) * len(column) >= SAFE:
+        raise Unread
