@@ -227,7 +227,7 @@ class WindowTask:
 
     def _write_sessions(self, writer: FileWriter, sessions: pa.Table, window: Sessions) -> int | None:
         """Where the first session begins that is not final."""
-        starts, ends = (np.asarray(sessions.column(PANE)), window.end(np.asarray(sessions.column(LAST))))
+        starts, ends = np.asarray(sessions.column(PANE)), window.end(np.asarray(sessions.column(LAST)))
         closed = window_is_closed(ends, self.reached)
         wanted = np.flatnonzero(closed & ~window_is_closed(ends, self.frontier))
         wanted = wanted[np.argsort(ends[wanted], kind="stable")]
