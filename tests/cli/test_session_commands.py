@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -212,6 +213,35 @@ def test_the_prompt_survives_everything(shop: Path, fake: type[FakeSession], tmp
     assert fake.statements[3:] == ['DESCRIBE "orders"', "SELECT 1", "SELECT 2", "SELECT 1001"]
     assert len(console.tables[-1][1]) == 1000
     assert "the first 1,000 rows" in console.notes[-1]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_ctrl_c_while_a_statement_begins_stops_it(
+    shop: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    """It comes between the start of the statement's thread and the wait for its end; `begun`: the thread was faster."""
+    start, late = threading.Thread.start, []
+
+    def interrupted(thread: threading.Thread) -> None:
+        if getattr(thread, "_target", None) is None or thread._target.__name__ != "_carry_out":
+            start(thread)
+            return
+        monkeypatch.setattr(threading.Thread, "start", start)
+        if begun:
+            thread.start()
+            thread.join(10)
+        else:
+            late.append(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    console = CaptureConsole()
+    Shell(FakeSession(Project.load(shop)), console).run(typed("SELECT 1;", "SELECT 2;"))  # type: ignore[arg-type]
+    for thread in late:
+        thread.start()
+        thread.join(10)
+    assert console.errors == ["interrupted; what was committed stays"]
+    assert fake.statements == (["SELECT 1", "SELECT 2"] if begun else ["SELECT 2"])
 
 
 SINKS = """

@@ -251,6 +251,9 @@ def commit_many(session: Session, commits: int, every: int, policy: Policy) -> l
         log._commit(after, datetime.now(UTC), [], [])
         took.append(time.monotonic() - started)
         if number % every == 0:
+            # However long it took: what it has left is what is measured.
+            for done in running:
+                done.result()
             shape = Shape.of(IcebergTable(session.spark, log.table.identifier))
             folder = Path(log.table.location.removeprefix("file:")) / "metadata"
             newest = max(folder.glob("*.metadata.json"), key=lambda p: int(p.name[1:].split(".")[0]))
@@ -264,8 +267,6 @@ def commit_many(session: Session, commits: int, every: int, policy: Policy) -> l
                     "seconds": sorted(took[-every:])[every // 2],
                 }
             )
-            for done in running:
-                done.result()
             # A stream commits on meanwhile; in one process Iceberg's own lock keeps commits to a folder apart.
             running = [pool.submit(upkeep.maintain, session, "events", policy, leased=True, guard=0)]
     for done in running:

@@ -57,8 +57,9 @@ class Shell:
         started = time.monotonic()
         # On a thread of its own: Ctrl-C then never breaks into a call to the JVM, which would cost the connection.
         work: Future[None] = Future()
-        threading.Thread(target=self._carry_out, args=(work, text), daemon=True).start()
         try:
+            # Ctrl-C may come as early as here: the thread is started, and this one still waits to hear of it.
+            threading.Thread(target=self._carry_out, args=(work, text), daemon=True).start()
             work.result()
         except TidegateError as error:
             self.console.error(error)
@@ -72,6 +73,8 @@ class Shell:
             self.console.note(f"time: {(time.monotonic() - started) * 1000:,.0f} ms")
 
     def _carry_out(self, work: Future[None], text: str) -> None:
+        if not work.set_running_or_notify_cancel():
+            return
         try:
             self._do(text)
         except BaseException as error:
@@ -80,8 +83,9 @@ class Shell:
             work.set_result(None)
 
     def _cancel(self, work: Future[None]) -> None:
-        """Stop the jobs of a statement until it has ended: it may be between two of them. A second Ctrl-C leaves."""
-        while not work.done():
+        """Stop the jobs of a statement until it has ended: it may be between two of them. One that has not begun never
+        will. A second Ctrl-C leaves."""
+        while not work.cancel() and not work.done():
             with contextlib.suppress(Exception):
                 self.session.spark.sparkContext.cancelAllJobs()
             with contextlib.suppress(Exception):
