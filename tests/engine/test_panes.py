@@ -287,12 +287,23 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
 
 
 @pytest.mark.spark
-def test_what_leaves_64_bits_is_what_sql_makes_of_it(workbench: Workbench) -> None:
-    """C7: NULL, not a number that wrapped around."""
+@pytest.mark.parametrize("rows_per_task", [10**9, 1])
+def test_what_leaves_64_bits_is_what_sql_makes_of_it(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, rows_per_task: int
+) -> None:
+    """C7: NULL, not a number that wrapped around; in one task, and where one of several says so."""
+    monkeypatch.setattr("tidegate.engine.plain_slices._ROWS_PER_TASK", rows_per_task)
+    # Its task has passed on what came before.
+    monkeypatch.setattr("tidegate.engine.panes._CHUNK", 1)
     session = workbench.assets(t=TABLE + VIEWS).session()
+    for number in range(3):
+        session.execute(f"INSERT INTO t VALUES (TIMESTAMP '2026-01-01 00:00:0{number}', 'c', 1, 1)")
     session.execute(
         "INSERT INTO t VALUES (TIMESTAMP '2026-01-01 00:00:01', 'a', 9223372036854775807, 1), "
         "(TIMESTAMP '2026-01-01 00:00:02', 'a', 1, 1), (TIMESTAMP '2026-01-01 01:00:00', 'b', 1, 1)"
     )
     session.execute("FLUSH")
-    assert {row["s"] for row in session.table("plain").collect()} == {None}
+    for view in ("plain", "plain_visits"):
+        found = {(row["k"], row["s"]) for row in session.table(view).collect()}
+        assert ("a", None) in found
+        assert ("c", 3) in found

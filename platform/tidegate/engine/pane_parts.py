@@ -14,6 +14,17 @@ from tidegate.watermark import PlainWindows, Sessions
 SAFE = 1 << 62
 #: Names inside: of the pane's start in ticks, of a session's last row (only there), and of how many rows it has.
 PANE, LAST, ROWS = "_pane", "_last", "_rows"
+#: Spark's types of keys and of what is aggregated (`sql/plain_windows.py`).
+_ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,15 +70,28 @@ def pane_names(plain: PlainWindows) -> list[str]:
     return [*bound_names(plain), *key_names(plain), ROWS, *(p.name for p in parts_of(plain))]
 
 
-def pane_schema(plain: PlainWindows) -> str:
-    """Of panes, as Spark DDL."""
-    kinds = ["bigint" for _ in bound_names(plain)] + [k.type for k in plain.keys] + ["bigint"]
+def pane_schema(plain: PlainWindows) -> pa.Schema:
+    """Of panes, as they are in Arrow."""
+    kinds = [pa.int64() for _ in bound_names(plain)] + [_ARROW[k.type] for k in plain.keys] + [pa.int64()]
     columns = {o.value.name: o.value.type for o in plain.outputs if o.value is not None}
     for part in parts_of(plain):
         kind = columns[part.column]
-        whole = "double" if kind == "double" else "bigint"
-        kinds.append({"count": "bigint", "sum": whole}.get(part.function, kind))
-    return ", ".join(f"`{n.replace('`', '``')}` {k}" for n, k in zip(pane_names(plain), kinds, strict=True))
+        if part.function in ("min", "max"):
+            kinds.append(_ARROW[kind])
+        else:
+            kinds.append(pa.float64() if part.function == "sum" and kind == "double" else pa.int64())
+    return pa.schema(zip(pane_names(plain), kinds, strict=True))
+
+
+def unread_pane(plain: PlainWindows) -> pa.RecordBatch:
+    """A pane without a start says that its task met what only Spark computes."""
+    schema = pane_schema(plain)
+    return pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+
+
+def says_unread(panes: pa.RecordBatch) -> bool:
+    """Whether one of these is an `unread_pane`."""
+    return panes.column(PANE).null_count > 0
 
 
 def check_sum(column: pa.ChunkedArray) -> None:

@@ -29,6 +29,8 @@ from tidegate.engine.pane_parts import (
     pane_names,
     part_name,
     parts_of,
+    says_unread,
+    unread_pane,
 )
 from tidegate.engine.session_panes import joined, of_rows
 from tidegate.engine.sources import Unread
@@ -73,8 +75,7 @@ class PaneTask:
             if panes:
                 yield from merged(panes, self.plain).to_batches(_CHUNK)
         except Unread:
-            # A pane without a start says so.
-            yield pa.RecordBatch.from_pydict({PANE: pa.nulls(1, pa.int64())})
+            yield unread_pane(self.plain)
 
     def _chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         pending: list[pa.RecordBatch] = []
@@ -213,7 +214,7 @@ class WindowTask:
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     def _write(self, writer: FileWriter, batches: list[pa.RecordBatch]) -> int | None:
-        if any(batch.column(0).null_count for batch in batches):
+        if any(says_unread(batch) for batch in batches):
             raise Unread
         if not batches:
             return None

@@ -62,7 +62,10 @@ def compute(
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:
-        frame = work.mapInArrow(panes, pane_schema(windows.plain))
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema = from_arrow_schema(pane_schema(windows.plain), prefer_timestamp_ntz=True)
+        frame = work.mapInArrow(panes, schema)
         keys = key_names(windows.plain)
         # Panes of several slides make a window, several sessions one: without keys they are few, and one task's.
         apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)

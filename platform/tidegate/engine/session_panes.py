@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.engine.pane_parts import LAST, PANE, ROWS, check_sum, key_names, pane_names, parts_of
+from tidegate.engine.pane_parts import LAST, PANE, ROWS, SAFE, check_sum, key_names, pane_names, parts_of
 from tidegate.watermark import PlainWindows
 
 _NUMBER = "_number"
 #: Numbers below it are sorted by counting.
 _SMALL = 1 << 16
-_SAFE_CODES = 1 << 62
 
 
 def of_rows(rows: pa.Table, plain: PlainWindows) -> pa.Table:
@@ -84,7 +83,7 @@ def _codes(keys: Iterable[pa.ChunkedArray], rows: int) -> np.ndarray:
         if not encoded.num_chunks:
             continue
         distinct = len(encoded.chunk(0).dictionary)
-        if most * distinct >= _SAFE_CODES:
+        if most * distinct >= SAFE:
             codes = np.unique(codes, return_inverse=True)[1]
             most = rows
         codes = codes * distinct + np.concatenate([np.asarray(chunk.indices) for chunk in encoded.chunks])
