@@ -146,7 +146,7 @@ class PaneTask:
     def _panes(self, rows: pa.Table) -> pa.Table:
         plain, parts = self.plain, parts_of(self.plain)
         if isinstance(plain.window, Sessions):
-            return joined(of_rows(rows, plain), plain, plain.window.gap)
+            return merged([of_rows(rows, plain)], plain)
         for part in parts:
             if part.function == "sum":
                 check_sum(rows.column(part.column))
@@ -163,12 +163,12 @@ def merged(panes: list[pa.Table], plain: PlainWindows) -> pa.Table:
     table = pa.concat_tables(panes)
     if len(panes) == 1 and table.num_rows < 2:
         return table
-    if isinstance(plain.window, Sessions):
-        return joined(table, plain, plain.window.gap)
     parts = parts_of(plain)
     for part in parts:
         if part.function == "sum":
             check_sum(table.column(part.name))
+    if isinstance(plain.window, Sessions):
+        return joined(table, plain, plain.window.gap)
     keys = [PANE, *key_names(plain)]
     wanted = [(ROWS, "sum"), *((p.name, p.merge) for p in parts)]
     found = table.group_by(keys, use_threads=False).aggregate(wanted)

@@ -46,6 +46,8 @@ def compute(
 ) -> Slice | None:
     """A view's results over the rows of `pinned` between `bounds` (ticks; None: no bound); None if they have to be
     computed by SQL."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     if pinned.table is None or pinned.snapshot.id is None:
         return Slice([])
     bounds = _narrowed(windows, *bounds)
@@ -62,8 +64,6 @@ def compute(
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         schema = from_arrow_schema(pane_schema(windows.plain), prefer_timestamp_ntz=True)
         frame = work.mapInArrow(panes, schema)
         keys = key_names(windows.plain)

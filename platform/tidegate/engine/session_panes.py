@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.engine.pane_parts import LAST, PANE, ROWS, SAFE, check_sum, key_names, pane_names, parts_of
+from tidegate.engine.pane_parts import LAST, PANE, ROWS, SAFE, key_names, pane_names, parts_of
 from tidegate.watermark import PlainWindows
 
 _NUMBER = "_number"
@@ -37,9 +37,6 @@ def of_rows(rows: pa.Table, plain: PlainWindows) -> pa.Table:
 def joined(sessions: pa.Table, plain: PlainWindows, gap: int) -> pa.Table:
     """The sessions that these come to. `gap`: ticks; rows exactly that far apart are two sessions."""
     parts, keys = parts_of(plain), key_names(plain)
-    for part in parts:
-        if part.function == "sum":
-            check_sum(sessions.column(part.name))
     first, last = (np.asarray(sessions.column(name)) for name in (PANE, LAST))
     codes = _codes([sessions.column(name) for name in keys], len(first))
     order = np.lexsort((first, codes.astype(np.uint16) if codes.max(initial=0) < _SMALL else codes))

@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from tidegate.project.variables import expand
 from tidegate.sql.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
 
+#: Of Spark's readers, unless the properties say otherwise. What is read is there already, nobody waits for it. But the
+#: client asks ahead: at a partition's end for what is not there, and Spark's next question to the same broker stands
+#: behind that one. With Kafka's own half a second, every partition would take so long.
+READING = {"fetch.max.wait.ms": "10"}
+
 
 def java_properties(
     options: KafkaOptions | KafkaSinkOptions, environ: Mapping[str, str] | None = None

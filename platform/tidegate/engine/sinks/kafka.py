@@ -31,7 +31,7 @@ from tidegate.engine.sources.kafka_broker import Broker as JavaBroker
 from tidegate.engine.sources.kafka_broker import require_kafka
 from tidegate.errors import TidegateError
 from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
-from tidegate.project.kafka import java_properties
+from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.catalog import View
 from tidegate.sql.kafka_options import KafkaSinkOptions
@@ -222,7 +222,8 @@ class KafkaSink:
             # From the start if the partition is new since then, or was cut: ids that are not asked for do no harm.
             since = ends.get(str(partition), earliest)
             start[str(partition)] = since if earliest <= since <= end else earliest
-        options = {f"kafka.{key}": value for key, value in java_properties(self._options).items()} | {
+        properties = READING | java_properties(self._options)
+        options = {f"kafka.{key}": value for key, value in properties.items()} | {
             "assign": json.dumps({topic: sorted(offsets)}),
             "startingOffsets": json.dumps({topic: start}),
             "endingOffsets": json.dumps({topic: {str(p): end for p, (_, end) in offsets.items()}}),

@@ -19,7 +19,7 @@ from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.arrow_json import LONG, Turns, json_reader, supports
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.errors import TidegateError
-from tidegate.project.kafka import java_properties
+from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.kafka_options import BOOTSTRAP
 from tidegate.watermark import TimeKind
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 _TASKS_PER_CORE = 4
 #: Fewer rows than this are not worth more than one task per core.
 _SMALL_BATCH = 100_000
-#: Unless the source says otherwise. What is read is there already, nobody waits for it. But the client asks ahead: at a
-#: partition's end for what is not there, and Spark's next question to the same broker stands behind that one. With
-#: Kafka's own half a second, every partition would take so long.
-_READING = {"fetch.max.wait.ms": "10"}
 #: Spark measures an Arrow batch after every row, which costs as much as to read the row. Where no row is long, so many
 #: rows are not large.
 _NO_MEASURING = {
@@ -320,7 +316,7 @@ class KafkaConnector(Connector):
         from pyspark.sql import functions as F
 
         reader = self._spark.read.format("kafka")
-        for key, value in (_READING | self._properties).items():
+        for key, value in (READING | self._properties).items():
             reader = reader.option(f"kafka.{key}", value)
         if self._options.group_prefix is not None:
             reader = reader.option("groupIdPrefix", self._options.group_prefix)
