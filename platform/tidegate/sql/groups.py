@@ -12,7 +12,7 @@ from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.flow import quoted
 from tidegate.sql.functions import kind_of
-from tidegate.sql.parts import keyword_location, refuse_arguments
+from tidegate.sql.parts import group_by_all, keyword_location, refuse_arguments
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import (
     Scope,
@@ -199,10 +199,7 @@ def _keys(
     text: Text, select: exp.Select, group: exp.Expr, scope: Scope, items: Sequence[Item]
 ) -> tuple[list[exp.Expr], list[tuple[str, tuple[exp.Expr, ...]]]]:
     if group.args.get("all"):
-        # ALL leaves no place of its own in the tree: it is the last ALL of the query.
-        start, end = node_span(select)
-        at = text.sql.upper().rindex("ALL", start, max(end, len(text.sql)) + 1)
-        raise unsupported("GROUP BY ALL in a view", text.at((at, at + 2)), "name the columns")
+        raise unsupported("GROUP BY ALL in a view", group_by_all(text, select), "name the columns")
     several: list[tuple[str, tuple[exp.Expr, ...]]] = []
     for kind, word in _SEVERAL.items():
         for found in group.find_all(kind):

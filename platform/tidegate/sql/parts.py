@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from tidegate.errors import Location
 from tidegate.sql.codes import unsupported
-from tidegate.sql.text import Text, node_span
+from tidegate.sql.dialect import tokenize
+from tidegate.sql.text import Text, node_span, token_span
 
 _PARTS = {
     "having": "HAVING",
@@ -31,6 +33,7 @@ _PARTS = {
     "version": "time travel",
     "when": "time travel",
 }
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 _INSTEAD = {
     "order": "order when you read the view; EMIT ON WINDOW CLOSE releases rows in event time",
     "limit": "row_number() OVER (PARTITION BY window_start ORDER BY …) in a subquery, and WHERE … <= n",
@@ -58,9 +61,25 @@ def refuse_arguments(text: Text, node: exp.Expr, allowed: tuple[str, ...], where
 
 
 def keyword_location(text: Text, part: exp.Expr, word: str) -> Location:
-    """The last `word` before a part of the query; where the part itself starts if there is none."""
+    """The last `word` in front of a part of the query (or where that starts), in the same statement; the part itself if
+    there is none."""
     start, end = node_span(part)
-    before = text.sql.upper().rfind(word, 0, start + 1)
-    if before < 0 or ";" in text.sql[before:start]:
-        return text.at((start, end))
-    return text.at((before, before + len(word) - 1))
+    before = [token for token in tokenize(text) if token.start <= start]
+    for token in reversed(before):
+        if token.token_type is TokenType.SEMICOLON:
+            break
+        # Not by offsets in a text in upper case: "ß" has two letters there.
+        if token.token_type not in _QUOTED and token.text.upper().startswith(word):
+            return text.at((token.start, min(token.end, token.start + len(word) - 1)))
+    return text.at((start, end))
+
+
+def group_by_all(text: Text, select: exp.Select) -> Location:
+    """The ALL of a SELECT's GROUP BY ALL: it leaves no place of its own in the tree."""
+    start, _ = node_span(select)
+    tokens = [token for token in tokenize(text) if token.start >= start]
+    pairs = zip(tokens, tokens[1:], strict=False)
+    found = next(
+        b for a, b in pairs if a.token_type is TokenType.GROUP_BY and b.token_type is TokenType.ALL
+    )
+    return text.at(token_span(found))

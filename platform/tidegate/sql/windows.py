@@ -142,7 +142,7 @@ def _window(text: Text, call: exp.Anonymous, function: str, kind: TimeKind) -> W
 
 
 def _not_a_multiple(text: Text, call: exp.Anonymous, function: str, message: str, swapped: bool) -> Exception:
-    hint = _USAGE[function].split(",  ")[0]
+    hint = _USAGE[function]
     if swapped:
         hint = f"{function}(relation, time_column, {', '.join(_LENGTHS[function])})"
         hint = f"{hint}: are {_LENGTHS[function][0]} and size the wrong way round?"
