@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from tests.alerts.webhook import webhook
 from tests.dagster.projects import write_project
-from tests.dagster.test_sensor import commit
+from tests.dagster.test_sensor import commit, micros
+from tests.store.tables import HadoopTable
 from tidegate.cli.main import app
 
 JOBS = """
@@ -81,3 +82,29 @@ def test_alerts_test_preview_and_status(root: Path, monkeypatch: pytest.MonkeyPa
     assert call(root, "alerts", "test", "tema").exit_code == 2
     (root / "jobs" / "jobs.yaml").write_text("live: []")
     assert "TG609" in call(root, "alerts", "status").output
+
+
+CHAINED = """
+CREATE MATERIALIZED VIEW half_hours AS SELECT window_start, window_end, count(*) AS n
+FROM TUMBLE(orders_hourly, window_end, INTERVAL '30 minutes') GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW of_ends AS SELECT window_end, count(*) AS n FROM orders_hourly GROUP BY window_end
+EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW visits AS SELECT window_start, window_end, count(*) AS n
+FROM SESSION(orders, ordered_at, INTERVAL '5 minutes') GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+"""
+
+
+def test_C2_why_says_what_is_final_and_never_a_next_window_that_ends_there(root: Path) -> None:
+    (root / "assets" / "chained.sql").write_text(CHAINED, encoding="utf-8")
+    marks = {"orders_hourly": "10:30", "half_hours": "11:00", "of_ends": "11:00", "visits": "10:30"}
+    for name, frontier in marks.items():
+        table = HadoopTable(root / ".tidegate" / "warehouse" / "main" / name)
+        table.commit({"tidegate.frontier": micros(frontier), "tidegate.groups": 1})
+    said = call(root, "why", *marks).stdout
+    day = "2026-03-01"
+    assert f"ok      orders_hourly: final up to {day} 10:30:00; next window_end {day} 11:00:00\n" in said
+    # Its input's next window ends at 11:00, which is in the half hour that ends at 11:30.
+    assert f"ok      half_hours: final up to {day} 11:00:00; next window_end {day} 11:30:00\n" in said
+    # A group is final when the watermark is beyond its time (C6): the one at 11:00 is not.
+    assert f"ok      of_ends: rows before {day} 11:00:00 are final\n" in said
+    assert f"ok      visits: final up to {day} 10:30:00\n" in said

@@ -51,11 +51,15 @@ class SourceFacts:
 class ViewFacts:
     """One view. `upstream`: all that its rows come from. `next_end`: the next window_end that its inputs do not allow
     yet; `due_end`: the next one that they allow and that is not final, `due_since`: since when, s since 1970; None:
-    there is none. `held_since`: when the input that holds the others back last committed."""
+    there is none. `held_since`: when the input that holds the others back last committed. Where its rows do not lie in
+    windows whose bounds follow from the time (`in_windows`), both are the time from which on rows wait. `one_tick`:
+    a row is final when the watermark is beyond its time (C4, C6), so one at `next_end` itself is not."""
 
     status: ViewStatus
     upstream: tuple[str, ...] = ()
     next_end: str | None = None
+    in_windows: bool = True
+    one_tick: bool = False
     due_end: str | None = None
     due_since: float | None = None
     held_since: float | None = None

@@ -15,7 +15,7 @@ from tidegate.findings.lag import judge
 from tidegate.findings.memory import Memory
 from tidegate.findings.model import Finding
 from tidegate.findings.skews import is_skewed
-from tidegate.plan.closing import closes_anything
+from tidegate.plan.closing import closes_anything, window_of
 from tidegate.project.kafka import java_properties, topic
 from tidegate.project.live import live_members
 from tidegate.project.stalls import Limits, limits_of
@@ -232,7 +232,7 @@ def _view(project: Project, catalog: Catalog, view: View, status: ViewStatus) ->
     upstream = tuple(o.name for o in sources_of(catalog, view))
     if view.clock is None:
         return ViewFacts(status, upstream)
-    kind, window = view.kind, view.accounts.window if view.accounts is not None else None
+    kind, window = view.kind, window_of(view)
 
     def end(mark: int) -> str:
         return kind.format(mark if window is None else window.watermark_end(mark))
@@ -247,6 +247,8 @@ def _view(project: Project, catalog: Catalog, view: View, status: ViewStatus) ->
         status=status,
         upstream=upstream,
         next_end=None if status.clock is None else end(status.clock),
+        in_windows=window is not None,
+        one_tick=window is None and view.open_sql is None,
         due_end=due,
         due_since=since,
         held_since=min(committed, default=None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tidegate.sql.catalog import View
+from tidegate.watermark import Window, WindowEnd
 
 
 def closes_anything(view: View, frontier: int | None, clock: int | None) -> bool:
@@ -15,6 +16,15 @@ def closes_anything(view: View, frontier: int | None, clock: int | None) -> bool
         return frontier is None or clock > frontier
     window = view.accounts.window
     return window.watermark_end(clock) > window.watermark_end(frontier)
+
+
+def window_of(view: View) -> Window | None:
+    """The windows that its rows lie in, where their bounds follow from the time alone; None for sessions, and for rows
+    and groups that are final tick by tick."""
+    if view.accounts is not None:
+        return view.accounts.window
+    ends = [carried.derived for carried in view.watermarks if isinstance(carried.derived, WindowEnd)]
+    return ends[0].window if ends else None
 
 
 def commits(text: str | None) -> dict[str, int | None]:

@@ -95,7 +95,9 @@ def _moving(seen: Look, name: str) -> str:
             return f"ok      {name}: watermark {source.status.watermark_text}{waits}"
     for view in seen.facts.views:
         if view.status.name == name:
-            following = f"; next window_end {view.next_end}" if view.next_end else ""
+            if view.one_tick and view.status.frontier is not None:
+                return f"ok      {name}: rows before {view.status.frontier_text} are final"
+            following = f"; next window_end {view.next_end}" if view.next_end and view.in_windows else ""
             return f"ok      {name}: final up to {view.status.frontier_text}{following}"
     for sink in seen.facts.sinks:
         if sink.status.name == name and sink.status.ran:
