@@ -55,7 +55,9 @@ def test_group_by_all_is_marked_where_it_stands() -> None:
 
 
 def test_a_word_in_quotes_is_no_keyword() -> None:
-    statement = "CREATE MATERIALIZED VIEW v AS SELECT DISTINCT ON (id) 'DISTINCT ßß' AS \"DISTINCT\", id FROM orders"
+    statement = (
+        "CREATE MATERIALIZED VIEW v AS SELECT DISTINCT ON (id) 'DISTINCT ßß' AS \"DISTINCT\", id FROM orders"
+    )
     where = refusal(statement).location
     assert where is not None
     assert (where.column, where.length) == (statement.index("DISTINCT") + 1, 8)

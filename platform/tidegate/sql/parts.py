@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
@@ -78,8 +80,6 @@ def group_by_all(text: Text, select: exp.Select) -> Location:
     """The ALL of a SELECT's GROUP BY ALL: it leaves no place of its own in the tree."""
     start, _ = node_span(select)
     tokens = [token for token in tokenize(text) if token.start >= start]
-    pairs = zip(tokens, tokens[1:], strict=False)
-    found = next(
-        b for a, b in pairs if a.token_type is TokenType.GROUP_BY and b.token_type is TokenType.ALL
-    )
+    pairs = pairwise(tokens)
+    found = next(b for a, b in pairs if a.token_type is TokenType.GROUP_BY and b.token_type is TokenType.ALL)
     return text.at(token_span(found))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.invocation import INTERRUPTED, Invocation, guarded
+from tidegate.cli.child import Foreground
+from tidegate.cli.invocation import Invocation, guarded
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def ui(
     call: Invocation,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000,
 ) -> int:
-    """Open the project in Dagster: assets with lineage, runs, checks, schedules. Ctrl-C ends it.
+    """Open the project in Dagster: assets with lineage, runs, checks, schedules. Ctrl-C ends it, and so do SIGTERM and
+    SIGHUP; a second one at once. No process of it is left behind.
 
     Example: tidegate ui --port 3001
     """
@@ -53,14 +54,7 @@ def ui(
         raise TidegateError("TG703", f"port {port} is in use", hint=f"tidegate ui --port {port + 1}")
     home = dagster_home(project)
     call.console.note(f"Dagster on http://127.0.0.1:{port} (state in {home}); Ctrl-C ends it")
-    process = subprocess.Popen(command(port), env=environment(project, home), cwd=project.root)
-    try:
-        code = process.wait()
-    except KeyboardInterrupt:
-        # The terminal has told Dagster, too; it stops its own children.
-        process.wait()
-        code = INTERRUPTED
-    return code
+    return Foreground().run(command(port), environment(project, home), project.root)
 
 
 def dagster_home(project: Project) -> Path:
