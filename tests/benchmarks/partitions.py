@@ -103,7 +103,8 @@ def measure(count: int, memory: bool) -> dict[str, str]:
         Path(memories.path).mkdir()
         some = dict(list(progress.states.items())[:PER_TASK])
         putting, _ = cpu(lambda: memories.put_away(some))
-        recalling, _ = cpu(lambda: [memories.recall(name, state) for name, state in some.items()])
+        reader = memories.reader()
+        recalling, _ = cpu(lambda: [reader.recall(name, state) for name, state in some.items()])
         for at in range(PER_TASK, count, PER_TASK):
             memories.put_away(dict(list(progress.states.items())[at : at + PER_TASK]))
         beside = sum(path.stat().st_size for path in Path(memories.path).iterdir())

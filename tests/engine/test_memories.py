@@ -8,11 +8,14 @@ import random
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from tests.engine.test_gate_operator import SECOND, batch, memories, run
 from tidegate.engine.memories import SHORT, MemoryFiles, stored_in
 from tidegate.watermark import GateConfig, GateState, SourceWatermark, TimeKind
+from tidegate.watermark.memory import Memory
 
 STRATEGY = SourceWatermark(
     window=500, quantile=0.95, interval=25, min_delay=0, max_delay=10**12, warm_up=((25, 60 * SECOND),)
@@ -80,7 +83,9 @@ def test_R2_a_commit_removes_what_nobody_needs_and_leaves_what_the_last_one_need
         return {p.name for p in (tmp_path / "memory").iterdir()}
 
     def sizes(states: dict[str, GateState]) -> dict[str, int]:
-        return {name: len(files.recall(name, state).memory.numbers) for name, state in states.items()}
+        return {
+            name: len(files.reader().recall(name, state).memory.numbers) for name, state in states.items()
+        }
 
     files.forget(before.values(), one.values())
     assert left() == stored_in([*one.values(), *both.values()]), '"b" still needs the first file'
@@ -104,5 +109,21 @@ def test_R2_what_a_broken_batch_left_goes_after_a_day(tmp_path: Path) -> None:
         return len(list((tmp_path / "memory").iterdir()))
 
     assert (left(time.time()), left(old)) == (2, 1)
-    assert files.recall("a", states["a"]).memory.head[1] == 100
+    assert files.reader().recall("a", states["a"]).memory.head[1] == 100
     assert isinstance(pickle.loads(pickle.dumps(files)), MemoryFiles)
+
+
+def test_a_task_opens_a_file_of_memories_once_however_many_of_its_partitions_it_meets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = {f"p{n}": GateState(memory=Memory(np.arange(n, n + SHORT + 1))) for n in range(100)}
+    files = memories(tmp_path)
+    expected = {name: state.memory.numbers.tolist() for name, state in states.items()}
+    files.put_away(states)
+    opened, real = [], pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", lambda *args, **named: opened.append(args) or real(*args, **named))
+    reader = files.reader()
+    assert {n: reader.recall(n, s).memory.numbers.tolist() for n, s in states.items()} == expected
+    assert len(opened) == 1
+    with pytest.raises(ValueError, match="no memory of partition other"):
+        reader.recall("other", states["p0"])

@@ -224,6 +224,19 @@ def test_a_broker_that_is_down_is_a_clear_error_and_nothing_is_lost(
     assert totals(messages(kafka, topic)) == [("10:00", "k1", 1)]
 
 
+def test_a_broker_that_only_javas_client_has_access_to_is_asked_by_it(
+    session: Session, kafka: Broker
+) -> None:
+    topic = kafka.topic("java")
+    handler = "org.apache.kafka.common.security.authenticator.SaslClientCallbackHandler"
+    session.execute(sink(kafka, topic, f"properties.sasl.client.callback.handler.class = '{handler}'"))
+    insert(session, 1, 12)
+    assert session.run().sinks[0].rows == 1
+    assert totals(messages(kafka, topic)) == [("10:00", "k1", 1)]
+    insert(session, 25)
+    assert session.run().sinks[0].rows == 1
+
+
 def test_a_sink_without_its_topic_is_refused(session: Session, kafka: Broker) -> None:
     insert(session, 1, 12)
     session.execute("FLUSH")

@@ -219,6 +219,26 @@ def test_R5_A1_retention_is_accounted_for(workbench: Workbench) -> None:
     assert not audit_source(again, "clicks").ok
 
 
+def test_R5_rows_go_whatever_the_columns_are_called(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(
+        'CREATE TABLE t ("at.time" TIMESTAMP, "file" INT, "_path" INT, "a`b" INT, '
+        """WATERMARK FOR "at.time" AS "at.time" - INTERVAL '5 minutes') APPEND ONLY"""
+    )
+    session.execute(
+        'CREATE MATERIALIZED VIEW v AS SELECT window_start, "a`b", sum("_path") AS "file" '
+        """FROM TUMBLE(t, "at.time", INTERVAL '1 hour') GROUP BY window_start, "a`b" EMIT ON WINDOW CLOSE"""
+    )
+    for day in (1, 2, 3, 6):
+        session.execute(f"INSERT INTO t VALUES ('2026-01-{day:02} 10:00:00', 2, {day}, 4)")
+    session.run()
+    policy = Policy(retention=2 * 86_400, keep_snapshots=0, settle=0)
+    assert upkeep.maintain(session, "t", policy).tables[0].retired == 3
+    assert rows(session, 'SELECT "_path" FROM t') == [(6,)]
+    source, view = audit_source(session, "t"), audit_view(session, "v")
+    assert (source.ok, source.raw, source.retired, view.ok) == (True, 1, 3, True)
+
+
 def test_R5_results_have_a_retention_of_their_own(workbench: Workbench) -> None:
     workbench.assets(a=CLICKS, b=HOURLY)
     session = workbench.session()

@@ -98,6 +98,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.writer = FileWriter(self.task.target)
+        self.memories = self.task.memories.reader()
 
     def take(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Judge and write all of them."""
@@ -124,7 +125,7 @@ class _Run:
         report = self.reports.get(partition)
         if report is None:
             state = task.states.get(partition) or GateState(watermark=start_watermark(task.published))
-            state = task.memories.recall(partition, state)
+            state = self.memories.recall(partition, state)
             report = self.reports[partition] = PartitionReport(state, state)
         state = report.state
         placed = place(batch, state.next_offset, task.numbering, task.drop_repeats)

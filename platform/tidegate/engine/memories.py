@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ SHORT = 64
 _ORPHANED_SECONDS = 24 * 3600.0
 #: A task that meets few of a file's partitions reads little else of it.
 _ROW_GROUP = 16
+#: How much a task keeps at hand of what it has read: open files, and row groups of about 200 kB.
+_OPEN_FILES, _KEPT_GROUPS = 16, 64
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,9 @@ class MemoryFiles:
     filesystem: pafs.FileSystem
     path: str
 
-    def recall(self, partition: str, state: GateState) -> GateState:
-        """The state with its memory's numbers at hand. Raises FileNotFoundError, or ValueError, if they are gone."""
-        memory = state.memory
-        if memory is None or memory.stored is None:
-            return state
-        return replace(state, memory=self._read(memory.stored, partition))
+    def reader(self) -> MemoryReader:
+        """What one task recalls memories with."""
+        return MemoryReader(self)
 
     def put_away(self, states: dict[str, GateState]) -> None:
         """Move the long ones of these states' memories into one new file."""
@@ -70,14 +70,6 @@ class MemoryFiles:
             use_dictionary=False,
         )
         return name
-
-    def _read(self, file: str, partition: str) -> Memory:
-        found = pq.read_table(
-            f"{self.path}/{file}", filesystem=self.filesystem, filters=[("partition", "==", partition)]
-        )
-        if found.num_rows != 1:
-            raise ValueError(f"{file} has no memory of partition {partition}")
-        return Memory(text=found.column("memory")[0].as_py())
 
     # -- driver ------------------------------------------------------------------------------------------------
 
@@ -106,6 +98,38 @@ class MemoryFiles:
             self.filesystem.delete_file(f"{self.path}/{name}")
         except FileNotFoundError:
             return  # somebody was faster
+
+
+class MemoryReader:
+    """The memories that one task asks for. It opens a file once, however many of its partitions the task meets, and
+    reads a row group of it once; it keeps few of either, so a task's memory does not grow with the partitions."""
+
+    def __init__(self, files: MemoryFiles) -> None:
+        self._files = files
+        self._file = lru_cache(maxsize=_OPEN_FILES)(self._open)
+        self._group = lru_cache(maxsize=_KEPT_GROUPS)(self._read_group)
+
+    def recall(self, partition: str, state: GateState) -> GateState:
+        """The state with its memory's numbers at hand. Raises FileNotFoundError, or ValueError, if they are gone."""
+        memory = state.memory
+        if memory is None or memory.stored is None:
+            return state
+        content, rows = self._file(memory.stored)
+        row = rows.get(partition)
+        if row is None:
+            raise ValueError(f"{memory.stored} has no memory of partition {partition}")
+        size = content.metadata.row_group(0).num_rows
+        text = self._group(memory.stored, row // size)[row % size]
+        return replace(state, memory=Memory(text=text.as_py()))
+
+    def _open(self, file: str) -> tuple[pq.ParquetFile, dict[str, int]]:
+        """A file, and in which row each of its partitions is."""
+        content = pq.ParquetFile(f"{self._files.path}/{file}", filesystem=self._files.filesystem)
+        names = content.read(columns=["partition"]).column("partition").to_pylist()
+        return content, {name: row for row, name in enumerate(names)}
+
+    def _read_group(self, file: str, group: int) -> pa.ChunkedArray:
+        return self._file(file)[0].read_row_group(group, columns=["memory"]).column("memory")
 
 
 def stored_in(states: Iterable[GateState]) -> set[str]:

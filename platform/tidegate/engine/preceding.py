@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine.memories import MemoryFiles
+from tidegate.engine.memories import MemoryFiles, MemoryReader
 from tidegate.engine.offsets import by_partition, integers, place
 from tidegate.engine.transfer import departing
 from tidegate.watermark import GateState, PrecedingRows, preceding_column
@@ -62,6 +62,7 @@ class PrecedingTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         places: dict[str, tuple[int, Memory | None]] = {}
+        memories = self.memories.reader()
         for batch in batches:
             results = [
                 Values(np.zeros(batch.num_rows, _number(w.result_type)), np.zeros(batch.num_rows, dtype=bool))
@@ -70,7 +71,12 @@ class PrecedingTask:
             for partition, rows in by_partition(batch):
                 own = batch if rows is None else batch.take(pa.array(rows))
                 self._partition(
-                    partition, own, np.arange(own.num_rows) if rows is None else rows, places, results
+                    partition,
+                    own,
+                    np.arange(own.num_rows) if rows is None else rows,
+                    places,
+                    memories,
+                    results,
                 )
             columns = [_arrow(r, w.result_type) for r, w in zip(results, self.windows, strict=True)]
             names = [preceding_column(i) for i in range(len(columns))]
@@ -82,11 +88,12 @@ class PrecedingTask:
         batch: pa.RecordBatch,
         rows: np.ndarray,
         places: dict[str, tuple[int, Memory | None]],
+        memories: MemoryReader,
         results: list[Values],
     ) -> None:
         """Fill in the results at `rows`, and go on in the partition's memory."""
         if partition not in places:
-            state = self.memories.recall(partition, self.states.get(partition) or GateState())
+            state = memories.recall(partition, self.states.get(partition) or GateState())
             places[partition] = (state.next_offset, state.memory)
         next_offset, memory = places[partition]
         placed = place(batch, next_offset, self.numbering, self.drop_repeats)

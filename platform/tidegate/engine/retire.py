@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.layout import PROGRESS, REJECTED
+from tidegate.engine.layout import PROGRESS, REJECTED, quote
 from tidegate.engine.upkeep_table import java_class
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
@@ -197,11 +197,11 @@ def _count(
     from pyspark.sql import functions as F
 
     rows = spark.read.option("versionAsOf", snapshot).table(table.identifier)
-    chosen = spark.createDataFrame([(path,) for path in files], "_path string")
-    rows = rows.join(F.broadcast(chosen), F.col("_file") == F.col("_path"), "left_semi")
+    chosen = spark.createDataFrame([(path,) for path in files], "file string")
+    rows = rows.join(F.broadcast(chosen), rows["_file"] == chosen["file"], "left_semi")
     if number == "_tick":
         return {"": Gone(on_time=rows.count())}
-    timeless = F.lit(False) if time_column is None else F.col(time_column).isNull()
+    timeless = F.lit(False) if time_column is None else F.col(quote(time_column)).isNull()
     found = rows.groupBy("_source_partition").agg(
         *[F.count_if(F.col("_outcome") == o).alias(o) for o in OUTCOMES],
         F.count_distinct("_offset").alias("offsets"),

@@ -138,6 +138,11 @@ def _known_names(model: type[ConnectorOptions]) -> tuple[str, ...]:
     return (*own, *(_PREFIX + name for name in (BOOTSTRAP[0], *sorted(KNOWN))))
 
 
+def written_servers(properties: Mapping[str, str]) -> str:
+    """The addresses of the broker as they are written in the options: fit for errors, since no variable is expanded."""
+    return next(value for name, value in properties.items() if name.lower() in BOOTSTRAP)
+
+
 def client_problems(topic: str, properties: Mapping[str, str]) -> Iterator[Problem]:
     """What is wrong with a topic and the client's properties: servers missing, a secret written out, a `${` that is
     no variable, a name that is almost one of Kafka's, a property that tidegate sets itself."""

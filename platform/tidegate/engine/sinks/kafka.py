@@ -34,7 +34,7 @@ from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.catalog import View
-from tidegate.sql.kafka_options import KafkaSinkOptions
+from tidegate.sql.kafka_options import KafkaSinkOptions, written_servers
 from tidegate.sql.secrets import variables
 from tidegate.store.broker import Broker, Offsets
 from tidegate.store.broker_access import OnlyForJava
@@ -246,7 +246,8 @@ class KafkaSink:
                 return broker.offsets(topic), broker.topic_id(topic)
         except OnlyForJava:
             require_kafka(self._spark)
-        java = JavaBroker(self._spark, properties, topic, self._sink.name, self._sink.location)
+        servers = written_servers(self._options.properties)
+        java = JavaBroker(self._spark, properties, topic, servers, self._sink.name, self._sink.location)
         try:
             earliest, latest = java.earliest(), java.latest()
             return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()

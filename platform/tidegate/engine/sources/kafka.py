@@ -21,7 +21,7 @@ from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
-from tidegate.sql.kafka_options import BOOTSTRAP
+from tidegate.sql.kafka_options import written_servers
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -63,7 +63,7 @@ class KafkaConnector(Connector):
         self._size = max_rows or options.max_rows_per_batch
         self._topic = topic_name(options)
         self._properties = java_properties(options)
-        servers = next(value for name, value in options.properties.items() if name.lower() in BOOTSTRAP)
+        servers = written_servers(options.properties)
         self._broker = Broker(spark, self._properties, self._topic, servers, relation.name, relation.location)
         self._turns = Turns()
         self._topic_id: str | None = None
