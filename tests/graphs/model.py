@@ -1,0 +1,542 @@
+"""Queries of random graphs: each node gives its SQL, and what it means in plain Python, without anything of tidegate.
+
+A row is a dict by column name; times are integers in ticks (microseconds, days for DATE, seconds for integers). Two
+more keys say when a row is final: `_we`, the end of the window that it went through, and `_end` of a row whose finality
+the query itself gives (groups of windows, sessions, OVER in event time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Row = dict[str, Any]
+Rows = list[Row]
+HIDDEN = ("_we", "_end")
+
+#: One step of the random times and lengths, in ticks.
+STEP = {"ts": 300_000_000, "tz": 300_000_000, "date": 1, "epoch": 300, "year": 1}
+_DAY = 86_400_000_000
+_TRUNC = {"hour": 3_600_000_000, "day": _DAY}
+
+
+@dataclass(frozen=True)
+class Col:
+    """`kind`: ts (TIMESTAMP), tz (TIMESTAMPTZ), date, epoch and year (integer times), or int (no time). `carries`:
+    whether a watermark may be there; whether it is, the analysis says."""
+
+    name: str
+    kind: str
+    carries: bool = False
+
+
+class Node:
+    """`cols`: the columns of its result. `select()`: a whole query; `item()`: what may stand in FROM. `reads()`: the
+    names of what it reads, in the order of the text; `rows(inputs)`: its result over the rows of each of them."""
+
+    cols: tuple[Col, ...]
+
+    def item(self) -> str:
+        return f"({self.select()})"
+
+    def select(self) -> str:
+        return f"SELECT * FROM {self.item()}"
+
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+    def reads(self) -> list[str]:
+        return [name for child in self.children() for name in child.reads()]
+
+    def rows(self, inputs: Sequence[Rows]) -> Rows:
+        return self.of(*self._split(inputs))
+
+    def of(self, *children: Rows) -> Rows:
+        raise NotImplementedError
+
+    def col(self, name: str) -> Col:
+        return next(c for c in self.cols if c.name == name)
+
+    def _split(self, inputs: Sequence[Rows]) -> Iterator[Rows]:
+        start = 0
+        for child in self.children():
+            count = len(child.reads())
+            yield child.rows(inputs[start : start + count])
+            start += count
+
+
+@dataclass(frozen=True)
+class Read(Node):
+    name: str
+    cols: tuple[Col, ...]
+
+    def item(self) -> str:
+        return self.name
+
+    def reads(self) -> list[str]:
+        return [self.name]
+
+    def rows(self, inputs: Sequence[Rows]) -> Rows:
+        (only,) = inputs
+        return [{k: v for k, v in row.items() if k not in HIDDEN} for row in only]
+
+
+@dataclass(frozen=True)
+class Filter(Node):
+    """Keeps rows whose integer column leaves `rest` when divided by `by`."""
+
+    child: Node
+    column: str
+    by: int
+    rest: int
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        return self.child.cols
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def select(self) -> str:
+        return f"SELECT * FROM {self.child.item()} WHERE {self.column} % {self.by} = {self.rest}"
+
+    def of(self, *children: Rows) -> Rows:
+        return [
+            r for r in children[0] if r[self.column] is not None and r[self.column] % self.by == self.rest
+        ]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression over one column: `how` is column, shift (by `by` ticks), hour, day or month (date_trunc), epoch or
+    year (EXTRACT)."""
+
+    column: str
+    how: str
+    name: str
+    by: int = 0
+
+    def sql(self, kind: str, qualifier: str = "") -> str:
+        column = qualifier + self.column
+        if self.how == "column":
+            return column
+        if self.how == "shift":
+            return f"{column} {'-' if self.by < 0 else '+'} {length(kind, abs(self.by))}"
+        if self.how in ("epoch", "year"):
+            return f"EXTRACT({self.how.upper()} FROM {column})"
+        return f"date_trunc('{self.how}', {column})"
+
+    def item(self, kind: str) -> str:
+        sql = self.sql(kind)
+        return sql if sql == self.name else f"{sql} AS {self.name}"
+
+    def kind(self, kind: str) -> str:
+        if self.how in ("epoch", "year"):
+            return self.how
+        return kind if self.how in ("column", "shift") else "tz"
+
+    def at(self, value: int | None) -> int | None:
+        if value is None or self.how == "column":
+            return value
+        if self.how == "shift":
+            return value + self.by
+        if self.how == "epoch":
+            return value // 1_000_000
+        if self.how in _TRUNC:
+            return value - value % _TRUNC[self.how]
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+        if self.how == "year":
+            return at.year
+        return (datetime(at.year, at.month, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+            microseconds=1
+        )
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    child: Node
+    values: tuple[Value, ...]
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        found = ((v, self.child.col(v.column)) for v in self.values)
+        return tuple(Col(v.name, v.kind(c.kind), c.carries) for v, c in found)
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def select(self) -> str:
+        items = ", ".join(v.item(self.child.col(v.column).kind) for v in self.values)
+        return f"SELECT {items} FROM {from_(self.child)}"
+
+    def of(self, *children: Rows) -> Rows:
+        return [
+            {v.name: v.at(r[v.column]) for v in self.values} | {h: r[h] for h in HIDDEN if h in r}
+            for r in children[0]
+        ]
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    left: Node
+    right: Node
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        kinds = [
+            "tz" if a.kind != b.kind else a.kind for a, b in zip(self.left.cols, self.right.cols, strict=True)
+        ]
+        return tuple(
+            Col(a.name, k, a.carries and b.carries)
+            for a, b, k in zip(self.left.cols, self.right.cols, kinds, strict=True)
+        )
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def select(self) -> str:
+        return f"{self.left.select()} UNION ALL {self.right.select()}"
+
+    def of(self, *children: Rows) -> Rows:
+        names = [c.name for c in self.left.cols]
+        right = [[r[c.name] for c in self.right.cols] for r in children[1]]
+        return [
+            *({n: r[n] for n in names} for r in children[0]),
+            *(dict(zip(names, r, strict=True)) for r in right),
+        ]
+
+
+@dataclass(frozen=True)
+class Windowed(Node):
+    """TUMBLE (`slide` is its size), HOP or CUMULATE (`slide` is its step), of ticks."""
+
+    child: Node
+    function: str
+    time: str
+    slide: int
+    size: int
+    offset: int = 0
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        kind = self.child.col(self.time).kind
+        kept = [c for c in self.child.cols if c.name not in ("window_start", "window_end")]
+        return (*kept, Col("window_start", kind, True), Col("window_end", kind, True))
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def item(self) -> str:
+        kind = self.child.col(self.time).kind
+        lengths = [self.size] if self.function == "TUMBLE" else [self.slide, self.size]
+        lengths += [self.offset] if self.offset else []
+        return f"{self.function}({', '.join([self.child.item(), self.time, *(length(kind, n) for n in lengths)])})"
+
+    def of(self, *children: Rows) -> Rows:
+        return [
+            row | {"window_start": start, "window_end": end, "_we": end}
+            for row in children[0]
+            if row[self.time] is not None
+            for start, end in self._windows(row[self.time])
+        ]
+
+    def _windows(self, t: int) -> Iterator[tuple[int, int]]:
+        first = (t - self.offset) // self.slide * self.slide + self.offset
+        if self.function == "CUMULATE":
+            start = (t - self.offset) // self.size * self.size + self.offset
+            yield from (
+                (start, end)
+                for end in range(start + self.slide, start + self.size + 1, self.slide)
+                if end > t
+            )
+            return
+        while first > t - self.size:
+            yield first, first + self.size
+            first -= self.slide
+
+
+@dataclass(frozen=True)
+class Group(Node):
+    """GROUP BY `keys`, with the number of rows; DISTINCT without."""
+
+    child: Node
+    keys: tuple[Value, ...]
+    distinct: bool = False
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        found = tuple(
+            Col(v.name, v.kind(c.kind), c.carries) for v in self.keys for c in [self.child.col(v.column)]
+        )
+        return found if self.distinct else (*found, Col("n", "int"))
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def select(self) -> str:
+        items = ", ".join(v.item(self.child.col(v.column).kind) for v in self.keys)
+        if self.distinct:
+            return f"SELECT DISTINCT {items} FROM {from_(self.child)}"
+        places = ", ".join(str(i + 1) for i in range(len(self.keys)))
+        return f"SELECT {items}, count(*) AS n FROM {from_(self.child)} GROUP BY {places}"
+
+    def of(self, *children: Rows) -> Rows:
+        groups: dict[tuple, Rows] = {}
+        for row in children[0]:
+            groups.setdefault(tuple(v.at(row[v.column]) for v in self.keys), []).append(row)
+        found = []
+        for key, rows in groups.items():
+            row = dict(zip([v.name for v in self.keys], key, strict=True))
+            if not self.distinct:
+                row["n"] = len(rows)
+            if "_we" in rows[0]:
+                row["_end"] = max(r["_we"] for r in rows)
+            found.append(row)
+        return found
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """`how`: INNER, LEFT, RIGHT or FULL. Rows match where left - right lies in [low, high], and in `same`, a column of
+    each side that has to be equal. `values`: what is selected, from "l" or "r", or from "both": the two times."""
+
+    how: str
+    left: Node
+    right: Node
+    a: str
+    b: str
+    low: int
+    high: int
+    same: tuple[str, str] | None
+    values: tuple[tuple[str, Value], ...]
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        found = []
+        for side, value in self.values:
+            column = (self.right if side == "r" else self.left).col(value.column)
+            lost = (
+                self.how == "FULL"
+                or (self.how == "LEFT" and side == "r")
+                or (self.how == "RIGHT" and side == "l")
+            )
+            found.append(
+                Col(value.name, value.kind(column.kind), column.carries and (side == "both" or not lost))
+            )
+        return tuple(found)
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def select(self) -> str:
+        items = []
+        for side, value in self.values:
+            if side == "both":
+                items.append(f"coalesce(l.{self.a}, r.{self.b}) AS {value.name}")
+            else:
+                kind = (self.left if side == "l" else self.right).col(value.column).kind
+                items.append(f"{value.sql(kind, f'{side}.')} AS {value.name}")
+        kind = self.right.col(self.b).kind
+        a, b = f"l.{self.a}", f"r.{self.b}"
+        bounds = [
+            f"{b} {'-' if n < 0 else '+'} {length(kind, abs(n))}" if n else b for n in (self.low, self.high)
+        ]
+        on = f"{a} = {bounds[0]}" if self.low == self.high else f"{a} BETWEEN {bounds[0]} AND {bounds[1]}"
+        if self.same:
+            on = f"l.{self.same[0]} = r.{self.same[1]} AND {on}"
+        word = "JOIN" if self.how == "INNER" else f"{self.how} JOIN"
+        return (
+            f"SELECT {', '.join(items)} FROM {self.left.item()} AS l {word} {self.right.item()} AS r ON {on}"
+        )
+
+    def of(self, *children: Rows) -> Rows:
+        left, right = children
+        found, matched = [], set()
+        for x in left:
+            here = [i for i, y in enumerate(right) if self._match(x, y)]
+            matched.update(here)
+            found += [self._row(x, right[i]) for i in here]
+            if not here and self.how in ("LEFT", "FULL"):
+                found.append(self._row(x, None))
+        if self.how in ("RIGHT", "FULL"):
+            found += [self._row(None, y) for i, y in enumerate(right) if i not in matched]
+        return found
+
+    def _match(self, x: Row, y: Row) -> bool:
+        if self.same and (x[self.same[0]] is None or x[self.same[0]] != y[self.same[1]]):
+            return False
+        a, b = x[self.a], y[self.b]
+        return a is not None and b is not None and self.low <= a - b <= self.high
+
+    def _row(self, x: Row | None, y: Row | None) -> Row:
+        found = {}
+        for side, value in self.values:
+            if side == "both":
+                first = x[self.a] if x is not None else None
+                found[value.name] = first if first is not None or y is None else y[self.b]
+            else:
+                row = x if side == "l" else y
+                found[value.name] = None if row is None else value.at(row[value.column])
+        return found
+
+
+@dataclass(frozen=True)
+class Session(Node):
+    """Groups of a SESSION: at the top of a view only."""
+
+    child: Node
+    time: str
+    key: str | None
+    gap: int
+    order: tuple[str, ...] = field(default=("window_start", "window_end"))
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        kind = self.child.col(self.time).kind
+        bounds = tuple(Col(name, kind, True) for name in self.order)
+        return (*bounds, *([Col(self.key, "int")] if self.key else []), Col("n", "int"))
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def select(self) -> str:
+        kind, key = self.child.col(self.time).kind, [self.key] if self.key else []
+        call = ", ".join([self.child.item(), self.time, *key, length(kind, self.gap)])
+        keys = ", ".join([*self.order, *key])
+        return f"SELECT {keys}, count(*) AS n FROM SESSION({call}) GROUP BY {keys}"
+
+    def of(self, *children: Rows) -> Rows:
+        groups: dict[Any, list[int]] = {}
+        for row in children[0]:
+            if row[self.time] is not None:
+                groups.setdefault(row[self.key] if self.key else None, []).append(row[self.time])
+        found = []
+        for key, times in groups.items():
+            sessions: list[list[int]] = []
+            for t in sorted(times):
+                if sessions and t - sessions[-1][-1] < self.gap:
+                    sessions[-1].append(t)
+                else:
+                    sessions.append([t])
+            for session in sessions:
+                end = session[-1] + self.gap
+                row = {"window_start": session[0], "window_end": end, "n": len(session), "_end": end}
+                found.append(row | ({self.key: key} if self.key else {}))
+        return found
+
+
+@dataclass(frozen=True)
+class Within(Node):
+    """count(*) OVER (PARTITION BY a column that closes)."""
+
+    child: Node
+    partition: str
+    values: tuple[Value, ...]
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        return (
+            *replace_carries(Project(self.child, self.values).cols, self.values, self.partition),
+            Col("m", "int"),
+        )
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def select(self) -> str:
+        items = ", ".join(v.item(self.child.col(v.column).kind) for v in self.values)
+        return f"SELECT {items}, count(*) OVER (PARTITION BY {self.partition}) AS m FROM {from_(self.child)}"
+
+    def of(self, *children: Rows) -> Rows:
+        many: dict[Any, int] = {}
+        for row in children[0]:
+            many[row[self.partition]] = many.get(row[self.partition], 0) + 1
+        shown = Project(self.child, self.values).of(children[0])
+        return [
+            {k: v for k, v in row.items() if k not in HIDDEN} | {"m": many[old[self.partition]]}
+            for row, old in zip(shown, children[0], strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Over(Node):
+    """count(*) OVER rows of `key` that are near in `time` (RANGE, ticks), or lag or lead of the time by one row; at the
+    top of a view only. `function`: range, lag or lead."""
+
+    child: Node
+    function: str
+    time: str
+    key: str
+    before: int
+    after: int
+
+    @property
+    def cols(self) -> tuple[Col, ...]:
+        found = tuple(replace(c, carries=c.carries and self.function != "lead") for c in self.child.cols)
+        kind = "int" if self.function == "range" else self.child.col(self.time).kind
+        return (*found, Col("o", kind))
+
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+    def select(self) -> str:
+        kind = self.child.col(self.time).kind
+        over = f"PARTITION BY {self.key} ORDER BY {self.time}"
+        call = f"{self.function}({self.time}, 1)"
+        if self.function == "range":
+            call = "count(*)"
+            over += f" RANGE BETWEEN {length(kind, self.before)} PRECEDING AND {length(kind, self.after)} FOLLOWING"
+        names = ", ".join(c.name for c in self.child.cols)
+        return f"SELECT {names}, {call} OVER ({over}) AS o FROM {from_(self.child)}"
+
+    def of(self, *children: Rows) -> Rows:
+        found = []
+        for row in children[0]:
+            t = row[self.time]
+            if t is None:
+                continue
+            others = [r for r in children[0] if r[self.key] == row[self.key] and r[self.time] is not None]
+            if self.function == "range":
+                near = [r for r in others if -self.before <= r[self.time] - t <= self.after]
+                found.append(row | {"o": len(near), "_end": t + self.after + 1})
+                continue
+            times = sorted(r[self.time] for r in others)
+            # Rows of one time come in the order of all their columns.
+            same = sorted((r for r in others if r[self.time] == t), key=_order)
+            at = times.index(t) + next(i for i, r in enumerate(same) if r is row)
+            at += -1 if self.function == "lag" else 1
+            other = times[at] if 0 <= at < len(times) else None
+            end = t + 1 if self.function == "lag" else None if other is None else other + 1
+            found.append({k: v for k, v in row.items() if k not in HIDDEN} | {"o": other, "_end": end})
+        return found
+
+
+def replace_carries(cols: Sequence[Col], values: Sequence[Value], only: str) -> tuple[Col, ...]:
+    """Only what comes from the column `only` may still carry a watermark."""
+    return tuple(
+        replace(c, carries=c.carries and v.column == only) for c, v in zip(cols, values, strict=True)
+    )
+
+
+def _order(row: Row) -> list[tuple[bool, Any]]:
+    return [(row[name] is not None, row[name]) for name in sorted(row) if name not in HIDDEN]
+
+
+def from_(node: Node) -> str:
+    """A node in FROM; a window function's alias is left out."""
+    return node.item()
+
+
+def length(kind: str, ticks: int) -> str:
+    """A length of time as SQL."""
+    if kind in ("epoch", "year"):
+        return str(ticks)
+    if kind == "date":
+        return f"INTERVAL '{ticks} days'"
+    minutes, rest = divmod(ticks, 60_000_000)
+    return f"INTERVAL '{ticks} microseconds'" if rest else f"INTERVAL '{minutes} minutes'"
+
+
+Reader = Callable[[str], Rows]
