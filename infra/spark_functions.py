@@ -1,8 +1,8 @@
 """Write platform/tidegate/sql/spark_functions.json from the Spark that is installed: every builtin and its
 kind.
 
-python infra/spark_functions.py           rewrite the file python infra/spark_functions.py --check   exit with
-1 if the file differs from the running Spark
+python infra/spark_functions.py           rewrite the file
+python infra/spark_functions.py --check   exit with 1 if the file differs from the running Spark
 """
 
 from __future__ import annotations
@@ -38,8 +38,17 @@ def read_functions(spark: Any) -> dict[str, str]:
 
 
 def render(functions: dict[str, str]) -> str:
-    """The file's content, one function per line, so that a new Spark is a readable diff."""
-    return json.dumps(functions, indent=1) + "\n"
+    """The file's content, one function per line, so that a new Spark is a readable diff.
+
+    What a function reaches (`pure`, `varying` or `machine`, see tidegate/sql/functions.py) is a person's decision,
+    and stays; a new function is `machine`, which SQL may not use, until somebody has decided.
+    """
+    decided = {name: reach for name, (_, reach) in json.loads(TARGET.read_text("utf-8")).items()}
+    lines = (
+        f" {json.dumps(name)}: {json.dumps([kind, decided.get(name, 'machine')])}"
+        for name, kind in functions.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def main() -> int:

@@ -10,46 +10,32 @@ from typing import Literal
 
 Kind = Literal["scalar", "aggregate", "window", "table"]
 
+#: What a function reaches. `pure`: its arguments. `varying`: also the clock, chance or where Spark happens to run,
+#: so that it has another value each time it is asked. `machine`: the JVM, files, or the person as whom it runs (X1).
+Reach = Literal["pure", "varying", "machine"]
+
 # Only grammar in Spark, so SHOW FUNCTIONS leaves it out.
-_GRAMMAR: dict[str, Kind] = {"try_cast": "scalar"}
+_GRAMMAR: dict[str, tuple[Kind, Reach]] = {"try_cast": ("scalar", "pure")}
 
 
-#: Functions of the clock, of chance and of where Spark happens to run: another value each time they are asked.
-UNREPEATABLE = frozenset(
-    (
-        "rand",
-        "random",
-        "randn",
-        "randstr",
-        "uniform",
-        "uuid",
-        "shuffle",
-        "now",
-        "current_timestamp",
-        "current_date",
-        "current_time",
-        "curdate",
-        "localtimestamp",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "input_file_block_start",
-        "input_file_block_length",
-        "current_user",
-        "session_user",
-        "user",
-    )
-)
+@cache
+def _classified() -> dict[str, tuple[Kind, Reach]]:
+    data = json.loads(files("tidegate.sql").joinpath("spark_functions.json").read_text("utf-8"))
+    return _GRAMMAR | {name: (kind, reach) for name, (kind, reach) in data.items()}
 
 
 @cache
 def spark_functions() -> dict[str, Kind]:
     """Every function by its lower-case name: scalar, aggregate, window (needs OVER) or table (yields
     rows)."""
-    data = json.loads(files("tidegate.sql").joinpath("spark_functions.json").read_text("utf-8"))
-    return {**_GRAMMAR, **data}
+    return {name: kind for name, (kind, _) in _classified().items()}
 
 
 def kind_of(name: str) -> Kind | None:
     """The kind of a function, whatever the case of its name; None if Spark has none of this name."""
     return spark_functions().get(name.lower())
+
+
+def reach_of(name: str) -> Reach:
+    """What a function reaches, whatever the case of its name. One that nobody has classified counts as `machine`."""
+    return _classified().get(name.lower(), ("scalar", "machine"))[1]

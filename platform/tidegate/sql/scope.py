@@ -12,7 +12,7 @@ from tidegate.errors import Location, did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.frame_syntax import refuse_frames
-from tidegate.sql.functions import UNREPEATABLE, kind_of, spark_functions
+from tidegate.sql.functions import kind_of, reach_of, spark_functions
 from tidegate.sql.infer import infer
 from tidegate.sql.reach import Spans
 from tidegate.sql.system_names import NAMES, WATERMARK, absent_hint
@@ -200,9 +200,21 @@ def quotes_hint(name: exp.Expr) -> str | None:
     return f"a string stands in single quotes: '{name.name}'" if name.args.get("quoted") else None
 
 
+#: What to use in the place of a function that reaches the machine.
+_INSTEAD = {
+    **dict.fromkeys(
+        ("from_avro", "from_protobuf", "to_protobuf"), "FORMAT PLAIN ENCODE AVRO or PROTOBUF of a source"
+    ),
+    **dict.fromkeys(("from_xml", "schema_of_xml"), "xpath(…) reads single values"),
+    **dict.fromkeys(
+        ("current_user", "session_user", "user"), "let the row bring the name, in a column of its own"
+    ),
+}
+
+
 def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
-    """Every function is one of Spark's (TG209), every type of a cast one of ours (TG208). `clock`: PROC_TIME() may be
-    used; where it may not it is TG210."""
+    """Every function is one of Spark's (TG209) that does not reach the machine (TG221, X1), every type of a cast one of
+    ours (TG208). `clock`: PROC_TIME() may be used; where it may not it is TG210."""
     refuse_frames(text, node)
     for call in node.find_all(exp.Anonymous):
         name = call.name.lower()
@@ -225,11 +237,23 @@ def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
             known = [*spark_functions(), *WINDOW_FUNCTIONS]
             hint = did_you_mean(name, known)
             raise error("TG209", f'there is no function "{call.name}"', name_location(text, call), hint)
+        _refuse_machine(text, name, call)
+    for call in node.find_all(exp.CurrentUser, exp.SessionUser):
+        _refuse_machine(text, call.sql_name().lower(), call)
+    for call in node.find_all(exp.QueryTransform):
+        _refuse_machine(text, "transform using", call)
     for cast in node.find_all(exp.Cast):
         try:
             from_datatype(cast.to)
         except ValueError as problem:
             raise error("TG208", str(problem), text.at(node_span(cast))) from None
+
+
+def _refuse_machine(text: Text, name: str, call: exp.Expr) -> None:
+    """TG221 for what reaches the machine; `name` is in lower-case letters."""
+    if reach_of(name) == "machine":
+        message = f"{name} reaches the machine, and SQL may reach relations and pure functions only (X1)"
+        raise error("TG221", message, name_location(text, call), _INSTEAD.get(name))
 
 
 def refuse_clock(text: Text, node: exp.Expr) -> None:
@@ -248,7 +272,7 @@ def require_repeatable(text: Text, node: exp.Expr) -> None:
     to give what the live run gave (B1)."""
     for call in node.find_all(exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser):
         name = (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
-        if name in UNREPEATABLE or (name == "unix_timestamp" and not call.expressions):
+        if reach_of(name) == "varying" or (name == "unix_timestamp" and not call.expressions):
             message = (
                 f"{name}() is another value at every run, and a definition has to give the same each time"
             )
