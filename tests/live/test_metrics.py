@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.chaos.pipeline import wait_until
+from tests.store.test_broker import CERTIFICATE, KEY
 from tidegate.errors import TidegateError
-from tidegate.live.http import HttpServer
+from tidegate.live import http
+from tidegate.live.http import Access, HttpServer, read_token
 from tidegate.live.metrics import Metrics, unix_seconds
 from tidegate.plan import events
 from tidegate.store.sinks import SinkStatus
@@ -212,20 +218,28 @@ def test_unix_seconds_of_each_kind() -> None:
 class Site:
     """A server on a free port, and what its answers are made of."""
 
-    def __init__(self) -> None:
+    def __init__(self, **access: Any) -> None:
         self.health: dict[str, Any] = dict(HEALTH)
         self.error: TidegateError | None = None
+        self.reads = 0
         registry = Bench().metrics.registry
-        self.server = HttpServer("127.0.0.1", 0, lambda: self.health, self._status, registry)
+        self.server = HttpServer(
+            Access("127.0.0.1", 0, **access), lambda: self.health, self._status, registry
+        )
 
     def _status(self) -> dict[str, Any]:
+        self.reads += 1
         if self.error is not None:
             raise self.error
         return STATUS.to_dict()
 
-    def get(self, path: str) -> tuple[int, str, bytes]:
+    def get(
+        self, path: str, token: str | None = None, method: str = "GET", tls: ssl.SSLContext | None = None
+    ) -> tuple[int, str, bytes]:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        request = urllib.request.Request(self.server.url + path, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(self.server.url + path, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10, context=tls) as answer:
                 return answer.status, answer.headers["Content-Type"], answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.headers["Content-Type"], error.read()
@@ -255,17 +269,120 @@ def test_metrics_and_status_over_http(site: Site) -> None:
     assert b'tidegate_rows_total{outcome="late",source="clicks"} 18.0' in body
     code, _, body = site.get("/status")
     assert (code, json.loads(body)["relations"][0]["late"]) == (200, 18)
+    site.get("/status")
+    assert site.reads == 1, "a status that was read just now is told again"
+    assert json.loads(site.get("/")[2]) == {"paths": ["/healthz", "/livez", "/status", "/metrics"]}
+    assert site.get("/etc/passwd")[0] == 404
+
+
+def test_a_status_that_cannot_be_read_is_503_with_the_error(site: Site) -> None:
     site.error = TidegateError("TG620", "the catalog does not answer")
     code, _, body = site.get("/status")
     assert (code, json.loads(body)["error"]["code"]) == (503, "TG620")
-    assert json.loads(site.get("/")[2]) == {"paths": ["/healthz", "/livez", "/status", "/metrics"]}
-    assert site.get("/etc/passwd")[0] == 404
+
+
+def test_head_answers_as_get_does_without_the_body(site: Site) -> None:
+    for path in ("/healthz", "/livez", "/status", "/", "/nothing"):
+        code, kind, body = site.get(path, method="HEAD")
+        assert (code, kind) == site.get(path)[:2]
+        assert body == b""
+
+
+def test_X1_without_the_token_nothing_is_told_but_whether_the_run_is_well() -> None:
+    site = Site(token="a long text")
+    try:
+        for token in (None, "another text", "a long texta", ""):
+            assert {site.get(path, token)[0] for path in ("/", "/status", "/metrics", "/nothing")} == {401}
+            assert json.loads(site.get("/healthz", token)[2]) == {"status": HEALTH["status"]}
+        assert site.reads == 0
+        assert site.get("/livez")[0] == 200
+        assert {site.get(path, "a long text")[0] for path in ("/", "/status", "/metrics", "/livez")} == {200}
+        assert json.loads(site.get("/healthz", "a long text")[2]) == HEALTH
+        assert "a long text" not in repr(Access("::", 0, "a long text"))
+    finally:
+        site.server.close()
+
+
+def test_tls_serves_with_the_certificate_and_refuses_what_is_none(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "own.pem", tmp_path / "key.pem"
+    certificate.write_text(CERTIFICATE)
+    key.write_text(KEY)
+    site = Site(certificate=certificate, key=key)
+    try:
+        trusting = ssl.create_default_context(cadata=CERTIFICATE)
+        trusting.check_hostname = False
+        assert site.server.url.startswith("https://")
+        assert site.get("/livez", tls=trusting)[0] == 200
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            site.get("/livez")
+        with socket.create_connection(("127.0.0.1", int(site.server.url.rpartition(":")[2]))) as silent:
+            # One that never begins its handshake holds up nobody.
+            assert site.get("/livez", tls=trusting)[0] == 200
+            silent.sendall(b"no TLS at all")
+        assert site.get("/livez", tls=trusting)[0] == 200
+    finally:
+        site.server.close()
+    key.write_text("no key")
+    for wrong in (key, tmp_path / "absent.pem"):
+        with pytest.raises(TidegateError) as refused:
+            Site(certificate=certificate, key=wrong)
+        assert refused.value.code == "TG703"
+        assert str(certificate) in refused.value.message
+
+
+def test_clients_beyond_the_bound_are_turned_away_and_the_others_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_CONNECTIONS", 3)
+    few = Site()
+    address = ("127.0.0.1", int(few.server.url.rpartition(":")[2]))
+    try:
+        holding = [socket.create_connection(address) for _ in range(3)]
+        for each in holding:
+            each.sendall(b"GET /livez HTTP/1.1\r\n")  # and never the end of it
+        assert wait_until(lambda: few.server._server._free._value == 0, 10)
+        with socket.create_connection(address) as turned_away:
+            assert turned_away.recv(1) == b""
+        for each in holding:
+            each.close()
+        assert wait_until(lambda: few.server._server._free._value == 3, 10)
+        assert few.get("/livez")[0] == 200
+    finally:
+        few.server.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "exposed"),
+    [
+        ("127.0.0.1", False),
+        ("::1", False),
+        ("localhost", False),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("live", True),
+    ],
+)
+def test_an_address_beyond_this_machine_without_a_token_is_exposed(host: str, exposed: bool) -> None:
+    assert Access(host, 0).exposed is exposed
+    assert not Access(host, 0, "token").exposed
+
+
+def test_a_token_is_the_text_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for content in (None, b"", b" \n", b"\xff"):
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(TidegateError) as refused:
+            read_token(file)
+        assert refused.value.code == "TG703"
+    file.write_text("a long text\n")
+    assert read_token(file) == "a long text"
 
 
 def test_a_port_in_use_is_a_clear_error(site: Site) -> None:
     port = int(site.server.url.rpartition(":")[2])
     with pytest.raises(TidegateError) as caught:
-        HttpServer("127.0.0.1", port, lambda: HEALTH, dict, Bench().metrics.registry)
+        HttpServer(Access("127.0.0.1", port), lambda: HEALTH, dict, Bench().metrics.registry)
     assert caught.value.code == "TG703"
     assert str(port) in caught.value.message
 

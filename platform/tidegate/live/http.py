@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
 import json
+import ssl
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -15,50 +21,92 @@ from tidegate.errors import TidegateError
 
 #: A client that does not ask, or does not read, gives its thread back after this many seconds.
 _PATIENCE = 10.0
+#: Clients that are answered at the same time; whoever comes beyond them is turned away at once.
+_CONNECTIONS = 32
+#: A status is read from the tables at most this often, whoever asks.
+_STATUS_SECONDS = 5.0
+#: Paths that anybody may ask, since probes have no token. They say how the run is, and nothing of what it holds.
+_OPEN = ("/livez", "/healthz")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where live mode serves, and to whom: `token` (clients send `Authorization: Bearer …`), the certificate and
+    its key as PEM files for TLS. `port` 0 takes one that is free."""
+
+    host: str
+    port: int
+    token: str | None = field(default=None, repr=False)
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def exposed(self) -> bool:
+        """Whether other machines can ask without a token."""
+        return self.token is None and not _is_loopback(self.host)
+
+    def context(self) -> ssl.SSLContext | None:
+        """TLS, where there is a certificate. Raises TG703 for files that can't be used."""
+        if self.certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            # Without a password OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(self.certificate, self.key, password="")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not a PEM file"
+            raise TidegateError(
+                "TG703",
+                f"the certificate {self.certificate} or its key can't be used: {reason}",
+                hint="--tls-certificate FILE and --tls-key FILE, both in PEM, the key without a password",
+            ) from None
+        return context
+
+
+def read_token(path: Path) -> str:
+    """The token in a file, without the line break at its end. Raises TG703 if there is none."""
+    try:
+        token = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise TidegateError("TG703", f"the token file {path} can't be read: {reason}") from None
+    if not token:
+        raise TidegateError("TG703", f"the token file {path} is empty", hint="put a long random text into it")
+    return token
 
 
 class HttpServer:
-    """Serves as soon as it is made, until `close`. `port` 0 takes one that is free; `url` says which.
+    """Serves as soon as it is made, until `close`; `url` says where.
 
-    Raises TG703 if the port is in use.
+    Raises TG703 if the port is in use or the certificate can't be used.
     """
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        access: Access,
         health: Callable[[], dict[str, Any]],
         status: Callable[[], dict[str, Any]],
         registry: CollectorRegistry,
     ) -> None:
-        self._health, self._status, self._registry = health, status, registry
-        answer = self._answer
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = _PATIENCE
-
-            def do_GET(self) -> None:
-                code, kind, body = answer(self.path.partition("?")[0], self.headers.get("Accept", ""))
-                self.send_response(code)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing: a scrape every few seconds is no news."""
-
+        context = access.context()
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = _Bounded(
+                (access.host, access.port), _handler(access, health, _Kept(status), registry)
+            )
         except OSError as error:
             raise TidegateError(
                 "TG703",
-                f"can't serve health and metrics on {host}:{port}: {error.strerror or error}",
+                f"can't serve health and metrics on {access.host}:{access.port}: {error.strerror or error}",
                 hint="choose another --port (0 takes one that is free), or --no-http",
             ) from None
-        self._server.daemon_threads = True
+        if context is not None:
+            # The handshake is the business of the client's own thread: a slow one holds up nobody else.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         at = self._server.server_address
-        self.url = f"http://{host}:{at[1]}"
+        self.url = f"{'http' if context is None else 'https'}://{access.host}:{at[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
@@ -67,24 +115,113 @@ class HttpServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def _answer(self, path: str, accept: str) -> tuple[int, str, bytes]:
+
+class _Bounded(ThreadingHTTPServer):
+    """A thread for each client, and no more than `_CONNECTIONS` of them."""
+
+    daemon_threads = True
+    request_queue_size = _CONNECTIONS
+
+    def __init__(self, *args: Any) -> None:
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a client that breaks off, or fails its handshake, is no news."""
+
+
+class _Kept:
+    """A status that is read at most every few seconds, by one thread at a time."""
+
+    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
+        self._read, self._lock, self._until = read, threading.Lock(), 0.0
+        self._answer: dict[str, Any] | TidegateError = {}
+
+    def __call__(self) -> dict[str, Any]:
+        with self._lock:
+            if time.monotonic() >= self._until:
+                try:
+                    self._answer = self._read()
+                except TidegateError as error:
+                    self._answer = error
+                self._until = time.monotonic() + _STATUS_SECONDS
+            if isinstance(self._answer, TidegateError):
+                raise self._answer
+            return self._answer
+
+
+def _handler(
+    access: Access,
+    health: Callable[[], dict[str, Any]],
+    status: Callable[[], dict[str, Any]],
+    registry: CollectorRegistry,
+) -> type[BaseHTTPRequestHandler]:
+    def answer(path: str, accept: str, known: bool) -> tuple[int, str, bytes]:
+        if not known and path not in _OPEN:
+            return _json(401, {"error": "send the token as Authorization: Bearer …"})
         match path:
             case "/healthz":
-                health = self._health()
-                return _json(503 if health["status"] == "unavailable" else 200, health)
+                found = health()
+                code = 503 if found["status"] == "unavailable" else 200
+                return _json(code, found if known else {"status": found["status"]})
             case "/livez":
                 return _json(200, {"status": "ok"})
             case "/status":
                 try:
-                    return _json(200, self._status())
+                    return _json(200, status())
                 except TidegateError as error:
                     return _json(503, {"error": error.to_dict()})
             case "/metrics":
                 encode, kind = choose_encoder(accept)
-                return 200, kind, encode(self._registry)
+                return 200, kind, encode(registry)
             case "/":
                 return _json(200, {"paths": ["/healthz", "/livez", "/status", "/metrics"]})
         return _json(404, {"error": "not found"})
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _PATIENCE
+        server_version, sys_version = "tidegate", ""
+
+        def do_HEAD(self) -> None:
+            given = self.headers.get("Authorization", "").encode()
+            known = access.token is None or hmac.compare_digest(given, f"Bearer {access.token}".encode())
+            code, kind, body = answer(self.path.partition("?")[0], self.headers.get("Accept", ""), known)
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Cache-Control", "no-store")
+            if code == 401:
+                self.send_header("WWW-Authenticate", "Bearer")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_HEAD
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: a scrape every few seconds is no news."""
+
+    return Handler
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.casefold() == "localhost"
 
 
 def _json(code: int, document: Any) -> tuple[int, str, bytes]:

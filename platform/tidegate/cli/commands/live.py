@@ -20,6 +20,7 @@ from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.live.groups import Group
+    from tidegate.live.http import Access
     from tidegate.plan.events import Event
     from tidegate.project import Project
     from tidegate.store.status import ProjectStatus
@@ -72,6 +73,22 @@ def live(
         typer.Option(min=0, max=65535, help="Port of /healthz, /livez, /metrics and /status; 0: a free one."),
     ] = 9464,
     no_http: Annotated[bool, typer.Option("--no-http", help="Serve nothing.")] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with a token that clients must send: Authorization: Bearer TOKEN. /livez and the bare word of "
+            "/healthz need none.",
+            show_default=False,
+        ),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(help="Serve by TLS with this certificate (a PEM file).", show_default=False),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(help="The key of the certificate, if it is in a file of its own.", show_default=False),
+    ] = None,
     duration: Annotated[
         float | None,
         typer.Option(parser=seconds, metavar="TIME", help="Stop after this time.", show_default=False),
@@ -136,7 +153,7 @@ def live(
         project,
         groups,
         command,
-        None if no_http else (host, port),
+        None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key),
         duration,
         once_idle,
         grace,
@@ -144,12 +161,33 @@ def live(
     )
 
 
+def _access(
+    call: Invocation,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+) -> Access:
+    """Where to serve, and to whom; says so where everybody could read what is served. Raises TG703."""
+    from tidegate.live.http import Access, read_token
+
+    token = None if token_file is None else read_token(token_file)
+    access = Access(host, port, token, certificate, key)
+    if access.exposed:
+        call.console.note(
+            f"warning: {host} can be reached from other machines, and whoever reaches it can read the status: add "
+            "--token-file FILE"
+        )
+    return access
+
+
 def _supervise(
     call: Invocation,
     project: Project,
     groups: tuple[Group, ...],
     command: Callable[[Group], list[str]],
-    address: tuple[str, int] | None,
+    access: Access | None,
     duration: float | None,
     once_idle: bool,
     grace: float,
@@ -188,8 +226,8 @@ def _supervise(
         for group in groups:
             metrics.expect(group.name)
         listeners.append(metrics)
-        if address is not None:
-            server = HttpServer(*address, supervisor.health, lambda: status().to_dict(), metrics.registry)
+        if access is not None:
+            server = HttpServer(access, supervisor.health, lambda: status().to_dict(), metrics.registry)
             open_things.callback(server.close)
             supervisor.url = server.url
         if log_file is not None:
