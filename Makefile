@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property lint ui bench profile clean java browser kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak
+.PHONY: help demo test test-fast property lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -17,7 +17,7 @@ demo: java $(STAMP) ## A year of real flights through gate, log and windows, in 
 demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: idle and slow partitions, windows closing
 	@$(BIN)/python -m infra.demo_kafka
 
-test: java $(STAMP) browser postgres ## The whole test suite, as CI runs it
+test: java $(STAMP) browser postgres prometheus ## The whole test suite, as CI runs it
 	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 test-fast: java $(STAMP) ## The tests that take seconds, not minutes
@@ -82,6 +82,13 @@ browser:
 	  echo "Installing Chromium for the browser test …"; \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || \
 	  { echo "The browser test needs Chromium: install it (Debian: apt-get install chromium) and run again."; exit 1; }; }
+
+# The alert rules are tested by Prometheus' own tools; where they can't be had, these tests say that they were skipped.
+prometheus:
+	@command -v promtool >/dev/null && command -v amtool >/dev/null || { \
+	  echo "Installing Prometheus' tools …"; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus \
+	    prometheus-alertmanager; } >/dev/null 2>&1 || echo "They can't be installed: two tests of the alert rules are skipped."; }
 
 # Dagster's storage in `make stack`; the distribution's own, and only its programs are used.
 postgres:

@@ -90,8 +90,50 @@ def test_counters_are_asked_for_by_the_names_that_prometheus_gets() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_every_alert_says_what_is_wrong(rule: dict[str, Any]) -> None:
     assert rule["annotations"]["summary"]
-    assert rule["labels"]["severity"] in ("page", "ticket")
+    assert rule["labels"]["severity"] in ("page", "ticket") or rule["alert"] == "TidegateWatchdog"
     assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_the_page_about_live_mode_lists_the_alerts_that_there_are() -> None:
+    listed = re.findall(
+        r"^\| `(Tidegate\w+)` \| (\w+) \|", (ROOT / "docs" / "live.md").read_text(), re.MULTILINE
+    )
+    assert listed == [(rule["alert"], rule["labels"]["severity"]) for rule in RULES]
+
+
+def test_alerts_fire_when_they_should_by_prometheus_itself() -> None:
+    """What live mode tells of has alerts with tests of their own; so has that it tells nothing any more."""
+    tested = yaml.safe_load((INFRA / "prometheus" / "rules_test.yaml").read_text())["tests"]
+    fired = {a["alertname"] for test in tested for a in test["alert_rule_test"] if a["exp_alerts"]}
+    assert fired >= {
+        "TidegateGone",
+        "TidegateDown",
+        "TidegateWatchdog",
+        "TidegateWorkerDown",
+        "TidegateWorkerHangs",
+    }
+    assert fired <= {rule["alert"] for rule in RULES}
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+    for words in (["check", "config", "prometheus.yaml"], ["test", "rules", "rules_test.yaml"]):
+        done = run_tool(["promtool", *words])
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_alertmanager_takes_its_example_and_sends_the_watchdog_outside() -> None:
+    example = yaml.safe_load((INFRA / "prometheus" / "alertmanager.yaml").read_text())
+    route = example["route"]["routes"][0]
+    assert route["matchers"] == ['alertname = "TidegateWatchdog"']
+    assert route["receiver"] in {receiver["name"] for receiver in example["receivers"]}
+    if shutil.which("amtool") is None:
+        pytest.skip("amtool is not installed (Debian: apt-get install prometheus-alertmanager)")
+    done = run_tool(["amtool", "check-config", "alertmanager.yaml"])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run_tool(words: list[str]) -> subprocess.CompletedProcess[str]:
+    folder = INFRA / "prometheus"
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_panels_do_not_overlap_and_have_unique_ids() -> None:
