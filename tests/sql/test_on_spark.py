@@ -13,7 +13,7 @@ from infra.spark_functions import read_functions
 from tests.sql.support import prelude
 from tidegate.sql import CreateView, Select, View, analyse
 from tidegate.sql.dialect import parse_query, to_spark, tokenize
-from tidegate.sql.functions import spark_functions
+from tidegate.sql.functions import reach_of, spark_functions
 from tidegate.sql.infer import infer
 from tidegate.sql.rewrite import safe
 from tidegate.sql.text import Text
@@ -186,6 +186,29 @@ def test_view_types_are_those_of_spark(spark: SparkSession) -> None:
 
 def test_the_list_of_functions_is_that_of_this_spark(spark: SparkSession) -> None:
     assert spark_functions() == {"try_cast": "scalar", **read_functions(spark)}
+
+
+def test_W4_every_function_of_chance_or_the_clock_is_known_as_such(spark: SparkSession) -> None:
+    """By the class that computes it; functions that are built of others have no class of their own."""
+    catalog = spark._jsparkSession.sessionState().catalog()
+    identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
+    for_name, loader = (
+        spark._jvm.java.lang.Class.forName,
+        spark._jvm.Thread.currentThread().getContextClassLoader(),
+    )
+    room = "org.apache.spark.sql.catalyst.expressions."
+    varying = [
+        for_name(room + kind, False, loader) for kind in ("Nondeterministic", "ExpressionWithRandomSeed")
+    ]
+    found = set()
+    for name in spark_functions():
+        if not spark.catalog.functionExists(name):
+            continue
+        made_by = for_name(catalog.lookupFunctionInfo(identifier(name)).getClassName(), False, loader)
+        if any(kind.isAssignableFrom(made_by) for kind in varying):
+            found.add(name)
+    assert found >= {"uuid", "shuffle", "spark_partition_id"}
+    assert not [name for name in found if reach_of(name) == "pure"]
 
 
 def test_system_and_user_names_are_quoted(spark: SparkSession) -> None:

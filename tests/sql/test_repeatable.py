@@ -17,6 +17,7 @@ FROM = "FROM TUMBLE(r, t, INTERVAL '1 hour') GROUP BY window_start"
         ("count(*) AS n, sum(x) AS s, max(k) AS m", set()),
         ("any_value(k) AS a, count(*) AS n", {"a"}),
         ("upper(first(k)) AS a, min(k) AS first_of_all", {"a"}),
+        ("histogram_numeric(x, 5) AS h, hll_sketch_agg(k) AS s, count(*) AS n", {"h", "s"}),
         ("array_agg(k) AS ks, min(k) || 'any_value' AS plain", {"ks"}),
     ],
 )

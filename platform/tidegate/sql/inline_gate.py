@@ -20,7 +20,7 @@ from tidegate.sql.connectors import LogOptions
 from tidegate.sql.dialect import to_text
 from tidegate.sql.flow import quoted
 from tidegate.sql.hidden import rowtime_stored, scope_columns
-from tidegate.sql.relations import analyse_watermark, check_column_name
+from tidegate.sql.relations import analyse_watermark, as_time, check_column_name
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, ScopeColumn, known, name_location, require_scalar, require_type
 from tidegate.sql.syntax import CreateRelationSyntax, Name, WatermarkSyntax
@@ -315,7 +315,9 @@ def _watermark(text: Text, rows: _Rows, column: exp.Column, strategy: exp.Expr) 
     )
     if TimeKind.from_spark_type(found.type) is None:
         needs = "a watermark needs TIMESTAMP, TIMESTAMPTZ, DATE or an integer"
-        hint = f"cast it in a subquery: (SELECT *, CAST({found.name} AS TIMESTAMP) AS event_time FROM {rows.name})"
+        hint = "name a column that holds a time"
+        if (time := as_time(found, rows.columns)) is not None:
+            hint = f"compute it in a subquery: (SELECT *, {time.sql} AS {time.name} FROM {rows.name})"
         message = f'"{found.name}" is {display(found.type)}: {needs}'
         raise error("TG301", message, text.at(node_span(column)), hint)
     watermark = analyse_watermark(text, created, rows.columns)

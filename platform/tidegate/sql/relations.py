@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.catalog import RESERVED_COLUMNS, Column, Relation, Watermark
+from tidegate.sql.clock_literals import refuse_clock_literals
 from tidegate.sql.codes import error
 from tidegate.sql.connectors import ReplayOptions, connector_of, read_connector
 from tidegate.sql.create_syntax import refuse_ttl
@@ -27,7 +34,7 @@ from tidegate.sql.syntax import ColumnSyntax, CreateRelationSyntax, Name
 from tidegate.sql.system_names import ROWTIME
 from tidegate.sql.tables import check_table, primary_key, with_key
 from tidegate.sql.text import Text, node_span
-from tidegate.sql.types import SparkType, display
+from tidegate.sql.types import SparkType, display, parse_ddl
 from tidegate.watermark import TimeKind
 
 _RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
@@ -165,6 +172,7 @@ def _generated(
         raise error("TG214", message, text.at(node_span(column.generated)))
     sql = safe_sql(resolved, scope.lookup)
     if found != wanted:
+        refuse_clock_literals(text, resolved, scope.type, wanted)
         sql = f"TRY_CAST({sql} AS {wanted})"
     return Column(column.name.text, str(wanted), column.nullable, sql, column.comment)
 
@@ -195,6 +203,32 @@ def _scope(text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tup
     return Scope(text, seen, frozenset([name.casefold()]), f'in {syntax.kind} "{name}"')
 
 
+@dataclass(frozen=True)
+class TimeColumn:
+    """A column that could be added: its `name`, its `type`, and how it follows from the others, as users write it."""
+
+    name: str
+    type: str
+    sql: str
+
+
+def as_time(column: Column, columns: Sequence[Column]) -> TimeColumn | None:
+    """The column that holds the time which is in a text or a number; None for other types."""
+    taken = {c.name.casefold() for c in columns}
+    name = next(n for i in count(1) if (n := f"event_time{i if i > 1 else ''}") not in taken)
+    plain = (
+        re.fullmatch(r"[A-Za-z_]\w*", column.name)
+        and tokenize(Text(column.name))[0].token_type is TokenType.VAR
+    )
+    written = column.name if plain else '"' + column.name.replace('"', '""') + '"'
+    found = parse_ddl(column.type)
+    if found.name == "string":
+        return TimeColumn(name, "TIMESTAMP", f"CAST({written} AS TIMESTAMP)")
+    if found.name in ("double", "float", "decimal"):
+        return TimeColumn(name, "TIMESTAMPTZ", f"timestamp_seconds({written})")
+    return None
+
+
 def analyse_watermark(
     text: Text, syntax: CreateRelationSyntax, columns: tuple[Column, ...]
 ) -> Watermark | None:
@@ -222,7 +256,9 @@ def analyse_watermark(
     if kind is None:
         needs = "a watermark needs TIMESTAMP, TIMESTAMPTZ, DATE or an integer"
         message = f'"{column.name}" is {display(column.type)}: {needs}'
-        hint = f"add a column such as: event_time TIMESTAMP AS CAST({column.name} AS TIMESTAMP)"
+        hint = "name a column that holds a time"
+        if (time := as_time(column, columns)) is not None:
+            hint = f"add a column for it, and name that one: {time.name} {time.type} AS {time.sql}"
         raise error("TG301", message, text.at(watermark.column.span), hint)
     scope = _scope(text, syntax, columns)
     given, others = split_options(syntax.options)

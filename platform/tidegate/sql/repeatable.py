@@ -12,7 +12,8 @@ from tidegate.sql.catalog import View
 #: Aggregates that pick or line up rows, or give one of several right answers.
 _ORDERED = (
     "any_value|first|first_value|last|last_value|collect_list|collect_set|array_agg|listagg|string_agg|max_by|min_by"
-    "|mode|approx_percentile|percentile_approx|approx_top_k"
+    "|mode|approx_percentile|percentile_approx|approx_top_k|approx_top_k_accumulate|approx_top_k_combine|histogram_numeric"
+    "|hll_sketch_agg|hll_union_agg|theta_sketch_agg|theta_union_agg|theta_intersection_agg"
 )
 _CALL = re.compile(rf"\b({_ORDERED})\s*\(", re.IGNORECASE)
 

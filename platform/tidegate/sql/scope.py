@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tidegate.errors import Location, did_you_mean
+from tidegate.sql.clock_literals import refuse_clock_literals
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.frame_syntax import refuse_frames
@@ -104,6 +105,7 @@ class Scope:
         self._check_functions(resolved)
         if self.repeatable:
             require_repeatable(self.text, resolved)
+            refuse_clock_literals(self.text, resolved, self.type)
         return resolved
 
     def type(self, node: exp.Expr) -> SparkType | None:
