@@ -7,12 +7,14 @@ import importlib.util
 import shutil
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.errors import TidegateError
+from tidegate.sql.sink_connectors import IcebergSinkOptions
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -47,7 +49,7 @@ def examine(project: Project | None, problem: TidegateError | None) -> list[Find
     ]
     findings.append(_project(project, problem))
     if project is not None:
-        findings += [warehouse(project), *_packages_of(project)]
+        findings += [warehouse(project), *_tables(project), *_packages_of(project)]
     return findings
 
 
@@ -165,6 +167,38 @@ def _project(project: Project | None, problem: TidegateError | None) -> Finding:
     except TidegateError as error:
         return Finding("project", "bad", error.message, "tidegate check shows where")
     return Finding("project", "ok", f"{project.root}, environment {project.env_name}")
+
+
+def _tables(project: Project) -> list[Finding]:
+    """Which storage versions the project's tables have (E8); nothing without any."""
+    from tidegate.store.metadata import load_properties
+    from tidegate.store.positions import sink_table
+    from tidegate.store.version import NEWEST, STORAGE_VERSION, storage_version
+
+    counts: Counter[int] = Counter()
+    later = []
+    try:
+        catalog = project.catalog()
+        names = [(None, o.name) for o in (*catalog.relations, *catalog.views)]
+        names += [(None, f"{r.name}$state") for r in catalog.relations if r.primary_key]
+        iceberg = (s for s in catalog.sinks if isinstance(s.connector, IcebergSinkOptions))
+        names += [sink_table(project.storage, sink) for sink in iceberg]
+        for namespace, name in names:
+            found = load_properties(project.storage, name, namespace)
+            version = None if found is None else storage_version(found)
+            if version is not None and version <= NEWEST:
+                counts[version] += 1
+            elif found is not None:
+                later.append(f"{name} ({found[STORAGE_VERSION]})")
+    except TidegateError as error:
+        return [Finding("tables", "bad", error.message, error.hint)]
+    if later:
+        text = f"storage version later than {NEWEST}: {', '.join(later)}"
+        return [Finding("tables", "bad", text, "install the release of tidegate that wrote them")]
+    if not counts:
+        return []
+    text = ", ".join(f"{n} with storage version {version}" for version, n in sorted(counts.items()))
+    return [Finding("tables", "ok", text)]
 
 
 def _jar(coordinates: str, project: Project | None) -> Path | None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.store.metadata import life
+from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -64,8 +65,13 @@ class IcebergTable:
         self._table = self._load()
 
     def _load(self) -> Any:
+        """Raises TG622 for a table of a later release (E8)."""
         tables = self._jvm.org.apache.iceberg.spark.Spark3Util
-        return tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
+        table = tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
+        version = table.properties().get(STORAGE_VERSION)
+        if version is not None:
+            require_known(self.identifier, {STORAGE_VERSION: version})
+        return table
 
     @property
     def java(self) -> Any:

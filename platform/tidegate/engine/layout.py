@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+from collections.abc import Mapping
 
 from tidegate.sql.catalog import Column, Relation, View
+from tidegate.sql.spelling import alike, plain, plain_before
+from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import TimeKind
 
 ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
@@ -40,6 +42,7 @@ PROGRESS_ADDED = {"note": "string", "memory": "string"} | dict.fromkeys(
 
 #: Small files of one day are read together, not a task each.
 _TABLE_PROPERTIES = {
+    STORAGE_VERSION: str(NEWEST),
     "format-version": "2",
     "read.split.open-file-cost": str(256 * 1024),
     "write.parquet.compression-codec": "zstd",
@@ -211,8 +214,16 @@ def strategy_identity(relation: Relation) -> str | None:
 
 def view_identity(view: View) -> str:
     """Changes with the query (R4), not with its comments or line breaks."""
-    uncommented = re.sub(r"--[^\n]*|/\*.*?\*/", " ", view.definition, flags=re.DOTALL)
-    return _digest(" ".join(uncommented.split()).rstrip("; "))
+    return _digest(plain(view.definition))
+
+
+def is_of_view(view: View, properties: Mapping[str, str]) -> bool:
+    """Whether results with these table properties are of the view's definition (R4, E1), however that is written."""
+    stored, written = properties.get("tidegate.identity"), properties.get("tidegate.definition", "")
+    if stored not in (_digest(plain(written)), _digest(plain_before(written))):
+        # The text is not the one that the identity is of.
+        return stored == view_identity(view)
+    return alike(written, view.definition)
 
 
 def _digest(text: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.layout import view_identity
+from tidegate.engine.layout import is_of_view
 from tidegate.engine.view_table import STALE, ViewTable
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import View
@@ -90,7 +90,7 @@ def _why(session: Session, view: View, changed: set[str]) -> str | None:
     if stored is None:
         return None
     table = IcebergTable(session.spark, stored)
-    if table.property("tidegate.identity") != view_identity(view):
+    if not is_of_view(view, table.properties()):
         return "its definition has changed"
     below = sorted(changed & set(view.reads)) or list(filter(None, [table.property(STALE)]))
     return f"it reads {', '.join(below)}" if below else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine import spark as spark_room
 from tidegate.engine.class_archive import Purpose
+from tidegate.engine.commit import IcebergTable
 from tidegate.engine.failures import refused
 from tidegate.engine.ingest import Log
 from tidegate.engine.layout import quote
@@ -203,9 +204,13 @@ class Session:
             )
 
     def stored(self, name: str) -> str | None:
-        """The identifier if the table exists, else None."""
-        identifier = self.identifier(name)
-        return identifier if self.spark.catalog.tableExists(identifier) else None
+        """The identifier if the table exists, else None. Raises TG622 for one of a later release."""
+        return self._known(self.identifier(name))
+
+    def _known(self, identifier: str) -> str | None:
+        if not self.spark.catalog.tableExists(identifier):
+            return None
+        return IcebergTable(self.spark, identifier).identifier
 
     def relation(self, name: str) -> Relation:
         """A source or table of the catalog."""
@@ -250,7 +255,10 @@ class Session:
         """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
         self.require_own(name)
         log = self.identifier(name)
-        for table in (state_identifier(log), self.identifier(f"{name}$next"), log):
+        tables = (state_identifier(log), self.identifier(f"{name}$next"), log)
+        for table in tables:
+            self._known(table)
+        for table in tables:
             self.spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
         storage = self.project.storage
         namespace = self.project.env.warehouse.namespace

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.engine.layout import relation_identity, view_identity
+from tidegate.engine.layout import is_of_view, relation_identity
 from tidegate.engine.progress import FilesRead
 from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
 from tidegate.engine.run import select, select_sinks
@@ -153,8 +153,4 @@ def _read_to_the_end(relation: Relation, status: RelationStatus) -> bool:
 def _same_results(project: Project, view: View) -> bool:
     """Whether its results are of this definition (R4)."""
     table = load_table(project.storage, view.name)
-    return (
-        table is not None
-        and table.properties.get("tidegate.identity") == view_identity(view)
-        and not table.properties.get(STALE)
-    )
+    return table is not None and is_of_view(view, table.properties) and not table.properties.get(STALE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
 from tidegate.engine.inputs import Pinned, bound_type, positions
-from tidegate.engine.layout import create_view_table, quote, view_columns, view_identity
+from tidegate.engine.layout import create_view_table, is_of_view, quote, view_columns
 from tidegate.engine.over import CARRIED, carried_type
 from tidegate.engine.over import evaluate as evaluate_over
 from tidegate.engine.panes import WindowTask
@@ -245,8 +245,9 @@ class ViewTable:
 
 def same_view(view: View, table: IcebergTable) -> None:
     """R4: TG506 if the results in `table` are of another definition, or of earlier results of a view below."""
-    stale = table.property(STALE)
-    if table.property("tidegate.identity") != view_identity(view):
+    properties = table.properties()
+    stale = properties.get(STALE)
+    if not is_of_view(view, properties):
         what = f'the definition of "{view.name}" has changed since its results were computed'
     elif stale:
         what = f'"{view.name}" was computed from earlier results of "{stale}", which was rebuilt'

@@ -17,6 +17,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.project.storage import CATALOG, Storage
+from tidegate.store.version import require_known
 
 _VERSION = re.compile(r"^v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
 _PROGRESS_FIELDS = (
@@ -114,16 +115,29 @@ class Progress:
 def load_table(storage: Storage, name: str, namespace: str | None = None) -> TableState | None:
     """State of table `name` of a namespace (None: the project's), or None if it was never created.
 
-    Raises TG620 if its metadata can't be read.
+    Raises TG620 if its metadata can't be read, TG622 for a table of a later release.
     """
+    found = _metadata(storage, name, namespace)
+    if found is None:
+        return None
+    require_known(f'"{name}"', found[1].get("properties") or {})
+    return _state(name, *found)
+
+
+def load_properties(storage: Storage, name: str, namespace: str | None = None) -> Mapping[str, str] | None:
+    """As `load_table`, only the properties, and those of a later release's tables, too."""
+    found = _metadata(storage, name, namespace)
+    return None if found is None else found[1].get("properties") or {}
+
+
+def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, dict[str, Any]] | None:
+    """(path, content) of a table's newest metadata."""
     namespace = namespace or storage.namespace_of(name)
     if storage.settings.catalog.type == "hadoop":
         folder = storage.local_warehouse
         assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
-        found = _newest_metadata(folder / namespace / name / "metadata")
-        return None if found is None else _state(name, found[0], found[1])
-    loaded = _from_catalog(storage, namespace, name)
-    return None if loaded is None else _state(name, loaded[0], loaded[1])
+        return _newest_metadata(folder / namespace / name / "metadata")
+    return _from_catalog(storage, namespace, name)
 
 
 def read_progress(storage: Storage, table: TableState, commit: Commit | None = None) -> list[Progress]:

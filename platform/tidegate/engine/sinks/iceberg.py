@@ -21,6 +21,7 @@ from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import View
 from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
 from tidegate.store.positions import sink_table
+from tidegate.store.version import NEWEST, STORAGE_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,7 +69,8 @@ class IcebergSink:
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg TBLPROPERTIES "
-            f"('tidegate.kind' = 'sink', 'tidegate.sink' = '{text}', '{_UPSERTS}' = '{kind}', 'format-version' = '2')"
+            f"('{STORAGE_VERSION}' = '{NEWEST}', "
+            f"'tidegate.kind' = 'sink', 'tidegate.sink' = '{text}', '{_UPSERTS}' = '{kind}', 'format-version' = '2')"
         )
         update = self._table().java.newAppend()
         for key, value in position.to_summary().items():
