@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from prometheus_client.exposition import generate_latest
@@ -193,13 +194,23 @@ def test_the_environment_of_the_containers_loads_with_what_they_are_given(tmp_pa
 
 
 def test_the_environment_of_the_pods_loads_with_what_they_are_given(tmp_path: Path) -> None:
-    readme = (KUBERNETES / "README.md").read_text()
-    secret = re.findall(r"--from-literal=([A-Z_0-9]+)=", readme)
+    given_secrets = secrets()
     for name, _, spec in pods():
         (container,) = spec["containers"]
-        given = dict.fromkeys([*secret, *(entry["name"] for entry in container["env"])], "value")
+        ((source,),) = (entry["secretRef"].values() for entry in container["envFrom"])
+        if source == "tidegate-dagster":
+            continue  # the web interface and the daemon open no table
+        names = [*given_secrets[source], *(entry["name"] for entry in container["env"])]
+        given = dict.fromkeys(names, "value")
         place = tmp_path / name
         assert environment(place, KUBERNETES / "tidegate.yaml", given).env.spark.master.startswith("k8s://")
+
+
+def secrets() -> dict[str, list[str]]:
+    """The names in each secret that the README has people make."""
+    text = (KUBERNETES / "README.md").read_text().replace("\\\n", " ")
+    made = re.findall(r"create secret generic (\S+)(.*)", text)
+    return {name: re.findall(r"--from-literal=(\w+)=", given) for name, given in made}
 
 
 def environment(root: Path, file: Path, given: dict[str, Any]) -> Project:
@@ -220,7 +231,9 @@ def test_kubernetes_names_what_is_there() -> None:
         for volume in volumes.values():
             if "configMap" in volume:
                 assert volume["configMap"]["name"] in maps, name
-            else:
+            elif "secret" in volume:
+                assert volume["secret"]["secretName"] in secrets()
+            elif "emptyDir" not in volume:
                 assert ("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]) in made
         (container,) = spec["containers"]
         assert container["image"] == "tidegate"
@@ -229,7 +242,7 @@ def test_kubernetes_names_what_is_there() -> None:
             if "configMap" in volume:
                 keys = [file.split("=")[0] for file in maps[volume["configMap"]["name"]]]
                 assert mount["subPath"] in keys
-        assert container["envFrom"] == [{"secretRef": {"name": "tidegate-secrets"}}]
+        assert container["envFrom"][0]["secretRef"]["name"] in secrets()
     for document in documents():
         if document["kind"] == "Service":
             assert ("Deployment", document["spec"]["selector"]["app"]) in made
@@ -238,6 +251,80 @@ def test_kubernetes_names_what_is_there() -> None:
                 document["spec"]["selector"]["matchLabels"]
                 == document["spec"]["template"]["metadata"]["labels"]
             )
+
+
+def kubernetes_objects() -> Iterator[dict[str, Any]]:
+    """Everything, with what is made from a template at run time."""
+    yield from documents()
+    yield yaml.safe_load((KUBERNETES / "executor.yaml").read_text())
+
+
+@pytest.mark.parametrize(
+    "found", kubernetes_objects(), ids=lambda d: f"{d['kind']}-{d['metadata'].get('name')}"
+)
+def test_kubernetes_takes_it_by_its_published_schemas(found: dict[str, Any]) -> None:
+    kubernetes_validate.validate(found, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_a_misspelt_word_is_no_kubernetes() -> None:
+    pod = yaml.safe_load((KUBERNETES / "executor.yaml").read_text())
+    pod["spec"]["securityContext"]["runAsNonRot"] = True
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_X4_every_pod_keeps_the_restricted_standard() -> None:
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards, and a root file system that is read-only."""
+    (namespace,) = [d for d in documents() if d["kind"] == "Namespace"]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    executor = yaml.safe_load((KUBERNETES / "executor.yaml").read_text())
+    specs = [spec for _, _, spec in pods()] + [executor["spec"]]
+    assert len(specs) == 6
+    for spec in specs:
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["runAsUser"] > 0
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        kinds = {kind for volume in spec["volumes"] for kind in volume.keys() - {"name"}}
+        assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
+        for container in spec["containers"]:
+            inside = container["securityContext"]
+            assert inside == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert not any("hostPort" in port for port in container.get("ports", ()))
+            writable = {m["mountPath"] for m in container["volumeMounts"] if m["name"] == "scratch"}
+            assert {"/scratch", "/tmp"} <= writable
+
+
+def test_X4_a_pod_is_given_what_its_role_needs_and_no_more() -> None:
+    roles = {name: spec for name, _, spec in pods()}
+    drivers = {"tidegate-live", "dagster-code", "tidegate-upkeep"}
+    for name, spec in roles.items():
+        (container,) = spec["containers"]
+        given = secrets()[container["envFrom"][0]["secretRef"]["name"]]
+        assert (spec["serviceAccountName"] == "tidegate-spark") == (name in drivers), name
+        assert (spec.get("automountServiceAccountToken") is False) == (name not in drivers), name
+        assert ("TIDEGATE_S3_SECRET" in given) == (name in drivers), name
+        assert ("DAGSTER_PG_URL" in given) == name.startswith("dagster"), name
+        assert container["resources"]["limits"]["memory"]
+    (binding,) = [d for d in documents() if d["kind"] == "RoleBinding"]
+    assert [subject["name"] for subject in binding["subjects"]] == ["tidegate-spark"]
+
+
+def test_X4_nobody_talks_to_anybody_unless_it_is_listed() -> None:
+    policies = {d["metadata"]["name"]: d["spec"] for d in documents() if d["kind"] == "NetworkPolicy"}
+    assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    apps = {metadata["labels"]["app"] for _, metadata, _ in pods()} | {"tidegate-executor"}
+    named = set(re.findall(r"app: ([\w-]+)|values: \[([^\]]+)\]", (KUBERNETES / "network.yaml").read_text()))
+    listed = {app.strip() for pair in named for text in pair for app in text.split(",") if app.strip()}
+    assert listed == apps
+    settings = yaml.safe_load((KUBERNETES / "tidegate.yaml").read_text())["spark"]["conf"]
+    for name in ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"):
+        assert settings[name] is True
+    assert settings["spark.kubernetes.authenticate.serviceAccountName"] == "tidegate-spark"
 
 
 def test_live_mode_has_probes_and_is_found_by_prometheus() -> None:
@@ -257,7 +344,7 @@ def test_no_secret_is_written_down() -> None:
     found = []
     for file in sorted(INFRA.rglob("*.yaml")):
         for line in file.read_text().splitlines():
-            if match := key.match(line):
+            if (match := key.match(line)) and match["value"] not in ("true", "false"):
                 found.append(match["value"])
                 assert match["value"].startswith("${"), f"{file.name}: {line}"
     assert len(found) > 5
@@ -311,7 +398,7 @@ def test_addresses_of_postgresql_name_the_driver_that_is_installed() -> None:
     """SQLAlchemy 2.1 means psycopg 3 by `postgresql://`, and Dagster brings psycopg2."""
     given = [compose()["x-tidegate"]["environment"]["DAGSTER_PG_URL"]]
     given += re.findall(r"DAGSTER_PG_URL=(\S+)", (KUBERNETES / "README.md").read_text())
-    assert len(given) == 2
+    assert len(given) == 3
     assert all(url.startswith("postgresql+psycopg2://") for url in given)
 
 
