@@ -283,7 +283,8 @@ class Maker:
         key = self.rng.choice(keys) if keys and self.rng.random() < 0.6 else None
         order = ["window_start", "window_end"]
         self.rng.shuffle(order)
-        return Session(node, col.name, key, STEP[col.kind] * self.rng.choice([2, 3, 5]), tuple(order))
+        gap, group = STEP[col.kind] * self.rng.choice([2, 3, 5]), self.rng.random() < 0.7
+        return Session(node, col.name, key, gap, tuple(order), group)
 
     def _over(self, node: Node) -> Over | None:
         times, keys = self._times(node), [c.name for c in node.cols if c.kind == "int" and c.name != "o"]
@@ -304,28 +305,26 @@ class Insert:
 
 
 def history(rng: Random, sources: Sequence[Source], rounds: int) -> list[list[Insert]]:
-    """What is inserted before each FLUSH: the sources lag each other, often share times, and some rows are late. The
-    last round pushes all of them far ahead, by one row each."""
-    steps = rng.choice([6, 12, 30])
-    behind = {s.name: rng.choice([0, 0, 2, steps]) for s in sources}
-    at = dict.fromkeys(behind, 0)
-    found, number = [], 0
+    """What is inserted before each FLUSH: the sources lag each other, often share times, and some rows are late."""
+    pace, spread = rng.choice([1, 2, 6]), rng.choice([1, 3, 8])
+    behind = {s.name: rng.choice([0, 0, 1, 3, 10]) for s in sources}
+    found, number, now = [], 0, 0
     for _ in range(rounds):
+        now += rng.randint(0, 2 * pace)
         inserts = []
         for source in sources:
-            if rng.random() < 0.35:
+            if rng.random() < 0.4:
                 continue
             rows = []
             for _ in range(rng.randint(1, 3)):
-                at[source.name] += rng.choice([0, 1, 1, 2, steps // 3])
                 number += 1
-                step = max(0, at[source.name] - behind[source.name]) - rng.choice([0, 0, 0, 1, 4])
+                step = now - behind[source.name] - rng.randrange(spread)
                 t = BEGIN[source.kind] + step * STEP[source.kind]
-                t += rng.choice([0] * 12 + [1, -1]) if source.kind in MICROS else 0
+                t += rng.choice([0] * 20 + [1, -1]) if source.kind in MICROS else 0
                 rows.append((number, rng.choice([0, 0, 1, None]), t))
             inserts.append(Insert(source.name, tuple(rows)))
             if rng.random() < 0.2:
-                behind[source.name] = rng.choice([0, 2, steps])
+                behind[source.name] = rng.choice([0, 1, 3, 10])
         found.append(inserts)
     return found
 

@@ -7,8 +7,8 @@ the query itself gives (groups of windows, sessions, OVER in event time).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -169,7 +169,7 @@ class Project(Node):
 
     def select(self) -> str:
         items = ", ".join(v.item(self.child.col(v.column).kind) for v in self.values)
-        return f"SELECT {items} FROM {from_(self.child)}"
+        return f"SELECT {items} FROM {self.child.item()}"
 
     def of(self, *children: Rows) -> Rows:
         return [
@@ -232,7 +232,7 @@ class Windowed(Node):
         kind = self.child.col(self.time).kind
         lengths = [self.size] if self.function == "TUMBLE" else [self.slide, self.size]
         lengths += [self.offset] if self.offset else []
-        return f"{self.function}({', '.join([self.child.item(), self.time, *(length(kind, n) for n in lengths)])})"
+        return f"{self.function}({', '.join([over(self.child), self.time, *(length(kind, n) for n in lengths)])})"
 
     def of(self, *children: Rows) -> Rows:
         return [
@@ -278,9 +278,9 @@ class Group(Node):
     def select(self) -> str:
         items = ", ".join(v.item(self.child.col(v.column).kind) for v in self.keys)
         if self.distinct:
-            return f"SELECT DISTINCT {items} FROM {from_(self.child)}"
+            return f"SELECT DISTINCT {items} FROM {self.child.item()}"
         places = ", ".join(str(i + 1) for i in range(len(self.keys)))
-        return f"SELECT {items}, count(*) AS n FROM {from_(self.child)} GROUP BY {places}"
+        return f"SELECT {items}, count(*) AS n FROM {self.child.item()} GROUP BY {places}"
 
     def of(self, *children: Rows) -> Rows:
         groups: dict[tuple, Rows] = {}
@@ -384,18 +384,22 @@ class Join(Node):
 
 @dataclass(frozen=True)
 class Session(Node):
-    """Groups of a SESSION: at the top of a view only."""
+    """Groups of a SESSION, or (`group` is false) its rows: at the top of a view only."""
 
     child: Node
     time: str
     key: str | None
     gap: int
-    order: tuple[str, ...] = field(default=("window_start", "window_end"))
+    order: tuple[str, ...] = ("window_start", "window_end")
+    group: bool = True
 
     @property
     def cols(self) -> tuple[Col, ...]:
         kind = self.child.col(self.time).kind
         bounds = tuple(Col(name, kind, True) for name in self.order)
+        if not self.group:
+            others = (c for c in self.child.cols if c.name not in self.order)
+            return (*(replace(c, carries=False) for c in others), *bounds)
         return (*bounds, *([Col(self.key, "int")] if self.key else []), Col("n", "int"))
 
     def children(self) -> tuple[Node, ...]:
@@ -403,27 +407,32 @@ class Session(Node):
 
     def select(self) -> str:
         kind, key = self.child.col(self.time).kind, [self.key] if self.key else []
-        call = ", ".join([self.child.item(), self.time, *key, length(kind, self.gap)])
+        call = ", ".join([over(self.child), self.time, *key, length(kind, self.gap)])
         keys = ", ".join([*self.order, *key])
+        if not self.group:
+            return f"SELECT {', '.join(c.name for c in self.cols)} FROM SESSION({call})"
         return f"SELECT {keys}, count(*) AS n FROM SESSION({call}) GROUP BY {keys}"
 
     def of(self, *children: Rows) -> Rows:
-        groups: dict[Any, list[int]] = {}
+        groups: dict[Any, Rows] = {}
         for row in children[0]:
             if row[self.time] is not None:
-                groups.setdefault(row[self.key] if self.key else None, []).append(row[self.time])
+                groups.setdefault(row[self.key] if self.key else None, []).append(row)
         found = []
-        for key, times in groups.items():
-            sessions: list[list[int]] = []
-            for t in sorted(times):
-                if sessions and t - sessions[-1][-1] < self.gap:
-                    sessions[-1].append(t)
+        for key, rows in groups.items():
+            sessions: list[Rows] = []
+            for row in sorted(rows, key=lambda r: r[self.time]):
+                if sessions and row[self.time] - sessions[-1][-1][self.time] < self.gap:
+                    sessions[-1].append(row)
                 else:
-                    sessions.append([t])
+                    sessions.append([row])
             for session in sessions:
-                end = session[-1] + self.gap
-                row = {"window_start": session[0], "window_end": end, "n": len(session), "_end": end}
-                found.append(row | ({self.key: key} if self.key else {}))
+                end = session[-1][self.time] + self.gap
+                bounds = {"window_start": session[0][self.time], "window_end": end, "_end": end}
+                if self.group:
+                    found.append(bounds | {"n": len(session)} | ({self.key: key} if self.key else {}))
+                else:
+                    found += [row | bounds for row in session]
         return found
 
 
@@ -447,7 +456,7 @@ class Within(Node):
 
     def select(self) -> str:
         items = ", ".join(v.item(self.child.col(v.column).kind) for v in self.values)
-        return f"SELECT {items}, count(*) OVER (PARTITION BY {self.partition}) AS m FROM {from_(self.child)}"
+        return f"SELECT {items}, count(*) OVER (PARTITION BY {self.partition}) AS m FROM {self.child.item()}"
 
     def of(self, *children: Rows) -> Rows:
         many: dict[Any, int] = {}
@@ -489,7 +498,7 @@ class Over(Node):
             call = "count(*)"
             over += f" RANGE BETWEEN {length(kind, self.before)} PRECEDING AND {length(kind, self.after)} FOLLOWING"
         names = ", ".join(c.name for c in self.child.cols)
-        return f"SELECT {names}, {call} OVER ({over}) AS o FROM {from_(self.child)}"
+        return f"SELECT {names}, {call} OVER ({over}) AS o FROM {self.child.item()}"
 
     def of(self, *children: Rows) -> Rows:
         found = []
@@ -524,9 +533,9 @@ def _order(row: Row) -> list[tuple[bool, Any]]:
     return [(row[name] is not None, row[name]) for name in sorted(row) if name not in HIDDEN]
 
 
-def from_(node: Node) -> str:
-    """A node in FROM; a window function's alias is left out."""
-    return node.item()
+def over(node: Node) -> str:
+    """A node as the relation of a window function: another one can't stand there by itself."""
+    return f"({node.select()})" if isinstance(node, Windowed) else node.item()
 
 
 def length(kind: str, ticks: int) -> str:
@@ -537,6 +546,3 @@ def length(kind: str, ticks: int) -> str:
         return f"INTERVAL '{ticks} days'"
     minutes, rest = divmod(ticks, 60_000_000)
     return f"INTERVAL '{ticks} microseconds'" if rest else f"INTERVAL '{minutes} minutes'"
-
-
-Reader = Callable[[str], Rows]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: What a query finds of a relation's rows beside the relation's own columns.
 HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "timestamp"))
-#: Kinds whose ticks are the same length.
-_MICROS = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,7 @@ class Pinned:
         view's clock, which say nothing about a time that counts in something else."""
         if self.input.time_column is None or self.input.lookup or self.kind is None:
             return None, None
-        if self.kind is not view.kind and not (self.kind in _MICROS and view.kind in _MICROS):
+        if not self.kind.same_ticks(view.kind):
             return None, None
         low = None if base is None or self.input.low is None else base + self.input.low
         high = None if clock is None or self.input.high is None else clock + self.input.high

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import Input
 
-_MICROS = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
-
 
 def needed_from(session: Session, source: Relation | View) -> int | None:
     """The lowest event time that a view over a relation or view may still read, in ticks; None if no view reads it in
@@ -100,7 +98,7 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
 
 def same_scale(kind: TimeKind | None, other: TimeKind) -> bool:
     """Whether ticks of one say something about the other."""
-    return kind is other or (kind in _MICROS and other in _MICROS)
+    return kind is not None and kind.same_ticks(other)
 
 
 def tidy(session: Session, relations: Iterable[Relation]) -> list[Cleaned]:

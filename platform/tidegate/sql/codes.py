@@ -59,6 +59,7 @@ CODES: dict[str, str] = {
     "TG342": "UNION ALL of different columns (D2)",
     "TG343": "OVER or SESSION below another operator of the same query",
     "TG344": "outer join that would keep the rows of a looked-up table for ever",
+    "TG345": "join with rows that have a time but lost their watermark: they would be looked up by accident (D4)",
     "TG361": "OVER without an order in event time (C5)",
     "TG362": "window or frame of OVER that can't be (C5)",
     "TG363": "function that can't be over rows in event time (C5)",

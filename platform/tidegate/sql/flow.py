@@ -14,12 +14,12 @@ from tidegate.sql.catalog import Catalog, Input, Node, Over, Relation, SystemTab
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.hidden import log_columns
-from tidegate.sql.reach import Reach
-from tidegate.sql.scope import Scope, ScopeColumn, known
+from tidegate.sql.reach import Reach, Ways, between
+from tidegate.sql.scope import Lost, Scope, ScopeColumn, known
 from tidegate.sql.syntax import Name
 from tidegate.sql.system_names import NAMES
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import Identity, Sessions, TimeKind, Window, substitute
+from tidegate.watermark import Derived, Identity, Sessions, TimeKind, Window, least, shift, substitute
 
 #: Where a row stands in its log; rows of one relation keep it until they are joined, united or grouped.
 PLACE = ("_source_partition", "_offset")
@@ -42,7 +42,8 @@ class Flow:
     `relation` the one relation whose rows these are, if it is one. `reads`: the numbers of its inputs. `window`: the
     window function that it just went through. `open_sql`, `open_time`: every session and what they are over, if there
     was SESSION. `over`, `over_time`: OVER windows in event time that it went through, without their `query_sql`, and
-    the column that orders them; `ahead`: how many ticks their frames reach ahead, None by rows or sessions."""
+    the column that orders them; `ahead`: how many ticks their frames reach ahead, None by rows or sessions. `ways`: the
+    inputs that have a part in a row."""
 
     name: str
     columns: tuple[ScopeColumn, ...]
@@ -58,6 +59,7 @@ class Flow:
     over_time: ScopeColumn | None = None
     ahead: int | None = 0
     merged: Mapping[frozenset[str], ScopeColumn] = field(default_factory=dict)
+    ways: Ways = ()
 
     def scope(self, text: Text) -> Scope:
         """Its columns in sight, and the names that may stand before them."""
@@ -92,6 +94,7 @@ class Reader:
     catalog: Catalog
     inputs: list[Input] = field(default_factory=list)
     gates: dict[str, Relation] = field(default_factory=dict)
+    windows: int = 0
 
     def read(self, name: Name) -> Flow:
         """A relation or view by name. Raises TG201; TG106 for system tables."""
@@ -119,7 +122,8 @@ class Reader:
         columns += log_columns(self.text, relation)
         reads = f"{relation.kind} {relation.name}" if relation.kind != "gate" else relation.name
         slot = input_slot(number)
-        return Flow(relation.name, columns, slot, PLACE, (number,), (node(reads, columns),), relation)
+        nodes, ways = (node(reads, columns),), (frozenset((number,)),)
+        return Flow(relation.name, columns, slot, PLACE, (number,), nodes, relation, ways=ways)
 
     def view(self, view: View) -> Flow:
         """A view's rows (D3): what carries a watermark follows from its frontier."""
@@ -134,7 +138,42 @@ class Reader:
             columns.append(ScopeColumn(column.name, known(column.type), derived, reach))
         found = tuple(columns)
         nodes = (node(f"view {view.name}", found),)
-        return Flow(view.name, found, input_slot(number), (), (number,), nodes)
+        ways = (frozenset((number,)),)
+        return Flow(view.name, found, input_slot(number), (), (number,), nodes, ways=ways)
+
+    def window(self) -> int:
+        """A number for the next window function, below those of inputs, under which spans know its `window_end`."""
+        self.windows += 1
+        return -self.windows
+
+
+def held(flow: Flow, column: ScopeColumn, until: Derived, lost: Lost) -> Flow:
+    """The flow whose rows are not there before `until`, a mark on the scale of its `column`, is beyond its value.
+
+    A row that is still to come has a value of `column` at or above `until`, and then of the others no less than what is
+    known of how far they lie from it in every row. Where nothing is known they have no watermark any more: `lost`.
+    """
+    columns = []
+    for one in flow.columns:
+        if one.derived is not None:
+            low = 0 if one.name == column.name else between(column.spans, one.spans, flow.ways)[0]
+            if low is None:
+                one = replace(one, derived=None, spans={}, lost=lost)
+            else:
+                one = replace(one, derived=least(one.derived, shift(until, low)))
+        columns.append(one)
+    return replace(flow, columns=tuple(columns))
+
+
+def losing(flow: Flow, lost: Lost, but: str | None = None) -> Flow:
+    """The flow whose columns have all lost their watermarks, `but` one by its name inside."""
+    return replace(
+        flow,
+        columns=tuple(
+            replace(c, derived=None, spans={}, lost=lost) if c.derived is not None and c.name != but else c
+            for c in flow.columns
+        ),
+    )
 
 
 def input_slot(number: int) -> str:

@@ -50,6 +50,8 @@ class FrameGenerator(SparkGenerator):
     """Writes what `FrameParser` reads."""
 
     SUPPORTS_WINDOW_EXCLUDE = True
+    #: Spark takes WITH in a subquery, where it may hide a name of the query around it: it stays where it stands.
+    EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
     TRANSFORMS: ClassVar[dict[type[exp.Expr], Any]] = SparkGenerator.TRANSFORMS
 
     def windowspec_sql(self, expression: exp.WindowSpec) -> str:

@@ -129,7 +129,7 @@ def _call(reader: Reader, table: exp.Table, ctes: Ctes) -> Flow:
     else:
         flow = _argument(reader, call.expressions[0], ctes, call.name.upper())
     refuse_over(reader, flow, call, f"OVER in event time below {call.name.upper()}")
-    return through_window(reader.text, call, flow)
+    return through_window(reader.text, call, flow, reader.window())
 
 
 def _argument(reader: Reader, node: exp.Expr, ctes: Ctes, function: str) -> Flow:

@@ -9,16 +9,18 @@ from sqlglot import exp
 
 from tidegate.errors import Location, TidegateError
 from tidegate.sql.codes import error, unsupported
-from tidegate.sql.flow import Flow, Reader, quoted
+from tidegate.sql.flow import Flow, Reader, held, losing, quoted
 from tidegate.sql.intervals import constant_ticks
+from tidegate.sql.lookups import looked_up, lookup_side
 from tidegate.sql.parts import keyword_location
-from tidegate.sql.reach import add, between, hull
+from tidegate.sql.reach import Ways, add, between, hull, moved
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import Lost, Scope, ScopeColumn, require_scalar, require_type
+from tidegate.sql.scope import Lost, Scope, ScopeColumn, common_type, require_scalar, require_type
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import Derived, Identity, Shift, TimeKind, inputs_of, least, substitute
+from tidegate.watermark import TimeKind, least, shift
 
 _COMPARED = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_MOST_WAYS = 100
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -34,17 +36,17 @@ class Distance:
 
 def join(reader: Reader, left: Flow, right: Flow, node: exp.Join, where: exp.Expr | None) -> Flow:
     """Both sides joined. `where`: the WHERE behind it, whose conditions bound an inner join in time as ON does.
-    Raises TG106 for kinds of joins that are not there, TG344 for outer joins that keep a looked-up table's rows."""
+    Raises TG106 for kinds of joins that are not there, TG344 and TG345 for tables that can't be looked up."""
     text = reader.text
     side = _side(text, node)
     left, right = _qualified(left), _apart(_qualified(right), left)
     on, scope = _condition(text, node, left, right)
-    lookup = _lookup(text, node, left, right)
+    lookup = lookup_side(reader, node, left, right)
     conditions = [on] if on is not None else []
     if side == "INNER" and where is not None:
         conditions.append(_bounds_in(scope, where))
     if lookup:
-        left, right = _looked_up(reader, node, left, right, lookup, side)
+        left, right = looked_up(reader, node, left, right, lookup, side)
         distance = None
     else:
         distance = _distance(text, conditions, left, right)
@@ -122,44 +124,6 @@ def _bounds_in(scope: Scope, where: exp.Expr) -> exp.Expr:
     return exp.and_(*found) if found else exp.true()
 
 
-def _lookup(text: Text, node: exp.Join, left: Flow, right: Flow) -> str | None:
-    """ "right" or "left" for the side that is looked up: it has no time of its own, or the join says so."""
-    if isinstance(node.this, exp.Table) and node.this.args.get("version") is not None:
-        _check_clock(text, node.this)
-        return "right"
-    if left.carriers() and not right.carriers():
-        return "right"
-    if right.carriers() and not left.carriers():
-        return "left"
-    return None
-
-
-def _looked_up(
-    reader: Reader, node: exp.Join, left: Flow, right: Flow, lookup: str, side: str
-) -> tuple[Flow, Flow]:
-    text = reader.text
-    table, kept = (right, {"INNER", "LEFT"}) if lookup == "right" else (left, {"INNER", "RIGHT"})
-    if side not in kept:
-        message = f'{side} JOIN would keep rows of "{table.name}", which has no time, for ever'
-        hint = f"{'LEFT' if lookup == 'right' else 'RIGHT'} JOIN, or the other way round"
-        raise error("TG344", message, keyword_location(text, node.this, side), hint)
-    for number in table.reads:
-        reader.inputs[number] = replace(reader.inputs[number], time_column=None, lookup=True)
-    reason = f'"{table.name}" is looked up as it is when the row is processed'
-    quiet = _losing(table, Lost(reason, text.at(node_span(node.this))))
-    return (left, quiet) if lookup == "right" else (quiet, right)
-
-
-def _losing(flow: Flow, lost: Lost) -> Flow:
-    return replace(
-        flow,
-        columns=tuple(
-            replace(c, derived=None, spans={}, lost=lost) if c.derived is not None else c
-            for c in flow.columns
-        ),
-    )
-
-
 def _timed(
     text: Text, node: exp.Join, left: Flow, right: Flow, distance: Distance | None, side: str
 ) -> tuple[Flow, Flow]:
@@ -171,16 +135,16 @@ def _timed(
         reason = "a join without a bound in time carries no watermark (D4)"
         hint = f"{a.qualifier}.{a.called} = {b.qualifier}.{b.called}, or BETWEEN … - INTERVAL … AND … + INTERVAL …"
         lost = Lost(f"{reason}: add {hint}", text.at(node_span(node.this)))
-        return _losing(left, lost), _losing(right, lost)
+        return losing(left, lost), losing(right, lost)
     a, b = distance.left, distance.right
     where = text.at(node_span(node.this))
     new_left = _behind(left, a, b, (distance.low, -distance.high, -distance.low), where)
     new_right = _behind(right, b, a, (-distance.high, distance.low, distance.high), where)
     unmatched = 'it is NULL where a row of "{}" has no match'
     if side in ("LEFT", "FULL"):
-        new_right = _losing(new_right, Lost(unmatched.format(left.name), text.at(node_span(node.this))))
+        new_right = losing(new_right, Lost(unmatched.format(left.name), text.at(node_span(node.this))))
     if side in ("RIGHT", "FULL"):
-        new_left = _losing(new_left, Lost(unmatched.format(right.name), text.at(node_span(node.this))))
+        new_left = losing(new_left, Lost(unmatched.format(right.name), text.at(node_span(node.this))))
     return new_left, new_right
 
 
@@ -191,32 +155,15 @@ def _behind(
     own + far]."""
     low, near, far = apart
     assert other.derived is not None
-    marks: dict[int, Derived] = {}
-    for number in flow.reads:
-        reach = own.spans.get(number)
-        if reach is not None and reach[0] is not None:
-            marks[number] = least(Identity(number), _shift(other.derived, low + reach[0]))
+    reason = f"nobody knows how far it is from {own.called}, by which it is joined"
+    found = held(flow, own, shift(other.derived, low), Lost(reason, where))
     columns = []
-    for column in flow.columns:
-        if column.derived is None:
-            columns.append(column)
-            continue
-        if not inputs_of(column.derived) <= marks.keys():
-            # On another scale than its input (EXTRACT): how far the two sides are apart is not known there.
-            reason = f"{column.called} and {other.called} are not on the scale of what they come from"
-            columns.append(replace(column, derived=None, spans={}, lost=Lost(reason, where)))
-            continue
-        to_own = (0, 0) if column.name == own.name else between(column.spans, own.spans)
-        spans = dict(column.spans)
-        for number, reach in other.spans.items():
-            if to_own is not None:
-                spans[number] = add(add(to_own, (near, far)), reach)
-        columns.append(replace(column, derived=substitute(column.derived, marks), spans=spans))
-    return replace(flow, columns=tuple(columns))
-
-
-def _shift(derived: Derived, ticks: int) -> Derived:
-    return Shift(derived, ticks) if ticks else derived
+    for column in found.columns:
+        if column.derived is not None:
+            to_own = (0, 0) if column.name == own.name else between(column.spans, own.spans, flow.ways)
+            column = replace(column, spans={**column.spans, **moved(other.spans, add(to_own, (near, far)))})
+        columns.append(column)
+    return replace(found, columns=tuple(columns))
 
 
 def _distance(text: Text, conditions: Sequence[exp.Expr], left: Flow, right: Flow) -> Distance | None:
@@ -264,7 +211,7 @@ def _comparisons(
         return
     for one, sign, other in pairs:
         a, b = _linear(text, one, columns), _linear(text, other, columns)
-        if a is not None and b is not None and a[0].type == b[0].type:
+        if a is not None and b is not None and common_type(a[0], b[0]) is not None:
             yield a[0].name, sign, b[0].name, b[1] - a[1]
 
 
@@ -311,6 +258,7 @@ def _joined(
             pair[0],
             name=f"_time_{max(right.reads)}",
             derived=least(*(c.derived for c in pair if c.derived is not None)),
+            type=common_type(a, b),
             spans=hull(*(c.spans for c in pair)),
             written=f"{a.called} of either side",
             qualifier="",
@@ -339,9 +287,20 @@ def _joined(
         reads,
         (*left.nodes, *right.nodes),
         merged=merged,
+        ways=_ways(left, right, side),
     )
     names = f"{title} {left.name} with {right.name}"
     return replace(found, nodes=(*found.nodes, found.node(names)))
+
+
+def _ways(left: Flow, right: Flow, side: str) -> Ways:
+    """The inputs that have a part in a row of the join for certain. Those of the left side alone are right, too, where
+    there are too many ways to tell them all."""
+    if side == "FULL":
+        return (*left.ways, *right.ways)
+    if side == "INNER" and len(left.ways) * len(right.ways) <= _MOST_WAYS:
+        return tuple(a | b for a in left.ways for b in right.ways)
+    return right.ways if side == "RIGHT" else left.ways
 
 
 def _restored(flow: Flow, column: ScopeColumn) -> Flow:
@@ -370,8 +329,11 @@ def _using(
             "RIGHT": b,
             "FULL": merged.get(frozenset((a.name, b.name)), replace(a, derived=None, spans={})),
         }
+        type_, shown = common_type(a, b), info.get(side, a)
         shown = replace(
-            info.get(side, a),
+            shown,
+            type=type_,
+            derived=shown.derived if type_ is not None else None,
             name=f"_using_{max(right.reads)}_{number}",
             written=a.called,
             qualifier="",
@@ -383,13 +345,3 @@ def _using(
         for one in (a, b):
             columns[columns.index(one)] = replace(one, starred=False, plain=False)
     return [*first, *columns], [*first_items, *items]
-
-
-def _check_clock(text: Text, table: exp.Table) -> None:
-    """FOR SYSTEM_TIME AS OF PROCTIME() and nothing else."""
-    version = table.args["version"]
-    clock = version.expression
-    name = clock.name.lower() if isinstance(clock, exp.Anonymous) else ""
-    if version.text("kind").upper() != "AS OF" or name not in ("proctime", "proc_time"):
-        hint = "FOR SYSTEM_TIME AS OF PROCTIME(): the table as it is when the row is processed"
-        raise unsupported("another time than the present", text.at(node_span(table)), hint)

@@ -9,7 +9,12 @@ from collections.abc import Mapping
 
 Reach = tuple[int | None, int | None]
 Spans = Mapping[int, Reach]
-"""A column's reach by number of the input; no entry: anywhere."""
+"""A column's reach by number of the input; no entry: anywhere. Numbers below 0 are windows (`Reader.window`): they say
+how far the end of that window is from the column's value."""
+
+Ways = tuple[frozenset[int], ...]
+"""The ways in which a row can come about, of UNION ALL one for each side: the inputs (and windows) that have a part in
+it for certain."""
 
 
 def plus(a: int | None, b: int | None) -> int | None:
@@ -27,16 +32,26 @@ def moved(spans: Spans, by: Reach) -> dict[int, Reach]:
     return {number: add(reach, by) for number, reach in spans.items()}
 
 
-def between(column: Spans, other: Spans) -> Reach | None:
-    """How far `other`'s column is from `column`'s, as the first input of both says; None without one."""
-    for number, (low, high) in column.items():
-        if number in other:
-            other_low, other_high = other[number]
-            return (
-                None if low is None or other_high is None else low - other_high,
-                None if high is None or other_low is None else high - other_low,
-            )
-    return None
+def between(column: Spans, other: Spans, ways: Ways) -> Reach:
+    """How far `other`'s column is from `column`'s in every row, in whichever of the `ways` the row came about."""
+    found: list[Reach] = []
+    for way in ways:
+        lows, highs = [], []
+        for number in way & column.keys() & other.keys():
+            low, high = add(column[number], (_minus(other[number][1]), _minus(other[number][0])))
+            lows += [] if low is None else [low]
+            highs += [] if high is None else [high]
+        # All inputs of a way have a part in the row, so that each of them is right.
+        found.append((max(lows, default=None), min(highs, default=None)))
+    lowest, highest = zip(*found, strict=True)
+    return (
+        None if None in lowest else min(lowest),
+        None if None in highest else max(highest),
+    )
+
+
+def _minus(bound: int | None) -> int | None:
+    return None if bound is None else -bound
 
 
 def hull(*several: Spans) -> dict[int, Reach]:

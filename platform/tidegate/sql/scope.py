@@ -23,6 +23,8 @@ from tidegate.watermark import Derived, Identity
 
 #: The micro-batch's clock, under both of its names: for watermark strategies (W11).
 CLOCK = ("proc_time", "proctime")
+#: Types of event time of which each holds all values of those before it, in the same ticks.
+_WIDENING = (("timestamp_ntz", "timestamp"), ("smallint", "int", "bigint"))
 _WINDOWING = ("window", "session_window", "window_time")
 
 
@@ -318,6 +320,16 @@ def require_type(
         raise error(
             "TG214", f"{what} must be {' or '.join(wanted)}, this is {type_}", text.at(node_span(node))
         )
+
+
+def common_type(a: ScopeColumn, b: ScopeColumn) -> SparkType | None:
+    """The type of a column that holds the values of both. Of the types that count in the same ticks (TIMESTAMP and
+    TIMESTAMPTZ, since sessions are in UTC; integers) it is the wider one; None where only Spark can tell."""
+    if a.type == b.type or a.type is None or b.type is None:
+        return a.type if a.type == b.type else None
+    names = [a.type.name, b.type.name]
+    wider = next((t for t in _WIDENING if set(names) <= set(t)), None)
+    return None if wider is None else (a.type, b.type)[names.index(max(names, key=wider.index))]
 
 
 def known(ddl: str) -> SparkType | None:

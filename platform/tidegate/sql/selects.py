@@ -10,17 +10,17 @@ from sqlglot import exp
 from tidegate.sql.catalog import Over
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.derivation import derive
-from tidegate.sql.flow import Flow, Reader, quoted
+from tidegate.sql.flow import Flow, Reader, held, losing, quoted
 from tidegate.sql.from_clause import Ctes, check_ctes, read_from, refuse_over, with_ctes
 from tidegate.sql.groups import Grouping, is_bound, read_grouping
 from tidegate.sql.parts import keyword_location, refuse_arguments
 from tidegate.sql.reach import hull
 from tidegate.sql.relations import check_column_name
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import Lost, Scope, ScopeColumn, known, require_scalar, require_type
+from tidegate.sql.scope import Lost, Scope, ScopeColumn, common_type, known, require_scalar, require_type
 from tidegate.sql.syntax import Name
 from tidegate.sql.text import Text, node_span
-from tidegate.watermark import Cumulate, Shift, least
+from tidegate.watermark import Cumulate, least, shift
 
 if TYPE_CHECKING:
     from tidegate.sql.over import OverCall
@@ -315,18 +315,19 @@ def _in_time(reader: Reader, source: Flow, calls: list[OverCall]) -> Flow:
         raise error("TG343", "OVER over two times in one SELECT", calls[-1].location, hint)
     time = next(c for c in source.columns if c.name == first.time.name)
     ahead = max((c.ahead for c in calls), key=lambda n: (n is None, n or 0))
-    columns = []
-    for column in source.columns:
-        if column.derived is not None and ahead is None:
-            lost = Lost("a frame that reaches ahead by rows carries no watermark (D4)", first.location)
-            column = replace(column, derived=None, spans={}, lost=lost)
-        elif column.derived is not None and ahead:
-            column = replace(column, derived=Shift(column.derived, -ahead))
-        columns.append(column)
+    assert time.derived is not None
+    if ahead is None:
+        lost = Lost("a frame that reaches ahead by rows carries no watermark (D4)", first.location)
+        source = losing(source, lost)
+    elif ahead:
+        lost = Lost(
+            f"nobody knows how far it is from {time.called}, in whose order rows wait", first.location
+        )
+        source = held(source, time, shift(time.derived, -ahead), lost)
     ties = source.hidden or tuple(c.name for c in source.columns if can_sort(c))
     items = ", ".join(map(quoted, source.everything()))
     over = Over(f"SELECT {items} FROM {source.sql}", time.name, ties, tuple(c.function for c in calls), "")
-    columns += [_result(c) for c in calls]
+    columns = [*source.columns, *(_result(c) for c in calls)]
     hidden = ("_window_start", "_window_end", *source.hidden)
     found = replace(
         source,
@@ -385,12 +386,13 @@ def _union(reader: Reader, query: exp.SetOperation, ctes: Ctes, named: bool) -> 
         (),
         (*left.reads, *right.reads),
         (*left.nodes, *right.nodes),
+        ways=(*left.ways, *right.ways),
     )
     return replace(found, nodes=(*found.nodes, found.node("union all")))
 
 
 def _united(a: ScopeColumn, b: ScopeColumn, lost: Lost) -> ScopeColumn:
-    type_ = a.type if a.type == b.type else None
+    type_ = common_type(a, b)
     plain = ScopeColumn(a.called, type_)
     if a.derived is not None and b.derived is not None and type_ is not None:
         spans = hull(a.spans, b.spans)

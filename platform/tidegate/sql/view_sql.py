@@ -83,13 +83,14 @@ def rows_sql(selected: Selected) -> str:
 def ungrouped_sql(
     flow: Flow, selected: Selected | None, time: ScopeColumn | None, order: tuple[str, ...]
 ) -> str:
-    """`View.query_sql` of a query that does not group: every row in the one tick of its time (C4)."""
+    """`View.query_sql` of a query that does not group: every row in the one tick of its time (C4), or in its
+    session."""
     columns = [quoted(c.name) for c in flow.columns if c.starred]
     sorting = [quoted(c) for c in order if quoted(c) not in columns and c != "_window_start"]
     if flow.over is not None:
         bounds = ["`_window_start`", "`_window_end`"]
         source = flow.sql
-    elif time is None:
+    elif time is None and flow.open_sql is None:
         bounds, source = Bounds().items(), flow.sql
     elif time in flow.columns:
         bounds, source = Bounds.tick(quoted(time.name), time_kind(time)).items(), flow.sql
@@ -98,7 +99,13 @@ def ungrouped_sql(
         items = [
             f"{safe_sql(i.node, selected.scope.lookup)} AS {quoted(i.name.text)}" for i in selected.items
         ]
-        items += [*map(quoted, selected.source.hidden), f"{quoted(time.name)} AS `{_TIME}`"]
+        hidden = ["`window_start` AS `_window_start`", "`window_end` AS `_window_end`"]
+        bounds = ["`_window_start`", "`_window_end`"]
+        if time is not None:
+            hidden, bounds = (
+                [f"{quoted(time.name)} AS `{_TIME}`"],
+                Bounds.tick(f"`{_TIME}`", time_kind(time)).items(),
+            )
+        items += [*map(quoted, selected.source.hidden), *hidden]
         source = f"(SELECT {', '.join(items)} FROM {selected.source.sql})"
-        bounds = Bounds.tick(f"`{_TIME}`", time_kind(time)).items()
     return f"SELECT {', '.join([*columns, *bounds, '1L AS `_rows`', *sorting])} FROM {source}"

@@ -25,6 +25,7 @@ from tidegate.watermark import (
     EarliestOpen,
     Hop,
     Identity,
+    Least,
     Shift,
     TimeKind,
     Tumble,
@@ -76,6 +77,8 @@ def _closing(flow: Flow, selected: Selected | None) -> Closing | None:
     """C2, C4, C6: what says when a row is final; None if nothing does."""
     if flow.over_time is not None:
         return _one_tick(flow.over_time)
+    if flow.open_sql is not None:
+        return _session(selected)
     if selected is None or selected.grouping is None:
         carriers = [c for c in flow.columns if c.derived is not None]
         if not carriers and selected is not None:
@@ -94,6 +97,21 @@ def _closing(flow: Flow, selected: Selected | None) -> Closing | None:
         if found is not None and found.derived is not None:
             return replace(_one_tick(found), key=key)
     return None
+
+
+def _session(selected: Selected | None) -> Closing | None:
+    """C3: a session closes as a whole, so that window_end itself has to say when its rows and groups are final."""
+    source = selected.source if selected is not None else None
+    if selected is None or source is None or source.window is None:
+        return None
+    end = next(c for c in source.columns if c.name == "window_end")
+    keys = (
+        selected.grouping.keys if selected.grouping is not None else (exp.column("window_end", quoted=True),)
+    )
+    if not any(isinstance(k, exp.Column) and k.name == "window_end" for k in keys):
+        return None
+    assert source.window.time.derived is not None
+    return Closing(time_kind(source.window.time), source.window.time.derived, end.spans)
 
 
 def _one_tick(column: ScopeColumn) -> Closing:
@@ -180,7 +198,9 @@ def _inputs(reader: Reader, flow: Flow, closing: Closing | None) -> tuple[Input,
 def _watermarks(flow: Flow, selected: Selected | None, closing: Closing) -> tuple[Carried, ...]:
     """D3: what carries a watermark in the view's rows, by its own frontier."""
     found = []
-    window = selected.source.window if selected is not None and selected.grouping is not None else None
+    window = None
+    if selected is not None and (selected.grouping is not None or flow.open_sql is not None):
+        window = selected.source.window
     for column in flow.columns:
         bound = None
         if window is not None and closing.column is None and selected is not None:
@@ -191,17 +211,14 @@ def _watermarks(flow: Flow, selected: Selected | None, closing: Closing) -> tupl
         if _closes(column, selected, closing):
             found.append(Carried(column.name, Identity(), 1, 1))
             continue
-        if (
-            column.derived is None
-            or not column.starred
-            or TimeKind.from_spark_type(str(column.type)) is not closing.kind
-        ):
+        kind = TimeKind.from_spark_type(str(column.type))
+        if column.derived is None or not column.starred or kind is None or not kind.same_ticks(closing.kind):
             continue
-        reach = between(column.spans, closing.spans)
-        if reach is None or reach[1] is None:
+        low, high = between(column.spans, closing.spans, flow.ways)
+        if high is None:
             continue
         # Rows of OVER that reach ahead are released that much later.
-        low, high = plus(reach[0], flow.ahead), reach[1] + (flow.ahead or 0)
+        low, high = plus(low, flow.ahead), high + (flow.ahead or 0)
         back = 1 - high
         found.append(Carried(column.name, Shift(Identity(), back) if back else Identity(), low, high))
     return tuple(found)
@@ -257,7 +274,8 @@ def _group_columns(selected: Selected | None) -> tuple[str, ...]:
 
 def _column(column: ScopeColumn) -> Column:
     exact = column.type is not None and column.type.is_exact
-    never_null = isinstance(column.derived, WindowStart | WindowEnd)
+    parts = column.derived.of if isinstance(column.derived, Least) else (column.derived,)
+    never_null = all(isinstance(p.of if isinstance(p, Shift) else p, WindowStart | WindowEnd) for p in parts)
     return Column(column.name, str(column.type) if exact else UNKNOWN, nullable=not never_null)
 
 

@@ -10,11 +10,11 @@ from sqlglot import exp
 from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
-from tidegate.sql.flow import Flow, WindowTable, quoted, time_kind
+from tidegate.sql.flow import Flow, WindowTable, losing, quoted, time_kind
 from tidegate.sql.intervals import Length, constant_ticks, read_interval
 from tidegate.sql.reach import moved
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import ScopeColumn, name_location, require_scalar
+from tidegate.sql.scope import Lost, ScopeColumn, name_location, require_scalar
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.window_sql import session_sql, window_sql
 from tidegate.watermark import (
@@ -47,9 +47,9 @@ def window_function(table: exp.Expr | None) -> exp.Anonymous | None:
     return None
 
 
-def through_window(text: Text, call: exp.Anonymous, flow: Flow) -> Flow:
-    """`flow` (the first argument of the call, read) with a row for each of its windows. Raises TG306–TG308 for the
-    time column, TG310–TG312 for the other arguments."""
+def through_window(text: Text, call: exp.Anonymous, flow: Flow, number: int) -> Flow:
+    """`flow` (the first argument of the call, read) with a row for each of its windows, known by `number`. Raises
+    TG306–TG308 for the time column, TG310–TG312 for the other arguments."""
     function = call.name.upper()
     _check_count(text, call, function)
     time = _time_column(text, call, flow, function)
@@ -60,12 +60,11 @@ def through_window(text: Text, call: exp.Anonymous, flow: Flow) -> Flow:
     sql = window_sql(flow.sql, keep, quoted(time.name), window, time_kind(time), str(time.type))
     assert time.derived is not None
     reach = window.reach
-    start = ScopeColumn(
-        "window_start", time.type, WindowStart(time.derived, window), moved(time.spans, (0, reach - 1))
-    )
-    end = ScopeColumn(
-        "window_end", time.type, WindowEnd(time.derived, window), moved(time.spans, (-reach, -1))
-    )
+    of_start = {**moved(time.spans, (0, reach - 1)), number: (window.shortest, reach)}
+    of_end = {**moved(time.spans, (-reach, -1)), number: (0, 0)}
+    start = ScopeColumn("window_start", time.type, WindowStart(time.derived, window), of_start)
+    end = ScopeColumn("window_end", time.type, WindowEnd(time.derived, window), of_end)
+    flow = replace(flow, ways=tuple(way | {number} for way in flow.ways))
     return _windowed(flow, sql, (start, end), WindowTable(time, window), window.describe(time_kind(time)))
 
 
@@ -109,6 +108,10 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
         require_scalar(text, node, "a key of SESSION")
     keys = [safe_sql(node, scope.lookup) for node in nodes]
     flow, keep = _without_bounds(flow)
+    reason = (
+        "a row says in which session it is only when the session is closed, and that is what window_end says"
+    )
+    flow = losing(flow, Lost(reason, name_location(text, call)))
     sql = session_sql(flow.sql, keep, quoted(time.name), keys, gap, kind, str(time.type))
     assert time.derived is not None
     # window_end: a session is final iff the watermark is there (C3); how far back it began, nobody knows beforehand.

@@ -16,8 +16,8 @@ from tidegate.watermark.derive import (
     Truncated,
     WindowEnd,
     WindowStart,
-    inputs_of,
     least,
+    shift,
     substitute,
 )
 from tidegate.watermark.gate import UNDEFINED, GateConfig, GateState, Judgement, is_late, judge
@@ -64,12 +64,12 @@ __all__ = [
     "Window",
     "WindowEnd",
     "WindowStart",
-    "inputs_of",
     "is_late",
     "judge",
     "least",
     "preceding_column",
     "publish",
+    "shift",
     "start_watermark",
     "substitute",
     "window_is_closed",

@@ -60,7 +60,12 @@ class _CalendarWindows:
     @property
     def reach(self) -> int:
         """The longest that a window can be, in ticks: 31 days for a month, 366 for a year."""
-        return _longest(self.slide_months, self.size_months, self.offset_months) * _day(self.kind)
+        return _days(self.slide_months, self.size_months, self.offset_months)[1] * _day(self.kind)
+
+    @property
+    def shortest(self) -> int:
+        """The shortest that a window can be, in ticks: 28 days for a month, 365 for a year."""
+        return _days(self.slide_months, self.size_months, self.offset_months)[0] * _day(self.kind)
 
     def lengths(self, kind: TimeKind | None) -> list[str]:
         """The lengths as the call says them, the offset last if there is one; `kind` says how to write ticks."""
@@ -150,12 +155,13 @@ def _day(kind: TimeKind) -> int:
 
 
 @cache
-def _longest(slide: int, size: int, offset: int) -> int:
-    """Days in the longest window of the grid."""
+def _days(slide: int, size: int, offset: int) -> tuple[int, int]:
+    """Days in the shortest and in the longest window of the grid."""
     # A grid has at most as many different positions in the cycle as the cycle has months.
     starts = np.arange(offset, offset + _CYCLE * slide, slide, dtype=np.int64)
     days = [(starts + m).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) for m in (0, size)]
-    return int((days[1] - days[0]).max())
+    lengths = days[1] - days[0]
+    return int(lengths.min()), int(lengths.max())
 
 
 def _months(count: int) -> str:

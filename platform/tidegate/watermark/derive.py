@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+import numpy as np
 
 from tidegate.watermark.timekind import DAY_MICROS, TimeKind
 from tidegate.watermark.windows import Window
@@ -166,7 +167,8 @@ class Extracted:
         micros = inner * DAY_MICROS if self.kind is TimeKind.DATE else inner
         if self.part == "epoch":
             return micros // 1_000_000
-        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).year
+        # Not Python's dates, which end at the year 9999.
+        return int(np.datetime64(micros, "us").astype("datetime64[Y]").astype(np.int64)) + 1970
 
     def describe(self, kind: TimeKind | None = None, inputs: Sequence[str] = ()) -> str:
         """Readable text."""
@@ -176,12 +178,21 @@ class Extracted:
 Derived = Identity | EarliestOpen | Shift | Least | WindowStart | WindowEnd | Truncated | Extracted
 
 
+def shift(derived: Derived, ticks: int) -> Derived:
+    """`derived` + a constant, in as few words as can be."""
+    if isinstance(derived, Shift):
+        derived, ticks = derived.of, derived.ticks + ticks
+    return Shift(derived, ticks) if ticks else derived
+
+
 def least(*found: Derived) -> Derived:
-    """The smallest of several (D2), each said once."""
-    flat: list[Derived] = []
+    """The smallest of several (D2), each said once: of those that only a constant keeps apart, the smaller one."""
+    lowest: dict[Derived, int] = {}
     for derived in found:
-        flat += derived.of if isinstance(derived, Least) else [derived]
-    several = tuple(dict.fromkeys(flat))
+        for part in derived.of if isinstance(derived, Least) else (derived,):
+            of, ticks = (part.of, part.ticks) if isinstance(part, Shift) else (part, 0)
+            lowest[of] = min(ticks, lowest.get(of, ticks))
+    several = tuple(shift(of, ticks) for of, ticks in lowest.items())
     return several[0] if len(several) == 1 else Least(several)
 
 
@@ -198,15 +209,6 @@ def substitute(derived: Derived, marks: Mapping[int, Derived]) -> Derived:
         case Least():
             return least(*(substitute(d, marks) for d in derived.of))
     return replace(derived, of=substitute(derived.of, marks))
-
-
-def inputs_of(derived: Derived) -> frozenset[int]:
-    """The numbers of the inputs that it follows from."""
-    if isinstance(derived, Identity | EarliestOpen):
-        return frozenset((derived.input,))
-    if isinstance(derived, Least):
-        return frozenset(number for part in derived.of for number in inputs_of(part))
-    return inputs_of(derived.of)
 
 
 def _window_call(side: str, of: Derived, window: Window, kind: TimeKind | None, inputs: Sequence[str]) -> str:

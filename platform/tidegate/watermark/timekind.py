@@ -49,6 +49,11 @@ class TimeKind(enum.Enum):
         """
         return _FROM_SPARK.get(ddl.strip().lower())
 
+    def same_ticks(self, other: TimeKind) -> bool:
+        """Whether an integer of one is the same time in the other: TIMESTAMP and TIMESTAMPTZ, since sessions are in
+        UTC."""
+        return self is other or {self, other} == {TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ}
+
     def format(self, value: int | None) -> str:
         """ISO text: `2013-01-01 05:00:00`, TIMESTAMPTZ with `+00:00`, DATE `2013-01-01`, EPOCH the integer;
         fractions of a second only where there are any; None (undefined) is `none yet`.

@@ -58,6 +58,11 @@ class _Windows:
         """The longest that a window can be, in ticks."""
         return self.size
 
+    @property
+    def shortest(self) -> int:
+        """The shortest that a window can be, in ticks."""
+        return self.size
+
     def lengths(self, kind: TimeKind | None) -> list[str]:
         """The lengths as the call says them, the offset last if there is one; with `kind`, as intervals."""
         lengths = [self.size] if isinstance(self, Tumble) else [self.slide, self.size]
@@ -153,6 +158,11 @@ class Cumulate:
     def reach(self) -> int:
         """The longest that a window can be, in ticks."""
         return self.size
+
+    @property
+    def shortest(self) -> int:
+        """The shortest that a window can be, in ticks."""
+        return self.step
 
     def lengths(self, kind: TimeKind | None) -> list[str]:
         """The lengths as the call says them, the offset last if there is one; with `kind`, as intervals."""

@@ -104,7 +104,7 @@ CREATE MATERIALIZED VIEW v AS SELECT ts, sum(price) AS s FROM orders GROUP BY GR
 ----
 CREATE MATERIALIZED VIEW v AS SELECT ts, customer FROM orders QUALIFY row_number() OVER (PARTITION BY customer ORDER BY ts) = 1
 ----
-CREATE MATERIALIZED VIEW v AS SELECT a.y FROM (SELECT year(ts) AS y FROM orders) a JOIN (SELECT year(d) AS y FROM days) b ON a.y = b.y EMIT ON WINDOW CLOSE
+CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n FROM TUMBLE((SELECT a.ts FROM (SELECT ts, year(ts) AS y FROM orders) a JOIN (SELECT year(d) AS y FROM days) b ON a.y = b.y), ts, INTERVAL '1 hour') GROUP BY 1 EMIT ON WINDOW CLOSE
 ----
 CREATE SOURCE s (ts TIMESTAMP, WATERMRK FOR ts AS ts) WITH (connector = 'filesystem', path = 'p') FORMAT PLAIN ENCODE JSON
 ----
