@@ -26,12 +26,12 @@ from tests.graphs.model import (
 )
 
 TYPES = {"ts": "TIMESTAMP", "tz": "TIMESTAMPTZ", "date": "DATE", "epoch": "BIGINT"}
-#: 2026-01-01, where the random times begin, in ticks.
+#: Where the random times begin, in ticks: two hours, or days, before a new year.
 BEGIN = {
-    "ts": 1_767_225_600_000_000,
-    "tz": 1_767_225_600_000_000,
-    "date": 20_454,
-    "epoch": 1_767_225_600,
+    "ts": 1_767_218_400_000_000,
+    "tz": 1_767_218_400_000_000,
+    "date": 20_452,
+    "epoch": 1_767_218_400,
 }
 MICROS = ("ts", "tz")
 
@@ -191,7 +191,8 @@ class Maker:
             return None
         col = self.rng.choice(times)
         step = STEP[col.kind]
-        function = self.rng.choices(["TUMBLE", "HOP", "CUMULATE"], [5, 2, 1])[0]
+        weights = [5, 2, 1, 0.4 if col.kind in MICROS else 0]
+        function = self.rng.choices(["TUMBLE", "HOP", "CUMULATE", "MONTH"], weights)[0]
         slide = step * self.rng.choice([1, 2, 2, 3, 4, 6])
         size = slide if function == "TUMBLE" else slide * self.rng.choice([2, 3])
         offset = step * self.rng.choice([0, 0, 0, 1])
@@ -247,8 +248,6 @@ class Maker:
         for side, node in (("l", left), ("r", right)):
             values += [(side, Value(v.column, v.how, self._name(), v.by)) for v in self._values(node)]
         self.rng.shuffle(values)
-        if how == "FULL" and a.kind != b.kind:
-            return None
         return Join(how, left, right, a.name, b.name, low, high, same, tuple(values))
 
     def _group(self, node: Node) -> Group | None:

@@ -19,6 +19,7 @@ HIDDEN = ("_we", "_end")
 #: One step of the random times and lengths, in ticks.
 STEP = {"ts": 300_000_000, "tz": 300_000_000, "date": 1, "epoch": 300, "year": 1}
 _DAY = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRUNC = {"hour": 3_600_000_000, "day": _DAY}
 
 
@@ -146,12 +147,16 @@ class Value:
             return value // 1_000_000
         if self.how in _TRUNC:
             return value - value % _TRUNC[self.how]
-        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
         if self.how == "year":
-            return at.year
-        return (datetime(at.year, at.month, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
-            microseconds=1
-        )
+            return (_EPOCH + timedelta(microseconds=value)).year
+        return month(value)
+
+
+def month(t: int, more: int = 0) -> int:
+    """Where the month begins that holds a time (in microseconds), or a later one."""
+    at = _EPOCH + timedelta(microseconds=t)
+    years, months = divmod(at.month - 1 + more, 12)
+    return (datetime(at.year + years, months + 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ class Union(Node):
 
 @dataclass(frozen=True)
 class Windowed(Node):
-    """TUMBLE (`slide` is its size), HOP or CUMULATE (`slide` is its step), of ticks."""
+    """TUMBLE (`slide` is its size), HOP or CUMULATE (`slide` is its step), of ticks; MONTH is TUMBLE of a month."""
 
     child: Node
     function: str
@@ -230,6 +235,8 @@ class Windowed(Node):
 
     def item(self) -> str:
         kind = self.child.col(self.time).kind
+        if self.function == "MONTH":
+            return f"TUMBLE({over(self.child)}, {self.time}, INTERVAL '1 month')"
         lengths = [self.size] if self.function == "TUMBLE" else [self.slide, self.size]
         lengths += [self.offset] if self.offset else []
         return f"{self.function}({', '.join([over(self.child), self.time, *(length(kind, n) for n in lengths)])})"
@@ -243,6 +250,9 @@ class Windowed(Node):
         ]
 
     def _windows(self, t: int) -> Iterator[tuple[int, int]]:
+        if self.function == "MONTH":
+            yield month(t), month(t, 1)
+            return
         first = (t - self.offset) // self.slide * self.slide + self.offset
         if self.function == "CUMULATE":
             start = (t - self.offset) // self.size * self.size + self.offset
@@ -317,6 +327,8 @@ class Join(Node):
         found = []
         for side, value in self.values:
             column = (self.right if side == "r" else self.left).col(value.column)
+            if side == "both" and column.kind != self.right.col(self.b).kind:
+                column = replace(column, kind="tz")
             lost = (
                 self.how == "FULL"
                 or (self.how == "LEFT" and side == "r")

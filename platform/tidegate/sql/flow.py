@@ -165,12 +165,12 @@ def held(flow: Flow, column: ScopeColumn, until: Derived, lost: Lost) -> Flow:
     return replace(flow, columns=tuple(columns))
 
 
-def losing(flow: Flow, lost: Lost, but: str | None = None) -> Flow:
-    """The flow whose columns have all lost their watermarks, `but` one by its name inside."""
+def losing(flow: Flow, lost: Lost) -> Flow:
+    """The flow whose columns have all lost their watermarks."""
     return replace(
         flow,
         columns=tuple(
-            replace(c, derived=None, spans={}, lost=lost) if c.derived is not None and c.name != but else c
+            replace(c, derived=None, spans={}, lost=lost) if c.derived is not None else c
             for c in flow.columns
         ),
     )

@@ -199,7 +199,8 @@ def _item(text: Text, item: exp.Expr, name: Name, scope: Scope) -> Item:
     column = replace(
         found,
         name=name.text,
-        type=scope.type(node),
+        # COALESCE of the two times of a FULL JOIN, of which one has a time zone, is what its column says.
+        type=scope.type(node) or (found.type if found.derived is not None else None),
         written=None,
         qualifier=None,
         starred=True,
