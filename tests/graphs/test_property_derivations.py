@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.graphs.simulate import Unsound, World, make, run
-from tidegate.sql import flow, joins, reach, selects, views
+from tidegate.sql import flow, joins, reach, views
 from tidegate.watermark import Least, WindowStart
 
 GRAPHS = 25
@@ -81,13 +81,11 @@ def _not_truncated(self: WindowStart, *marks: Any) -> int | None:
 
 
 _HELD, _BETWEEN, _INPUTS = flow.held, reach.between, views._inputs
+#: What is broken, how, and a world in which that shows.
 MUTANTS: list[tuple[Any, str, Callable, int]] = [
-    (joins, "held", _one_tick_early, 0),
+    (joins, "held", _one_tick_early, 2),
     (joins, "held", _without_the_other_side, 0),
-    (views, "between", _of_the_first_input, 0),
-    (flow, "between", _of_the_first_input, 0),
-    (joins, "between", _of_the_first_input, 0),
-    (selects, "held", _without_the_other_side, 0),
+    (views, "between", _of_the_first_input, 8),
     (Least, "at", _the_first, 0),
     (views, "_inputs", _reading_too_little, 0),
     (WindowStart, "at", _not_truncated, 0),
