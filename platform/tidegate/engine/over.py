@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.engine.layout import quote
 from tidegate.engine.over_frames import BELOW, NEW, PREFIX, TIME, Ordering
-from tidegate.engine.over_sql import MERGEABLE, RANKS, Partial
+from tidegate.engine.over_sql import EXACT, MERGEABLE, RANKS, WIDE, Partial
 from tidegate.engine.resolve import ddl
 from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.sql.catalog import Over, OverFunction, View
@@ -76,6 +77,16 @@ def carried_type(spark: SparkSession, view: View, rows: DataFrame) -> str:
     return ddl(tick.carried.schema[CARRIED].dataType)
 
 
+def missing_totals(carried: str, stored: pa.DataType) -> list[str]:
+    """The fields that carried rows of a release before exact sums don't have, as DDL of a table's new columns.
+    `carried`: as `carried_type` says, `stored`: what the table has."""
+    from pyspark.sql.types import StructType
+
+    wanted = StructType.fromDDL(carried.removeprefix("struct<").removesuffix(">"))
+    exact = [f.name for f in wanted if isinstance(f.dataType, StructType) and f.dataType.names == EXACT]
+    return [f"{CARRIED}.{n}.t {WIDE}" for n in exact if stored.field(n).type.get_field_index("t") < 0]
+
+
 def _tick(
     spark: SparkSession,
     view: View,
@@ -92,7 +103,8 @@ def _tick(
         watermark = frontier if watermark is None else max(frontier, watermark)
     clock = _Clock(over.time, view.kind)
     orderings = _orderings(over, rows, stored=carried is not None)
-    frame = _input(rows, carried, clock, frontier, watermark, closed_only=view.emit_on_window_close)
+    before = None if carried is None else _restored(carried, orderings)
+    frame = _input(rows, before, clock, frontier, watermark, closed_only=view.emit_on_window_close)
     for ordering in orderings:
         for layer in ordering.layers(watermark):
             frame = frame.selectExpr("*", *layer)
@@ -129,15 +141,24 @@ def _tick(
     return Evaluation(result, frame.where(_KEPT).select(struct.alias(CARRIED)), frame)
 
 
+def _restored(carried: DataFrame, orderings: Sequence[Ordering]) -> DataFrame:
+    """The columns of carried rows, as this release has them."""
+    before = carried.select(f"{CARRIED}.*")
+    fields = {field.name: getattr(field.dataType, "names", []) for field in before.schema}
+    changed = {name: text for o in orderings for name, text in o.restored(fields).items()}
+    texts = [f"{changed[n]} AS {quote(n)}" if n in changed else quote(n) for n in before.columns]
+    return before.selectExpr(*texts)
+
+
 def _input(
     rows: DataFrame,
-    carried: DataFrame | None,
+    before: DataFrame | None,
     clock: _Clock,
     frontier: int | None,
     watermark: int | None,
     closed_only: bool,
 ) -> DataFrame:
-    """New and carried rows, with their time in ticks and on which side of the watermark it lies."""
+    """New rows and those carried from `before`, with their time in ticks and on which side of the watermark it lies."""
     from pyspark.sql import functions as F
 
     time = F.col(quote(clock.time))
@@ -147,9 +168,8 @@ def _input(
         below = F.lit(False) if watermark is None else time < F.expr(clock.kind.spark_literal(watermark))
         rows = rows.where(below)
     rows = rows.withColumn(NEW, F.lit(True))
-    if carried is not None:
-        before = carried.select(f"{CARRIED}.*").withColumn(NEW, F.lit(False))
-        rows = rows.unionByName(before, allowMissingColumns=True)
+    if before is not None:
+        rows = rows.unionByName(before.withColumn(NEW, F.lit(False)), allowMissingColumns=True)
     rows = rows.withColumn(TIME, F.expr(clock.to_ticks()))
     return rows.withColumn(BELOW, F.lit(False) if watermark is None else F.col(TIME) < F.lit(watermark))
 
@@ -180,7 +200,9 @@ def _partials(functions: Sequence[OverFunction], rows: DataFrame) -> dict[int, P
         if f.argument is not None and f.function in ("sum", "avg"):
             types = rows.selectExpr(f"try_sum({f.argument}) AS s", f"try_avg({f.argument}) AS a").schema
             total, result = (ddl(types[n].dataType) for n in ("s", "a"))
-            if f.function == "avg" and not total.startswith("decimal"):
+            if total == "bigint":
+                total = WIDE
+            elif f.function == "avg" and not total.startswith("decimal"):
                 total = "double"
         found[i] = Partial(f.function, f.argument, f.ignore_nulls, total, result)
     return found

@@ -84,8 +84,15 @@ class Ordering:
                 needed = f"{end} <= {watermark}L AND NOT {PREFIX}released"
                 found.append((f"{PREFIX}w{i}", f"IF({needed}, {self.value(i)}, NULL)"))
             if _is_running(f):
-                found.append((f"{PREFIX}s{i}", self._name("d" if f.function == "dense_rank" else "r", i)))
+                struct, partial = self._name("d" if f.function == "dense_rank" else "r", i), self.partials[i]
+                found.append((f"{PREFIX}s{i}", partial.carried(struct) if partial.exact else struct))
         return found
+
+    def restored(self, fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """Columns of carried rows that are another thing here, as Spark SQL. `fields`: of the structs stored."""
+        exact = [i for i, f in self.functions.items() if _is_running(f) and self.partials[i].exact]
+        names = {i: f"{PREFIX}s{i}" for i in exact}
+        return {name: self.partials[i].restored(name, "t" in fields[name]) for i, name in names.items()}
 
     # The steps.
 
@@ -114,7 +121,7 @@ class Ordering:
         for i, f in self.functions.items():
             if f.unit == "rows" and not _is_running(f) and not _leaves_out(f):
                 frame = "" if f.function in _ROW_BY_ROW else _frame(f)
-                found.append(f"{f.call} {self._window(frame)} AS {self._name('v', i)}")
+                found.append(f"{self._call(i, f, self._window(frame))} AS {self._name('v', i)}")
         return found
 
     def _running(self) -> list[str]:
@@ -248,7 +255,11 @@ class Ordering:
         if f.function in ("first_value", "last_value"):
             # Rows of one time have an order, too: Spark's first_value does not know it here.
             return f"({self.partials[i].of_frame(self._place, window)}).`v`"
-        return f"{f.call} {window}"
+        return self._call(i, f, window)
+
+    def _call(self, i: int, f: OverFunction, window: str) -> str:
+        partial = self.partials.get(i)
+        return partial.call(window) if partial is not None and partial.exact else f"{f.call} {window}"
 
     def _parts(self, i: int, f: OverFunction) -> list[str]:
         """The frame without the row itself, as structs of what lies before and after it, in order."""

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 RANKS = ("row_number", "rank", "dense_rank")
 MERGEABLE = ("count", "sum", "avg", "min", "max", "first_value", "last_value")
 
+#: What sums of whole numbers are added up in: exact, and no 10^19 rows leave it (C7).
+WIDE = "decimal(38,0)"
+#: The fields of such a sum where it is carried.
+EXACT = ["c", "s", "t"]
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 #: More rows than any key has; with it, no quotient of decimals loses digits before they are rounded.
 _COUNT = "DECIMAL(12,0)"
@@ -33,6 +37,29 @@ class Partial:
     ignore_nulls: bool
     total: str
     result: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is a sum or average of whole numbers."""
+        return (
+            self.function in ("sum", "avg") and self.total == WIDE and not self.result.startswith("decimal")
+        )
+
+    def call(self, window: str) -> str:
+        """An exact function over a frame that Spark can read as it is: `window` is `OVER (…)`."""
+        total = f"try_sum(CAST({self.argument} AS {WIDE})) {window}"
+        return self._exact(total, f"count({self.argument}) {window}")
+
+    def carried(self, part: str) -> str:
+        """An exact struct as it is stored: `s` is as releases before exact sums had it, `t` what it comes to."""
+        kind = "BIGINT" if self.function == "sum" else "DOUBLE"
+        return f"named_struct('c', {part}.`c`, 's', TRY_CAST({part}.`s` AS {kind}), 't', {part}.`s`)"
+
+    def restored(self, part: str, has_total: bool) -> str:
+        """The other way round. `has_total`: whether `t` is there."""
+        total = f"TRY_CAST({part}.`s` AS {WIDE})"
+        total = f"coalesce({part}.`t`, {total})" if has_total else total
+        return f"IF({part} IS NULL, NULL, named_struct('c', {part}.`c`, 's', {total}))"
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -93,6 +120,8 @@ class Partial:
             return f"coalesce({part}.`c`, 0L)"
         if self.function in RANKS:
             return f"CAST({part}.`{'d' if self.function == 'dense_rank' else 'n'}` AS INT)"
+        if self.exact:
+            return f"IF({part}.`c` > 0, {self._exact(f'{part}.`s`', f'{part}.`c`')}, NULL)"
         if self.function == "sum":
             return f"IF({part}.`c` > 0, {part}.`s`, NULL)"
         if self.function == "avg":
@@ -120,6 +149,11 @@ class Partial:
     def _counts(self, place: str) -> str:
         """Where the row stands for first_value and last_value; NULL if it does not count."""
         return f"IF({self.argument} IS NULL, NULL, {place})" if self.ignore_nulls else place
+
+    def _exact(self, total: str, count: str) -> str:
+        return (
+            f"TRY_CAST({total} AS BIGINT)" if self.function == "sum" else f"CAST({total} AS DOUBLE) / {count}"
+        )
 
     def _average(self, total: str, count: str) -> str:
         match, result = _DECIMAL.fullmatch(self.total), _DECIMAL.fullmatch(self.result)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
 from tidegate.engine.inputs import Pinned, bound_type, positions
 from tidegate.engine.layout import create_view_table, is_of_view, quote, view_columns
-from tidegate.engine.over import CARRIED, carried_type
+from tidegate.engine.over import CARRIED, carried_type, missing_totals
 from tidegate.engine.over import evaluate as evaluate_over
 from tidegate.engine.panes import WindowTask
 from tidegate.engine.plain_slices import Slice, compute
@@ -58,7 +58,14 @@ class ViewTable:
         same_view(view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
-        self._target = self.table.target(session.project.storage, "_open", day, ("_window_end", "_tick"))
+        bounds = ("_window_end", "_tick")
+        self._target = self.table.target(session.project.storage, "_open", day, bounds)
+        added = [] if carried is None else missing_totals(carried, self._target.schema.field(CARRIED).type)
+        if added:
+            for column in added:
+                self._spark.sql(f"ALTER TABLE {identifier} ADD COLUMN {column}")
+            self.table = IcebergTable(self._spark, identifier)
+            self._target = self.table.target(session.project.storage, "_open", day, bounds)
         self._snapshot = self.table.current()
 
     def tick(self) -> SliceCommitted | None:

@@ -282,7 +282,7 @@ def _function(node: exp.Anonymous, lookup: Lookup) -> SparkType | None:
         return _common([infer(a, lookup) for a in args[1:]])
     if name in ("collect_list", "collect_set", "array_agg") and first is not None and first != VOID:
         return SparkType("array", args=(first,))
-    if name in ("abs", "negative") and first is not None and first.name in _RANK:
+    if name in ("abs", "negative") and first is not None and (first.name in _RANK or first.params):
         return first
     if name in ("ceil", "ceiling", "floor") and len(args) == 1 and first is not None and first.name in _RANK:
         return BIGINT
@@ -311,8 +311,10 @@ def _argument(node: exp.Expr) -> exp.Expr:
 
 
 def _common(types: list[SparkType | None]) -> SparkType | None:
-    """The one type of all branches, NULLs aside."""
+    """The one type of all branches, NULLs aside; of several integers the widest."""
     found = {t for t in types if t != VOID}
+    if len(found) > 1 and all(t is not None and t.is_integer for t in found):
+        return max((t for t in found if t is not None), key=lambda t: _RANK[t.name])
     return found.pop() if len(found) == 1 else None
 
 

@@ -16,10 +16,9 @@ from sqlglot import exp
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog import OverFunction
 from tidegate.sql.codes import error
-from tidegate.sql.dialect import to_spark
 from tidegate.sql.over_call import Call, read_call
 from tidegate.sql.over_frame import DEFAULT, plain_frame, read_frame
-from tidegate.sql.rewrite import safe, safe_sql
+from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, ScopeColumn, refuse_subqueries, require_scalar
 from tidegate.sql.text import Text, node_span
 from tidegate.watermark import TimeKind
@@ -223,13 +222,13 @@ def _plain(
     by_rank = call.ranks or (frame is not None and str(frame.args.get("kind")).upper() == "RANGE")
     last = [] if by_rank or not order else [exp.column(exp.to_identifier(t, quoted=True)) for t in ties]
     window = exp.Window(
-        this=safe(call.node, scope.lookup),
-        partition_by=[safe(p, scope.lookup) for p in partition],
-        order=exp.Order(expressions=[safe(o, scope.lookup) for o in (*order, *last)]) if order else None,
+        this=call.node.copy(),
+        partition_by=[p.copy() for p in partition],
+        order=exp.Order(expressions=[o.copy() for o in (*order, *last)]) if order else None,
         spec=frame,
         over="OVER",
     )
-    return to_spark(window)
+    return safe_sql(window, scope.lookup)
 
 
 def _order_sql(node: exp.Ordered, scope: Scope) -> str:
