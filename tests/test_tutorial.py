@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
+from infra.kafka.broker import free_port, is_free
 from tests.alerts.webhook import webhook
 from tests.conftest import ROOT
 from tidegate.cli.main import app
@@ -99,6 +103,31 @@ def test_an_analyst_s_path(tmp_path: Path, spark: SparkSession, monkeypatch: pyt
                     monkeypatch.chdir(tmp_path / words[2])
         assert seen == ["init", "check", "alerts", "run", "sql", "sql", "audit", "sql", "docs"]
         assert len(hook.got) == 1
+
+
+def test_the_receiver_takes_what_is_sent_to_the_url_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project_of_the_page(tmp_path)
+    (exported,) = [text for _, kind, text in blocks() if kind == "bash"]
+    name, url = re.fullmatch(r"export (\w+)=(\S+) .*\n", exported).groups()  # type: ignore[union-attr]
+    program, port = (root / "receiver.py").read_text(), free_port()
+    assert f":{8099}/" in url
+    (root / "receiver.py").write_text(program.replace("8099", str(port)))
+    monkeypatch.chdir(root)
+    refused = CliRunner().invoke(app, ["alerts", "test", "web_team"])
+    assert refused.exit_code == 1
+    assert f"{name} is not set" in refused.output
+    monkeypatch.setenv(name, url.replace("8099", str(port)))
+    with subprocess.Popen([sys.executable, "-u", "receiver.py"], stdout=subprocess.PIPE, text=True) as receiver:
+        try:
+            while is_free(port):
+                time.sleep(0.05)
+            assert CliRunner().invoke(app, ["alerts", "test", "web_team"]).exit_code == 0
+        finally:
+            receiver.kill()
+        shown, _ = receiver.communicate()
+    assert "tidegate" in shown
 
 
 def project_of_the_page(root: Path) -> Path:
