@@ -15,6 +15,10 @@ import typer.main
 from infra.error_page import codes
 from tests.conftest import ROOT
 from tidegate.cli.main import app
+from tidegate.errors import TidegateError
+from tidegate.sql.grammar import read_statement, split
+from tidegate.sql.kafka_options import KafkaOptions
+from tidegate.sql.text import Text
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 TEMPLATE = sorted((ROOT / "platform" / "tidegate" / "cli" / "template").rglob("*.md"))
@@ -120,6 +124,34 @@ def test_the_check_finds_what_does_not_exist(line: str, wrong: str | None) -> No
 def test_every_error_code_exists(page: Path) -> None:
     named = set(re.findall(r"\bTG[0-9]{3}\b", page.read_text("utf-8")))
     assert named <= set(codes())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_statement_is_understood(page: Path) -> None:
+    """As far as a statement alone can be; errors.md has those that are refused."""
+    wrong = []
+    for match in FENCE.finditer(page.read_text("utf-8")) if page.name != "errors.md" else ():
+        if match["kind"] == "sql" and "…" not in match["text"]:
+            text = Text(match["text"])
+            try:
+                for tokens, description in split(text):
+                    read_statement(text, tokens, description)
+            except TidegateError as error:
+                wrong.append(str(error))
+    assert not wrong
+
+
+def test_every_option_of_a_kafka_source_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "language.md").read_text("utf-8")
+    table = re.search(r"^\| option \| default \|.*?\n\n", page, re.MULTILINE | re.DOTALL)
+    assert table is not None
+    shown = set(re.findall(r"^\| `([\w.]+)", table[0], re.MULTILINE))
+    fields = {field.alias or name for name, field in KafkaOptions.model_fields.items()} - {
+        "connector",
+        "properties",
+    }
+    assert fields <= shown
+    assert {name for name in shown if not name.startswith("properties.")} <= fields | {"max_future_skew"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
