@@ -119,7 +119,9 @@ def test_the_receiver_takes_what_is_sent_to_the_url_of_the_page(
     assert refused.exit_code == 1
     assert f"{name} is not set" in refused.output
     monkeypatch.setenv(name, url.replace("8099", str(port)))
-    with subprocess.Popen([sys.executable, "-u", "receiver.py"], stdout=subprocess.PIPE, text=True) as receiver:
+    with subprocess.Popen(
+        [sys.executable, "-u", "receiver.py"], stdout=subprocess.PIPE, text=True
+    ) as receiver:
         try:
             while is_free(port):
                 time.sleep(0.05)
