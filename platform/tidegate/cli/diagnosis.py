@@ -170,15 +170,18 @@ def _project(project: Project | None, problem: TidegateError | None) -> Finding:
 
 
 def _tables(project: Project) -> list[Finding]:
-    """Which storage versions the project's tables have (E8); nothing without any."""
+    """Which storage versions the project's tables have (E8); nothing without any, or without definitions that hold."""
     from tidegate.store.metadata import load_properties
     from tidegate.store.positions import sink_table
     from tidegate.store.version import NEWEST, STORAGE_VERSION, storage_version
 
+    try:
+        catalog = project.catalog()
+    except TidegateError:
+        return []
     counts: Counter[int] = Counter()
     later = []
     try:
-        catalog = project.catalog()
         names = [(None, o.name) for o in (*catalog.relations, *catalog.views)]
         names += [(None, f"{r.name}$state") for r in catalog.relations if r.primary_key]
         iceberg = (s for s in catalog.sinks if isinstance(s.connector, IcebergSinkOptions))
