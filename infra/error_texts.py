@@ -75,6 +75,15 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The environment `reads:` another one, and that has no log of this source, or one of another definition.",
         "Run it there first, or try the change in an environment with a warehouse of its own.",
     ),
+    "TG517": (
+        "A file has the content of one that was read under another name and is gone: it was moved or renamed. Its rows "
+        "are in the log already, and would count twice.",
+        "Move it back, or out of the source's folder. If these are other rows, write them into a file that differs.",
+    ),
+    "TG521": (
+        "A reset of the watermark would leave results as they are that need rows which are not kept any more (W9).",
+        "Read the list that is printed, and agree in the shell or with `tidegate sql --yes`.",
+    ),
     "TG520": (
         "ALTER was given for something that a file in `assets/` defines; the file would say something else from then on.",
         "Edit the file as the hint shows. The next run goes on with the same log.",
