@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -62,6 +62,17 @@ class TidegateError(Exception):
             "hint": self.hint,
             "location": asdict(self.location) if self.location else None,
         }
+
+
+def text_of(document: Mapping[str, Any]) -> str:
+    """The full text of an error that `to_dict` made data of; of one without a code, its message."""
+    if document["code"] is None:
+        return f"error: {document['message']}"
+    where = document.get("location")
+    location = Location(**where) if where else None
+    return str(
+        TidegateError(document["code"], document["message"], hint=document.get("hint"), location=location)
+    )
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:

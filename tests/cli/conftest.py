@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from tests.cli.fake import RUN, FakeSession
 from tidegate.cli.commands.init import write_template
 from tidegate.cli.main import app
+from tidegate.engine.result import RunReport, SourceReport
 from tidegate.project import Project
 
 
@@ -44,7 +45,8 @@ def tidegate(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeSession]:
     """Sessions are fake ones; the class remembers what they were asked."""
     FakeSession.opened, FakeSession.statements, FakeSession.calls = [], [], []
-    FakeSession.upstream = []
+    FakeSession.upstream, FakeSession.fail_fast = [], []
+    FakeSession.report = RunReport([SourceReport("orders", 1, 12, 1, 1, "2026-03-01 11:10:00")])
     FakeSession.events = list(RUN)
 
     def open_fake(project: Project, env: str = "local", spark: object = None) -> FakeSession:

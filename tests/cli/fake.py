@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-from tidegate.engine.result import Result, RunReport, SourceReport
+from tidegate.engine.result import Result, RunReport
 from tidegate.engine.table import Cleaned
 from tidegate.errors import Location, TidegateError
 from tidegate.plan import events
@@ -30,7 +30,7 @@ class FakeSession:
     error.
 
     Class attributes: `opened` projects, `statements` executed, `events` that a run emits (an exception among
-    them is raised at its place), `calls` of run, and `upstream` of each.
+    them is raised at its place), `calls` of run, `upstream` and `fail_fast` of each, and the `report` of it.
     """
 
     opened: list[Project]
@@ -38,6 +38,8 @@ class FakeSession:
     events: list[Event | BaseException]
     calls: list[tuple[list[str] | None, int | None]]
     upstream: list[bool]
+    fail_fast: list[bool]
+    report: RunReport
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -81,18 +83,20 @@ class FakeSession:
         max_rows_per_batch: int | None = None,
         on_event: Callable[[Event], None] | None = None,
         upstream: bool = True,
+        fail_fast: bool = True,
     ) -> RunReport:
         """Plays `events`."""
         self.calls.append((None if names is None else list(names), max_rows_per_batch))
         self.upstream.append(upstream)
+        self.fail_fast.append(fail_fast)
         for event in self.events:
             if isinstance(event, BaseException):
                 raise event
             if on_event is not None:
                 on_event(event)
-        return RunReport([SourceReport("orders", 1, 12, 1, 1, "2026-03-01 11:10:00")], [], 1.0)
+        return self.report
 
-    def cleanup(self, names: Iterable[str] | None = None) -> list[Cleaned]:
+    def cleanup(self, names: Iterable[str] | None = None, steps: object = None) -> list[Cleaned]:
         """Plays a table that had rows to lose."""
         self.calls.append((None if names is None else list(names), None))
         return [Cleaned("prices", 7, 12, 3)]

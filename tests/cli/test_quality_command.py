@@ -28,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, fake: type[FakeSession]) -> list[Any]
     calls: list[Any] = []
 
     def check_quality(
-        session: Any, names: list[str] | None, request: Any, tell: Any
+        session: Any, names: list[str] | None, request: Any, tell: Any, steps: Any
     ) -> Iterator[SuiteResult]:
         calls.append((names, request))
         found = [GONE] if names and "orders_hourly" in names else []

@@ -17,7 +17,9 @@ from tests.cli.fake import RUN, FakeSession
 from tidegate.cli.shell.loop import Shell, history_file
 from tidegate.cli.statements import is_complete, is_finished
 from tidegate.console import CaptureConsole
-from tidegate.errors import TidegateError
+from tidegate.engine.result import Failure, RunReport, Skipped, SourceReport
+from tidegate.errors import Location, TidegateError
+from tidegate.plan.events import StepFailed, StepSkipped
 from tidegate.project import Project
 
 Call = Callable[..., Any]
@@ -81,6 +83,50 @@ def test_a_selection_runs_just_what_it_says_and_a_name_what_it_reads_too(
     assert (both.exit_code, "write --select orders" in both.stderr) == (2, True)
     wrong = tidegate("run", "--select", "orders_hurly")
     assert (wrong.exit_code, 'did you mean "orders_hourly"?' in wrong.stderr) == (2, True)
+
+
+def test_a_run_that_could_not_do_everything_says_what_was_done_and_what_was_not(
+    tidegate: Call, fake: type[FakeSession]
+) -> None:
+    error = TidegateError(
+        "TG505", "1.json had 2 bytes", hint="new files", location=Location("a.sql", 1, 1, 6, "CREATE")
+    )
+    fake.report = RunReport(
+        [SourceReport("orders", 1, 12, 1, 1), SourceReport("prices")],
+        failed=[
+            Failure("prices", "source", error.to_dict()),
+            Failure("x", "view", {"code": None, "message": "Oops"}),
+        ],
+        skipped=[Skipped("prices_daily", "view", "it reads x")],
+    )
+    fake.events = [
+        *RUN[:-1],
+        StepFailed("prices", "source", error.to_dict()),
+        StepSkipped("y", "view", "it reads x"),
+    ]
+    result = tidegate("run")
+    assert result.exit_code == 1
+    assert (
+        "prices: source failed: error TG505: 1.json had 2 bytes\n --> a.sql:1:1\n1 | CREATE\n    ^^^^^^"
+        in result.stdout
+    )
+    assert "y: view left out: it reads x\n" in result.stdout
+    assert result.stderr.splitlines()[-6:] == [
+        "not everything could be done: 2 failed, 1 left out, 1 done",
+        "  failed    prices (source): TG505: 1.json had 2 bytes (a.sql:1:1)",
+        "            hint: new files",
+        "  failed    x (view): Oops",
+        "  left out  prices_daily (view): it reads x",
+        "what was committed stays; the same command goes on from there",
+    ]
+    told = tidegate("run", "--json", "--fail-fast")
+    assert told.exit_code == 1
+    assert fake.fail_fast == [False, True]
+    *events, report = [json.loads(line) for line in told.stdout.splitlines()]
+    assert events[-2]["event"] == "step_failed"
+    assert events[-2]["error"]["location"]["file"] == "a.sql"
+    assert [one["name"] for one in report["failed"]] == ["prices", "x"]
+    assert report["skipped"] == [{"name": "prices_daily", "kind": "view", "why": "it reads x"}]
 
 
 def test_a_failed_run_is_an_exit_code(tidegate: Call, fake: type[FakeSession]) -> None:

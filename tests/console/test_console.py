@@ -155,6 +155,10 @@ RUN = [
     events.WorkerExited("flights", 2, None, "given up: TG506 changed"),
     events.LiveStopped(0, 3.0),
     events.LiveStopped(2, 3.0, ("flights",)),
+    events.MemberFailed("flights", "flights", "source", "TG505", "1.json has changed", 1, 0.0),
+    events.StepFailed("hourly", "view", {"code": None, "message": "Oops"}),
+    events.StepSkipped("daily", "view", "it reads hourly"),
+    events.RunFinished(6.5, ("hourly",), ("daily",)),
 ]
 
 
@@ -194,6 +198,10 @@ def test_every_event_has_a_line() -> None:
         "flights: given up: TG506 changed",
         "live: stopped after 3.0 s",
         "live: stopped after 3.0 s; given up: flights",
+        "flights: source goes on, and leaves out what is not in order: TG505: 1.json has changed",
+        "hourly: view failed: error: Oops",
+        "daily: view left out: it reads hourly",
+        "run: finished in 6.5 s; failed: hourly; left out: daily",
     ]
 
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.amend import amend_view, refusal
 from tidegate.engine.amend_report import Scope, ViewAmendment
+from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Catalog, View
 from tidegate.sql.lineage import readers_of
@@ -28,6 +30,7 @@ def amend(
     at: datetime | None = None,
     tell: Callable[[str], None] = lambda text: None,
     every: int | None = None,
+    steps: Steps | None = None,
 ) -> list[ViewAmendment]:
     """Amend views, and let those downstream follow (B2).
 
@@ -35,6 +38,7 @@ def amend(
     take in the late rows of the logs (an amendment); else recompute what is stored, which changes nothing unless
     somebody has tampered with it (a backfill, B1). `after`, `upto`: only windows that end after the one, and at the
     other or before: text in the views' time. `at`: the clock of the amendment. `every`: see `Scope`.
+    `steps`: takes down what fails, and the other views are amended; None: the first failure is raised.
 
     Raises TG561 for a named view that can't be amended, or downstream of which is one that can't follow; TG562 for a
     range below what is kept; TG509 for a name that is no view."""
@@ -46,13 +50,12 @@ def amend(
     refused = _refused(session, [v for v in views if v.name in chosen], dict.fromkeys(wanted, scope))
     if names is not None and refused:
         raise next(iter(refused.values()))
-    found = []
-    for view in views:
-        if view.name not in chosen:
-            continue
+    found: list[ViewAmendment] = []
+
+    def one(view: View) -> None:
         if view.name in refused:
             found.append(ViewAmendment(view.name, dry_run=dry_run, notes=[str(refused[view.name])]))
-            continue
+            return
         own = scope if view.name in wanted else Scope(absorb=False)
         report = amend_view(session, view, own, dry_run, at, tell)
         if dry_run and (above := [r.view for r in found if r.windows and r.view in view.reads]):
@@ -60,8 +63,13 @@ def amend(
         elif own.whole is False and any(r.windows for r in found if r.view in view.reads):
             # What it reads was amended, and its windows over that may end beyond the range.
             follows = amend_view(session, view, Scope(absorb=False), dry_run, at, tell)
-            found += [follows] if follows.windows else []
+            found.extend([follows] if follows.windows else [])
         found.append(report)
+
+    steps = steps or Steps(fail_fast=True)
+    for view in views:
+        if view.name in chosen:
+            steps.do(view, partial(one, view))
     return found
 
 

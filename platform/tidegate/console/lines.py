@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from tidegate.console.drawing import draw
 from tidegate.console.port import Table
-from tidegate.errors import TidegateError
+from tidegate.errors import TidegateError, text_of
 from tidegate.plan import events
 from tidegate.plan.events import Event
 
@@ -62,6 +62,13 @@ def counts(on_time: int, late: int, rejected: int) -> str:
 def rate(rows: int, seconds: float) -> str:
     """`5,800 rows/s`."""
     return f"{rows / seconds:,.0f} rows/s" if seconds > 0 else "– rows/s"
+
+
+def _run_finished(event: events.RunFinished) -> str:
+    parts = [f"run: finished in {event.seconds:.1f} s"]
+    parts += [f"failed: {', '.join(event.failed)}"] if event.failed else []
+    parts += [f"left out: {', '.join(event.skipped)}"] if event.skipped else []
+    return "; ".join(parts)
 
 
 def _source_started(event: events.SourceStarted) -> str:
@@ -118,7 +125,8 @@ def _tick_finished(event: events.TickFinished) -> str:
 def _member_failed(event: events.MemberFailed) -> str:
     code = f"{event.code}: " if event.code else ""
     again = f"try {event.attempt + 1} in {event.retry_seconds:.0f} s"
-    return f"{event.name}: {event.kind} failed, {again}: {code}{event.message}"
+    failed = f"failed, {again}" if event.retry_seconds else "goes on, and leaves out what is not in order"
+    return f"{event.name}: {event.kind} {failed}: {code}{event.message}"
 
 
 def _worker_failed(event: events.WorkerFailed) -> str:
@@ -156,7 +164,9 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.ViewFinished: _view_finished,
     events.RowsDelivered: _rows_delivered,
     events.SinkDelivered: lambda e: f"{e.sink}: {_delivered(e)}, connector {e.connector} ({e.seconds:.1f} s)",
-    events.RunFinished: lambda e: f"run: finished in {e.seconds:.1f} s",
+    events.StepFailed: lambda e: f"{e.name}: {e.kind} failed: {text_of(e.error)}",
+    events.StepSkipped: lambda e: f"{e.name}: {e.kind} left out: {e.why}",
+    events.RunFinished: _run_finished,
     events.WorkerStarted: lambda e: f"{e.group}: worker {e.pid} keeps {', '.join(e.names)} up to date",
     events.TickFinished: _tick_finished,
     events.MemberFailed: _member_failed,

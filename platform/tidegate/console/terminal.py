@@ -53,6 +53,11 @@ class TerminalConsole:
                 self._plain(describe_event(event))
             case events.SinkDelivered():
                 self._line("✓", "green", describe_event(event))
+            case events.StepFailed():
+                self._finish(event.name)
+                self._line("✗", "red", describe_event(event))
+            case events.StepSkipped():
+                self._line("–", "yellow", describe_event(event))
             case events.RunFinished():
                 self.close()
                 self._line(" ", "dim", f"{event.seconds:.1f} s")

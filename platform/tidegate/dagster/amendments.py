@@ -17,6 +17,7 @@ from dagster import (
 
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.schedules import schedule_for
+from tidegate.engine.amend_report import ViewAmendment
 from tidegate.project.amendments import Amendment
 
 
@@ -40,13 +41,16 @@ def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resour
     def take_in(context) -> None:
         # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
         from tidegate.amend.run import amend
-        from tidegate.dagster.assets import failures
+        from tidegate.dagster.assets import isolated
 
-        with failures():
-            reports = amend(getattr(context.resources, resource_key).session, names, tell=context.log.info)
+        session = getattr(context.resources, resource_key).session
+        with isolated() as steps:
+            note(context, amend(session, names, tell=context.log.info, steps=steps))
+
+    def note(context, reports: list[ViewAmendment]) -> None:
         for report in reports:
-            for note in report.notes:
-                context.log.warning(f"{report.view}: {note}")
+            for text in report.notes:
+                context.log.warning(f"{report.view}: {text}")
             if not report.windows:
                 context.log.info(f"{report.view}: nothing to amend")
                 continue

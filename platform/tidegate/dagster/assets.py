@@ -11,9 +11,11 @@ the log holds already, a sink delivers what is stored, a check without its asset
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from dagster import (
     AssetCheckResult,
@@ -42,11 +44,15 @@ from tidegate.dagster.progress import ProgressLog
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.engine.result import RunReport
-from tidegate.errors import TidegateError
-from tidegate.sql.catalog import View
+from tidegate.errors import TidegateError, text_of
+from tidegate.plan.events import Event
+from tidegate.sql.catalog import Relation, View
 from tidegate.sql.sink_connectors import Sink
 from tidegate.store import load_table
 from tidegate.store.positions import read_position
+
+if TYPE_CHECKING:
+    from tidegate.engine.steps import Steps
 
 #: Somebody else writes this log (TG508), or did when we wanted to commit (TG502): another try is safe, and may help.
 _TRANSIENT = frozenset({"TG502", "TG508"})
@@ -107,10 +113,10 @@ def _family(
         selected = {key: asset for key, asset in named.items() if key in context.selected_asset_keys}
         checked = {check.asset_key for check in context.selected_asset_check_keys}
         audited = {key: asset for key, asset in named.items() if key in checked}
-        with failures(), ProgressLog(context.log).reminding() as progress:
+        with ProgressLog(context.log).reminding() as progress, isolated(progress) as steps:
             if live_job is not None and selected:
                 refuse_while_live(context.instance, live_job, root)
-            yield from _run(context, resource, selected, audited, progress)
+            yield from _run(context, resource, selected, audited, progress, steps)
 
     return bring_up_to_date
 
@@ -121,6 +127,7 @@ def _run(
     selected: dict[AssetKey, TidegateAsset],
     audited: dict[AssetKey, TidegateAsset],
     progress: ProgressLog,
+    steps: Steps,
 ) -> Iterator[MaterializeResult | AssetCheckResult]:
     """Each asset's result as soon as it is committed, then its check: what ran before a failure stays recorded."""
     from tidegate.engine.run import resolve, run_sink
@@ -128,26 +135,31 @@ def _run(
 
     progress.doing("starting Spark")
     session = resource.session
-    items = [asset.item for asset in selected.values()]
-    sinks = [item for item in items if isinstance(item, Sink)]
-    for view in [*items, *(sink.view for sink in sinks)]:
+    for asset in selected.values():
+        # Every query is checked before the first row of the source is read. A sink's own one is a view of the sink's.
+        view = asset.item.view if isinstance(asset.item, Sink) else asset.item
         if isinstance(view, View):
-            # Every query is checked before the first row of the source is read.
-            resolve(session, view)
-    for sink in sinks:
-        # Before there is anything new: a sink with `snapshot = 'false'` wants what comes with this run.
-        begin(session, sink)
+            steps.do(asset.item, partial(resolve, session, view), needed=True)
+    for asset in selected.values():
+        if isinstance(asset.item, Sink):
+            # Before there is anything new: a sink with `snapshot = 'false'` wants what comes with this run.
+            steps.do(asset.item, partial(begin, session, asset.item))
+
+    def bring_up_to_date(item: Relation | View | Sink, reports: list[RunReport]) -> None:
+        most = resource.max_rows_per_batch
+        if isinstance(item, Sink):
+            most = most or session.settings.max_rows_per_batch
+            reports.append(RunReport(sinks=[run_sink(session, item, most, progress)]))
+        else:
+            reports.append(session.run([item.name], most, on_event=progress, upstream=False))
+
     for key in [*selected, *(k for k in audited if k not in selected)]:
         if key in selected:
-            name, item = selected[key].name, selected[key].item
-            most = resource.max_rows_per_batch
-            if isinstance(item, Sink):
-                most = most or session.settings.max_rows_per_batch
-                report = RunReport(sinks=[run_sink(session, item, most, progress)])
-            else:
-                report = session.run([name], most, on_event=progress, upstream=False)
+            name, item, reports = selected[key].name, selected[key].item, list[RunReport]()
+            if not steps.do(item, partial(bring_up_to_date, item, reports)):
+                continue
             progress.doing(f"{name}: describing what was done")
-            yield _materialized(context, resource, key, selected[key], report)
+            yield _materialized(context, resource, key, selected[key], reports[0])
         if key in audited:
             name = audited[key].name
             progress.doing(f"{name}: auditing")
@@ -155,6 +167,20 @@ def _run(
             result = audit(session, name, key)
             context.log.info(f"{name}: {result.check_name}: {result.description}")
             yield result
+
+
+def _not_everything(steps: Steps) -> Failure:
+    """What could not be done. Another try may help if it may help all of it."""
+    lines = [text_of(one.error) for one in steps.failures]
+    lines += [f"{one.name} ({one.kind}) was left out: {one.why}" for one in steps.skipped]
+    first = steps.failures[0].error
+    return Failure(
+        description="\n".join(lines),
+        metadata={key: str(value) for key, value in first.items() if value is not None and key != "traceback"}
+        | {"failed": ", ".join(one.name for one in steps.failures)}
+        | ({"left out": ", ".join(one.name for one in steps.skipped)} if steps.skipped else {}),
+        allow_retries=all(one.error["code"] in _TRANSIENT for one in steps.failures),
+    )
 
 
 def _materialized(
@@ -198,6 +224,18 @@ def _snapshot(asset: TidegateAsset) -> str | None:
     state = load_table(asset.project.storage, asset.name)
     # As text: the UI's numbers are JavaScript's, and lose the last digits.
     return str(state.snapshot_id) if state and state.snapshot_id is not None else None
+
+
+@contextmanager
+def isolated(tell: Callable[[Event], None] = lambda event: None) -> Iterator[Steps]:
+    """Steps of which one that fails leaves the others alone; at the end they are a Dagster failure."""
+    from tidegate.engine.steps import Steps
+
+    with failures():
+        steps = Steps(tell=tell)
+        yield steps
+        if steps.failures:
+            raise _not_everything(steps)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import Logger
 
+from tidegate.errors import text_of
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -17,6 +18,8 @@ from tidegate.plan.events import (
     SliceCommitted,
     SourceFinished,
     SourceStarted,
+    StepFailed,
+    StepSkipped,
     ViewFinished,
 )
 
@@ -113,6 +116,11 @@ class ProgressLog:
             case RowsDelivered():
                 self._doing = f"{event.sink}: delivering"
                 return event.text()
+            case StepFailed():
+                self._doing = f"{event.name}: failed"
+                return f"{event.name}: {event.kind} failed: {event.error.get('traceback') or text_of(event.error)}"
+            case StepSkipped():
+                return f"{event.name}: {event.kind} left out: {event.why}"
             case SinkDelivered():
                 self._doing = f"{event.sink}: done"
                 delivered = f"{_count(event.rows, 'row')} delivered"

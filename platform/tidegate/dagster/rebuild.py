@@ -16,17 +16,18 @@ def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) ->
     @op(name=identifier(f"{prefix}_rebuild_op"), required_resource_keys={resource_key}, description=text)
     def build_anew(context) -> None:
         # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
-        from tidegate.dagster.assets import failures
+        from tidegate.dagster.assets import isolated
         from tidegate.engine.rebuild import rebuild
 
-        with failures():
-            done = rebuild(getattr(context.resources, resource_key).session, tell=context.log.info)
-        if not done:
-            context.log.info("no definition has changed")
-        for one in done:
-            said = f"rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier}"
-            facts = {"generation": one.generation, "results before": one.tag or "none"}
-            context.log_event(AssetMaterialization(keys[one.view], description=said, metadata=facts))
+        session = getattr(context.resources, resource_key).session
+        with isolated() as steps:
+            done = rebuild(session, tell=context.log.info, steps=steps)
+            if not done and not steps.failures:
+                context.log.info("no definition has changed")
+            for one in done:
+                said = f"rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier}"
+                facts = {"generation": one.generation, "results before": one.tag or "none"}
+                context.log_event(AssetMaterialization(keys[one.view], description=said, metadata=facts))
 
     @job(name=identifier(f"{prefix}_rebuild"), executor_def=in_process_executor, description=text)
     def run() -> None:

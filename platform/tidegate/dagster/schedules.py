@@ -86,9 +86,12 @@ def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinit
     )
     def clean(context) -> None:
         # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
-        for done in getattr(context.resources, resource_key).session.cleanup(names):
-            files = f"{done.files_before} files before, {done.files_after} after"
-            context.log.info(f"{done.table}: {files}")
+        from tidegate.dagster.assets import isolated
+
+        with isolated() as steps:
+            for done in getattr(context.resources, resource_key).session.cleanup(names, steps=steps):
+                files = f"{done.files_before} files before, {done.files_after} after"
+                context.log.info(f"{done.table}: {files}")
 
     @job(name=identifier(f"{prefix}_{cleanup.name}"), executor_def=in_process_executor, description=text)
     def run() -> None:
@@ -104,11 +107,13 @@ def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
     @op(name=identifier(f"{prefix}_upkeep_op"), required_resource_keys={resource_key}, description=text)
     def keep_up(context) -> None:
         # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+        from tidegate.dagster.assets import isolated
         from tidegate.engine.upkeep import maintain_all
 
         session = getattr(context.resources, resource_key).session
-        for report in maintain_all(session, orphans=True, tell=context.log.debug):
-            for done in report.tables:
+        with isolated() as steps:
+            reports = maintain_all(session, steps=steps, orphans=True, tell=context.log.debug)
+            for done in (table for report in reports for table in report.tables):
                 files, snapshots = (" → ".join(map(str, pair)) for pair in (done.files, done.snapshots))
                 context.log.info(
                     f"{done.table}: files {files}, snapshots {snapshots}, {done.retired:,} rows retired"

@@ -25,6 +25,7 @@ from tidegate.engine.live_upkeep import Caretaker
 from tidegate.engine.run import connect, resolve, select, select_sinks
 from tidegate.engine.sinks.deliver import begin, deliver
 from tidegate.engine.sources.log import LogConnector
+from tidegate.engine.steps import together
 from tidegate.engine.stream import SourceFeed, drive
 from tidegate.errors import TidegateError
 from tidegate.plan.events import (
@@ -83,6 +84,8 @@ class Member:
         self.failures = 0
         self.retry_at = 0.0
         self.error: Exception | None = None
+        #: Inputs that it has left as they are (`Connector.problems`), as they were told last.
+        self.left: TidegateError | None = None
 
     def prepare(self) -> None:
         """What has to be right before the first row is read."""
@@ -90,6 +93,10 @@ class Member:
     def step(self, tell: Listener) -> tuple[bool, bool]:
         """Advance; whether something was committed, and whether more waits."""
         raise NotImplementedError
+
+    def problems(self) -> list[TidegateError]:
+        """What is wrong with single inputs, while all others are taken in."""
+        return []
 
     def close(self) -> None:
         """Forget what is open: the next step opens it anew."""
@@ -114,6 +121,9 @@ class SourceMember(Member):
         before = log.progress.epoch
         more = self._follow(log, connector, tell) if feed is None else feed.advance(tell)
         return log.progress.epoch != before, more
+
+    def problems(self) -> list[TidegateError]:
+        return [] if self._open is None else self._open[1].problems()
 
     def close(self) -> None:
         if self._open is not None:
@@ -249,8 +259,8 @@ class LiveGroup:
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """Members that wait for another try."""
-        return tuple(member.name for member in self.members if member.failures)
+        """Members that wait for another try, and sources that leave inputs as they are."""
+        return tuple(member.name for member in self.members if member.failures or member.left)
 
     def prepare(self, tell: Listener) -> None:
         """Let Spark check every query, and sinks begin, before the first row is read."""
@@ -290,6 +300,7 @@ class LiveGroup:
                 if member.failures:
                     tell(MemberRecovered(self.name, member.name, member.kind, member.failures))
                     member.failures, member.error = 0, None
+                self._look_for_problems(member, tell)
         seconds = round(self._clock() - started, 3)
         tell(
             TickFinished(
@@ -297,6 +308,16 @@ class LiveGroup:
             )
         )
         return backlog
+
+    def _look_for_problems(self, member: Member, tell: Listener) -> None:
+        """Tell of inputs that a source leaves as they are: once, and again when they are in order."""
+        problems, before = member.problems(), member.left
+        member.left = together(problems) if problems else None
+        if member.left is not None and str(member.left) != str(before):
+            code, message = member.left.code, member.left.message
+            tell(MemberFailed(self.name, member.name, member.kind, code, message, 1, 0.0))
+        elif member.left is None and before is not None:
+            tell(MemberRecovered(self.name, member.name, member.kind, 1))
 
     @contextmanager
     def _isolated(self, member: Member, tell: Listener) -> Iterator[None]:
@@ -367,8 +388,14 @@ def serve(
 
 
 def _settled(group: LiveGroup) -> bool:
-    """Whether nothing is left to be done; raises the error of a member that has failed three times in a row."""
+    """Whether nothing is left to be done; raises the error of a member that has failed three times in a row, and when
+    all else is done, what is wrong with inputs that were left."""
     for member in group.members:
         if member.error is not None and member.failures >= 3:
             raise member.error
-    return not group.failing
+    if any(member.failures for member in group.members):
+        return False
+    for member in group.members:
+        if member.left is not None:
+            raise member.left
+    return True

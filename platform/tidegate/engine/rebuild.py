@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import is_of_view
+from tidegate.engine.steps import Steps
 from tidegate.engine.view_table import STALE, ViewTable
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import View
@@ -49,10 +51,12 @@ def rebuild(
     names: Iterable[str] | None = None,
     dry_run: bool = False,
     tell: Callable[[str], None] = lambda text: None,
+    steps: Steps | None = None,
 ) -> list[Rebuilt]:
     """Rebuild the views whose definition has changed since their results were computed, and all that read them.
 
-    `names`: of views; None is all. Sinks of a rebuilt view are asked for their decision at their next delivery (TG542).
+    `names`: of views; None is all. `steps`: takes down what fails; None: the first failure is raised. Sinks of a
+    rebuilt view are asked for their decision at their next delivery (TG542).
     Late rows that amendments had taken in are not in the new results until the next amendment.
     Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
     """
@@ -60,6 +64,12 @@ def rebuild(
     wanted = None if names is None else {_view(session, name).name for name in names}
     done: list[Rebuilt] = []
     changed: set[str] = set()
+    steps = steps or Steps(fail_fast=True)
+
+    def one(view: View, why: str) -> None:
+        with session.lease(view.name):
+            done.append(_rebuild(session, view, why, tell))
+
     for view in [o for o in catalog.order() if isinstance(o, View)]:
         why = _why(session, view, changed)
         if why is None:
@@ -72,8 +82,8 @@ def rebuild(
         if dry_run:
             done.append(Rebuilt(view.name, why, _generation(session, view)))
         else:
-            with session.lease(view.name):
-                done.append(_rebuild(session, view, why, tell))
+            # What reads one that could not be rebuilt can't be either: its rows would be those of before.
+            steps.do(view, partial(one, view, why), needed=True)
     return done
 
 

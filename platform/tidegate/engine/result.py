@@ -79,13 +79,35 @@ class SinkReport:
 
 
 @dataclass
+class Failure:
+    """A source, table, view or sink (`kind`) that could not be brought up to date. `error`: code, message, hint and
+    location; of what is no tidegate error the code is None, and there is a traceback."""
+
+    name: str
+    kind: str
+    error: dict[str, Any]
+
+
+@dataclass
+class Skipped:
+    """One that nothing was done about, because of another that failed; `why` in words."""
+
+    name: str
+    kind: str
+    why: str
+
+
+@dataclass
 class RunReport:
-    """Result of `run`: per source, per view and per sink, and how long it took."""
+    """Result of `run`: per source, per view and per sink, and how long it took. A source in `failed` stands in
+    `sources`, too, with what it committed before."""
 
     sources: list[SourceReport] = field(default_factory=list)
     views: list[ViewReport] = field(default_factory=list)
     sinks: list[SinkReport] = field(default_factory=list)
     seconds: float = 0.0
+    failed: list[Failure] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -4,11 +4,13 @@ tables WITH TTL: rows go when they have expired (T2) and no view needs them any 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import Pinned
 from tidegate.engine.progress import LogPosition
+from tidegate.engine.steps import Steps
 from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, applied_state, is_untidy
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Relation, View
@@ -120,7 +122,10 @@ def tidy(session: Session, relations: Iterable[Relation]) -> list[Cleaned]:
 
 
 def cleanup(
-    session: Session, names: Iterable[str] | None = None, keep_seconds: float = KEEP_SECONDS
+    session: Session,
+    names: Iterable[str] | None = None,
+    keep_seconds: float = KEEP_SECONDS,
+    steps: Steps | None = None,
 ) -> list[Cleaned]:
     """See `Session.cleanup`."""
     if names is None:
@@ -129,16 +134,20 @@ def cleanup(
         chosen = [_table(session, name) for name in names]
     for relation in chosen:
         session.require_own(relation.name)
-    found = []
-    for relation in chosen:
-        if session.stored(relation.name) is None:
-            continue
+    found: list[Cleaned] = []
+
+    def one(relation: Relation) -> None:
         with session.lease(relation.name):
             state = session.log(relation).state
             assert state is not None
             found.append(state.cleanup(needed_from(session, relation)))
             state.compact()
             state.vacuum(keep_seconds)
+
+    steps = steps or Steps(fail_fast=True)
+    for relation in chosen:
+        if session.stored(relation.name) is not None:
+            steps.do(relation, partial(one, relation))
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
@@ -17,6 +18,7 @@ from tidegate.engine.sources.filesystem import FilesystemConnector
 from tidegate.engine.sources.kafka import KafkaConnector
 from tidegate.engine.sources.log import LogConnector, follow
 from tidegate.engine.sources.replay import ReplayConnector
+from tidegate.engine.steps import Steps, together
 from tidegate.engine.stream import SourceFeed, catch_up
 from tidegate.plan.events import (
     BatchCommitted,
@@ -47,6 +49,7 @@ def run(
     max_rows_per_batch: int | None = None,
     on_event: Listener | None = None,
     upstream: bool = True,
+    fail_fast: bool = True,
 ) -> RunReport:
     """See `Session.run`."""
     tell: Listener = on_event or (lambda event: None)
@@ -56,24 +59,34 @@ def run(
     # What another environment ingests is read as it stands there.
     relations = [relation for relation in relations if relation.name not in session.foreign]
     sinks = select_sinks(session.catalog, names)
+    tell(RunStarted(tuple(x.name for x in [*relations, *views, *sinks])))
+    report, steps = RunReport(), Steps(fail_fast, tell)
     for view in views:
         # Every query is checked by Spark before the first row of any source is read.
-        resolve(session, view)
-    tell(RunStarted(tuple(x.name for x in [*relations, *views, *sinks])))
-    report = RunReport()
+        steps.do(view, partial(resolve, session, view), needed=True)
     for sink in sinks:
-        begin(session, sink)
+        steps.do(sink, partial(begin, session, sink))
     for relation in relations:
-        with session.lease(relation.name):
-            report.sources.append(run_source(session, relation, max_rows_per_batch, tell))
+        report.sources.append(SourceReport(relation.name))
+        steps.do(relation, partial(_read, session, relation, max_rows_per_batch, tell, report.sources[-1]))
     for view in views:
-        report.views.append(run_view(session, view, tell))
+        steps.do(view, lambda view=view: report.views.append(run_view(session, view, tell)))
     for sink in sinks:
-        report.sinks.append(deliver(session, sink, on_event))
-    tidy(session, relations)
+        steps.do(sink, lambda sink=sink: report.sinks.append(deliver(session, sink, on_event)))
+    for relation in relations:
+        steps.do(relation, partial(tidy, session, [relation]))
+    report.failed, report.skipped = steps.failures, steps.skipped
     report.seconds = round(time.monotonic() - started, 3)
-    tell(RunFinished(report.seconds))
+    failed, skipped = (tuple(one.name for one in found) for found in (report.failed, report.skipped))
+    tell(RunFinished(report.seconds, failed, skipped))
     return report
+
+
+def _read(
+    session: Session, relation: Relation, max_rows: int | None, tell: Listener, report: SourceReport
+) -> None:
+    with session.lease(relation.name):
+        run_source(session, relation, max_rows, tell, report)
 
 
 def select(
@@ -134,10 +147,18 @@ def run_sink(session: Session, sink: Sink, max_rows: int | None, tell: Listener)
     return deliver(session, sink, tell)
 
 
-def run_source(session: Session, relation: Relation, max_rows: int | None, tell: Listener) -> SourceReport:
-    """Read everything that waits in one source; its lease is held by the caller."""
+def run_source(
+    session: Session,
+    relation: Relation,
+    max_rows: int | None,
+    tell: Listener,
+    report: SourceReport | None = None,
+) -> SourceReport:
+    """Read everything that waits in one source; its lease is held by the caller. `report` is filled as batches are
+    committed. Raises what is wrong with single inputs (TG505) when all others are read."""
+    report = report or SourceReport(relation.name)
     log = session.log(relation)
-    report = SourceReport(relation.name, watermark=log.format(log.progress.published))
+    report.watermark = log.format(log.progress.published)
     connector = connect(session, relation, log, max_rows)
     if connector is None:
         return report
@@ -159,6 +180,9 @@ def run_source(session: Session, relation: Relation, max_rows: int | None, tell:
         else:
             folder = session.work_folder(relation.name)
             catch_up(session.spark, SourceFeed(session.project.storage, log, connector, folder), on_batch)
+        problems = connector.problems()
+    if problems:
+        raise together(problems)
     totals = log.progress.totals()
     tell(SourceFinished(relation.name, **totals, watermark=report.watermark, epochs=report.epochs))
     return report

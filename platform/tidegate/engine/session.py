@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.engine.steps import Steps
     from tidegate.plan.events import Event
 
 
@@ -147,16 +148,16 @@ class Session:
         max_rows_per_batch: int | None = None,
         on_event: Callable[[Event], None] | None = None,
         upstream: bool = True,
+        fail_fast: bool = True,
     ) -> RunReport:
         """Read what waits in the sources and close what can be closed, then return.
 
         `names`: sources, tables, views or sinks; None is everything.
         `max_rows_per_batch`: overrides the option of sources that are cut by rows. `on_event`: told of every
         commit as it happens. `upstream`: whether a view brings its source along; without it, a view takes in only
-        what its source's log holds already.
+        what its source's log holds already. `fail_fast`: raise at the first failure; without it, a failure of one
+        source, view or sink leaves the others alone, and is told in the report (`failed`, `skipped`).
         """
-        from pyspark.errors import AnalysisException
-
         from tidegate.engine.run import run
         from tidegate.engine.settled import settled
 
@@ -166,25 +167,25 @@ class Session:
         report = settled(self.project, self.catalog, names, on_event, upstream)
         if report is not None:
             return report
-        try:
-            return run(
-                self, names, max_rows_per_batch or self.settings.max_rows_per_batch, on_event, upstream
-            )
-        except AnalysisException as error:
-            raise refused("an expression of a source or view", error) from None
+        most = max_rows_per_batch or self.settings.max_rows_per_batch
+        return run(self, names, most, on_event, upstream, fail_fast)
 
     def cleanup(
-        self, names: Iterable[str] | None = None, keep_seconds: float = KEEP_SECONDS
+        self,
+        names: Iterable[str] | None = None,
+        keep_seconds: float = KEEP_SECONDS,
+        steps: Steps | None = None,
     ) -> list[Cleaned]:
         """Delete the rows of tables WITH TTL that have expired and that no view needs any more (T2, T3), and tidy their
         files; views' results stay.
 
         `names`: tables with a PRIMARY KEY, None is all of them. `keep_seconds`: how long old snapshots can be read.
+        `steps`: takes down what fails; None: the first failure is raised.
         Raises TG509 for anything else, TG508 if somebody is writing one of them.
         """
         from tidegate.engine.retention import cleanup
 
-        return cleanup(self, names, keep_seconds)
+        return cleanup(self, names, keep_seconds, steps)
 
     # -- for the other files of this room, and for the audit ----------------------------------------------------
 

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.edges import edge_of
 from tidegate.engine.retire import condemned, retire
+from tidegate.engine.steps import Steps
 from tidegate.engine.upkeep_table import (
     Shape,
     compact,
@@ -159,26 +161,34 @@ def maintain_all(
     session: Session,
     names: Iterable[str] | None = None,
     policy: Callable[[str], Policy] | None = None,
+    steps: Steps | None = None,
     **options: Any,
 ) -> list[UpkeepReport]:
     """`maintain` for `names` (None: everything that has a table, implicit gates and views of sinks included).
 
-    `policy`: by name; None is what `jobs/maintenance.yaml` says. `options`: of `maintain`.
+    `policy`: by name; None is what `jobs/maintenance.yaml` says. `steps`: takes down what fails; None: the first
+    failure is raised. `options`: of `maintain`.
     """
     from tidegate.project.maintenance import load_maintenance
 
     policy = policy or load_maintenance(session.project.root).of
-    chosen = [_source(session, name).name for name in names] if names is not None else stored_names(session)
-    for name in chosen:
-        session.require_own(name)
-    reports = []
-    for name in chosen:
+    chosen = [_source(session, name) for name in stored_names(session) if names is None]
+    chosen += [_source(session, name) for name in names or ()]
+    for item in chosen:
+        session.require_own(item.name)
+    steps = steps or Steps(fail_fast=True)
+    reports: list[UpkeepReport] = []
+
+    def one(name: str) -> None:
         try:
             reports.append(maintain(session, name, policy(name), **options))
         except TidegateError as error:
             if error.code != "TG508":
                 raise
             reports.append(UpkeepReport(name, [TableUpkeep(name, notes=[f"left alone: {error.message}"])]))
+
+    for item in chosen:
+        steps.do(item, partial(one, item.name))
     return reports
 
 

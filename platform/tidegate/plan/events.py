@@ -117,10 +117,32 @@ class SinkDelivered(Event):
 
 
 @dataclass(frozen=True)
+class StepFailed(Event):
+    """One source, table, view or sink (`kind`) could not be brought up to date; the others go on. What it committed
+    before stays. `error`: code, message, hint and location; of what is no tidegate error the code is None, and there
+    is a traceback."""
+
+    name: str
+    kind: str
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StepSkipped(Event):
+    """One that nothing was done about, because of another that failed; `why` in words."""
+
+    name: str
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True)
 class RunFinished(Event):
-    """The run ended well."""
+    """The run has ended. `failed`, `skipped`: what could not be brought up to date, and what was left out for it."""
 
     seconds: float
+    failed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 # -- live mode: of workers, one for each group, and of the supervisor that starts them ------------------------------
@@ -157,7 +179,8 @@ class TickFinished(Event):
 @dataclass(frozen=True)
 class MemberFailed(Event):
     """One source, view or sink of a group failed; the others go on. `attempt`: failures in a row; the next try is in
-    `retry_seconds`. `code` is None for what is no tidegate error."""
+    `retry_seconds`. `code` is None for what is no tidegate error. `retry_seconds` 0: a source goes on, and leaves
+    single inputs as they are (a file that changed, TG505)."""
 
     group: str
     name: str

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidegate.audit.source import SourceAudit, audit_source
 from tidegate.audit.view import is_accountable
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
 from tidegate.project.expectations import Quality, load_quality
 from tidegate.quality.gx import Validator
@@ -68,14 +69,17 @@ def check_quality(
     names: Sequence[str] | None = None,
     request: Request | None = None,
     tell: Callable[[str], None] | None = None,
+    steps: Steps | None = None,
 ) -> Iterator[SuiteResult]:
     """The suites of sources, tables and views, each as soon as it is done; None: of all that have something stored.
+    `steps`: takes down what fails, and the others are checked; None: the first failure is raised.
 
     Raises TG512 for one that was named and has nothing stored, TG617 for a file in quality/ that does not fit.
     """
     catalog, asked = session.catalog, request or Request()
     quality = load_quality(session.project.root, catalog)
     audits: dict[str, SourceAudit] = {}
+    steps = steps or Steps(fail_fast=True)
     # What another environment ingests is checked there.
     own = [o.name for o in (*catalog.relations, *catalog.views) if o.name not in session.foreign]
     for name in names or own:
@@ -93,7 +97,9 @@ def check_quality(
             continue
         if tell is not None:
             tell(f"{item.name}: checking …")
-        yield from _Asset(session, item, stored, quality, asked, audits).results()
+        asset, results = _Asset(session, item, stored, quality, asked, audits), list[SuiteResult]()
+        steps.do(item, lambda asset=asset, results=results: results.extend(asset.results()))
+        yield from results
 
 
 class _Asset:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.failures import conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
@@ -83,6 +84,7 @@ def amend(
         from tidegate.amend.run import amend as amend_views
         from tidegate.amend.run import to_dict
 
+        steps = steps_for(names)
         reports = amend_views(
             session,
             wanted,
@@ -91,13 +93,14 @@ def amend(
             upto=upto,
             dry_run=dry_run,
             tell=call.console.note,
+            steps=steps,
         )
     if call.json:
         document = {"dry_run": dry_run, "views": [to_dict(report) for report in reports]}
-        call.console.document(document, "")
+        call.console.document(document | told(steps), "")
     else:
         show(call.console, reports, dry_run)
-    return 0
+    return conclude(call, steps.failures, steps.skipped, len(reports))
 
 
 def _what_if(call: Invocation, project: Project, names: list[str] | None, strategy: str) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.failures import conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, required
 
@@ -43,17 +45,23 @@ def audit(
     wanted = required(catalog, names, select, exclude)
     # A selection may bring sinks along: they have nothing of their own to recount.
     found = [look_up(catalog, n) for n in wanted if names or n not in catalog.sinks]
-    done = []
+    done: list[ViewAudit | SourceAudit] = []
     with call.session(project) as session:
-        for item in found:
+
+        def one(item: Relation | View) -> None:
             result, show = _audited(session, item)
             done.append(result)
             if not call.json:
                 show(call.console)
+
+        steps = steps_for(wanted)
+        for item in found:
+            steps.do(item, partial(one, item))
     if call.json:
         documents = [result.to_dict() for result in done]
-        call.console.document(documents[0] if names and len(names) == 1 else {"audits": documents}, "")
-    return 0 if all(result.ok for result in done) else 1
+        several = {"audits": documents} | told(steps)
+        call.console.document(documents[0] if names and len(names) == 1 else several, "")
+    return conclude(call, steps.failures, steps.skipped) or int(not all(result.ok for result in done))
 
 
 def _audited(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.failures import conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 
 
@@ -30,8 +31,9 @@ def cleanup(
         return 0
     call.console.note("starting Spark …")
     with call.session(project) as session:
-        cleaned = session.cleanup(names or None)
+        steps = steps_for(names)
+        cleaned = session.cleanup(names or None, steps=steps)
     rows = [{"table": c.table, "files_before": c.files_before, "files_after": c.files_after} for c in cleaned]
     lines = [f"{c.table}: {c.files_before} files before, {c.files_after} after" for c in cleaned]
-    call.console.document({"cleaned": rows}, "\n".join(lines) or "no table has rows yet")
-    return 0
+    call.console.document({"cleaned": rows} | told(steps), "\n".join(lines) or "no table has rows yet")
+    return conclude(call, steps.failures, steps.skipped, len(cleaned))

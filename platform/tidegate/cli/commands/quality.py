@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.failures import conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
@@ -77,19 +78,19 @@ def quality(
 
         folder = docs or docs_folder(project.root)
         request = Request(spans=spans, everything=everything, docs=folder)
-        results = []
-        for result in check_quality(session, wanted, request, call.console.note):
+        results, steps = [], steps_for(names)
+        for result in check_quality(session, wanted, request, call.console.note, steps):
             results.append(result)
             if not call.json:
                 _show(call.console, result)
     report = QualityReport(results)
     if call.json:
-        call.console.document(report.to_dict(), "")
-    elif not results:
+        call.console.document(report.to_dict() | told(steps), "")
+    elif not results and not steps.failures:
         call.console.note("nothing is stored yet")
     else:
         _conclude(call.console, results, report.passed, folder)
-    return 0 if report.passed else 1
+    return conclude(call, steps.failures, steps.skipped) or int(not report.passed)
 
 
 def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, Span]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.failures import conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 
 if TYPE_CHECKING:
@@ -39,10 +40,14 @@ def rebuild(
     with call.session(project) as session:
         from tidegate.engine.rebuild import rebuild as rebuild_views
 
-        done = rebuild_views(session, names or None, dry_run, call.console.note)
-    lines = [_said(one, dry_run) for one in done] or ["nothing to rebuild: no definition has changed"]
-    call.console.document({"dry_run": dry_run, "views": [asdict(one) for one in done]}, "\n".join(lines))
-    return 0
+        steps = steps_for(names)
+        done = rebuild_views(session, names or None, dry_run, call.console.note, steps)
+    lines = [_said(one, dry_run) for one in done]
+    if not lines and not steps.failures:
+        lines = ["nothing to rebuild: no definition has changed"]
+    document = {"dry_run": dry_run, "views": [asdict(one) for one in done]}
+    call.console.document(document | told(steps), "\n".join(lines))
+    return conclude(call, steps.failures, steps.skipped, len(done))
 
 
 def _said(one: Rebuilt, dry_run: bool) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.failures import FailFastOption, conclude
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
@@ -36,8 +37,13 @@ def run(
     ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    fail_fast: FailFastOption = False,
 ) -> int:
     """Bring sources and views up to date, then exit. Stopped at any point, the next run goes on from there.
+
+    A failure of one source, view or sink leaves the others alone: what reads it goes on from what is stored, unless
+    that is of another definition. Exit code 1 then, with a summary; with --fail-fast everything ends at the first
+    failure, with exit code 2.
 
     A name as argument brings along what it reads. --select runs just what it says: `--select v` takes in what the log
     holds already, `--select +v` reads its sources first, `--select v+` goes on with what reads it.
@@ -66,13 +72,15 @@ def run(
     if report is None:
         call.console.note("starting Spark …")
         with call.session(project) as session:
-            report = session.run(wanted, max_rows_per_batch, on_event, upstream)
+            report = session.run(wanted, max_rows_per_batch, on_event, upstream, fail_fast)
     if call.json:
         call.console.document({"event": "report", **report.to_dict()}, "")
     late = [s for s, count in memory.late.items() if count]
     if late:
         call.console.note(f"late rows are kept: tidegate late {late[0]}")
-    return 0
+    over = {one.name for one in [*report.failed, *report.skipped]}
+    done = sum(one.name not in over for one in [*report.sources, *report.views, *report.sinks])
+    return conclude(call, report.failed, report.skipped, done)
 
 
 def _settled(

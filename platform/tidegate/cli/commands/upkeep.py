@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.failures import conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
@@ -57,20 +58,23 @@ def upkeep(
     with call.session(project) as session:
         from tidegate.engine.upkeep import maintain_all
 
+        steps = steps_for(names)
         reports = maintain_all(
             session,
             wanted,
             maintenance.of,
+            steps=steps,
             retention=retention,
             orphans=orphans,
             dry_run=dry_run,
             tell=call.console.note,
         )
     if call.json:
-        call.console.document({"dry_run": dry_run, "upkeep": [r.to_dict() for r in reports]}, "")
+        document = {"dry_run": dry_run, "upkeep": [r.to_dict() for r in reports]}
+        call.console.document(document | told(steps), "")
     else:
         _show(call.console, reports, dry_run)
-    return 0
+    return conclude(call, steps.failures, steps.skipped, len(reports))
 
 
 def _show(console: Console, reports: list[UpkeepReport], dry_run: bool) -> None:

@@ -118,6 +118,11 @@ class Connector(Protocol):
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         """What the commit of this plan records as read."""
 
+    def problems(self) -> list[TidegateError]:
+        """What is wrong with single inputs (a file that has changed since it was read, TG505), as of the last look.
+        They are left as they are, and keep nothing else waiting; whoever runs the source says so."""
+        return []
+
     def close(self) -> None:
         """Let go of what it holds open; nothing, for most."""
 

@@ -65,6 +65,10 @@ class FilesystemConnector(Connector):
         self._known = {f.path: f for f in consumed()}
         self._queue: list[list[InputFile]] = []
         self._survey: _Survey | None = None
+        self._changed: list[TidegateError] = []
+
+    def problems(self) -> list[TidegateError]:
+        return self._changed
 
     def pending(self) -> Pending:
         """List the folder, look at partitions and offsets where columns name them, and line up the batches."""
@@ -175,17 +179,21 @@ class FilesystemConnector(Connector):
         self._known |= {file.path: file for file in self.consumed(plan)}
 
     def _new_files(self) -> list[InputFile]:
-        new = []
+        new, self._changed = [], []
         for file in list_files(self._project, self._relation.name, self._options.path):
             known = self._known.get(file.path)
             if known is None:
                 new.append(file)
             elif known.size != file.size:
-                raise TidegateError(
-                    "TG505",
-                    f'source "{self._relation.name}": {file.path} had {known.size:,} bytes when it was read, '
-                    f"now it has {file.size:,}",
-                    hint="a file is read once: write new rows into new files (and rename them into place)",
+                # It keeps neither the other files nor the other sources waiting.
+                self._changed.append(
+                    TidegateError(
+                        "TG505",
+                        f'source "{self._relation.name}": {file.path} had {known.size:,} bytes when it was read, '
+                        f"now it has {file.size:,}",
+                        hint="a file is read once: write new rows into new files (and rename them into place)",
+                        location=self._relation.location,
+                    )
                 )
         return new
 

@@ -1,0 +1,70 @@
+"""What a command says that could not do all of what it was asked for: each failure once, what was done, and what was
+not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from tidegate.engine.result import Failure, Skipped
+    from tidegate.engine.steps import Steps
+
+FailFastOption = Annotated[
+    bool,
+    typer.Option(
+        "--fail-fast", help="End at the first failure. Without it, what does not depend on it goes on."
+    ),
+]
+
+
+def steps_for(names: Sequence[str] | None) -> Steps:
+    """For a command about `names` (None: everything): a failure of one leaves the others alone. Where there are no
+    others it is raised, and shown as any error."""
+    from tidegate.engine.steps import Steps
+
+    return Steps(fail_fast=names is not None and len(names) == 1)
+
+
+def conclude(
+    call: Invocation, failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: int | None = None
+) -> int:
+    """Show the summary, if something failed; the exit code. `done`: how many there were that went well."""
+    if not failed:
+        return 0
+    for one in failed:
+        if call.debug and "traceback" in one.error:
+            sys.stderr.write(one.error["traceback"])
+    if not call.json:
+        call.console.error(summary(failed, skipped, done))
+    return 1
+
+
+def told(steps: Steps) -> dict[str, Any]:
+    """What was not done, for `--json`; nothing where everything was."""
+    found = {"failed": steps.failures, "skipped": steps.skipped}
+    return {key: [asdict(one) for one in ones] for key, ones in found.items() if ones}
+
+
+def summary(failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: int | None = None) -> str:
+    """A line for what there is of each, then one for each that was not done."""
+    counts = [f"{len(failed):,} failed"]
+    counts += [f"{len(skipped):,} left out"] if skipped else []
+    counts += [f"{done:,} done"] if done is not None else []
+    lines = [f"not everything could be done: {', '.join(counts)}"]
+    for one in failed:
+        code = f"{one.error['code']}: " if one.error["code"] else ""
+        where = one.error.get("location")
+        place = f" ({where['file']}:{where['line']}:{where['column']})" if where else ""
+        lines.append(f"  failed    {one.name} ({one.kind}): {code}{one.error['message']}{place}")
+        if one.error.get("hint"):
+            lines.append(f"            hint: {one.error['hint']}")
+    lines += [f"  left out  {one.name} ({one.kind}): {one.why}" for one in skipped]
+    lines.append("what was committed stays; the same command goes on from there")
+    return "\n".join(lines)
