@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,15 +29,19 @@ class Location:
 
 
 class TidegateError(Exception):
-    """An error with a code that docs and tests can name.
+    """An error with a code that docs and tests can name. `others`: what else is wrong at the same place (a file of
+    which only the first mistake could be raised).
 
     `message` says what was wrong, `location` where, `hint` what to do. `str(error)` is the full text for a
     terminal; `to_dict()` is the same for `--json`.
     """
 
+    severity = "error"
+
     def __init__(
         self, code: str, message: str, *, hint: str | None = None, location: Location | None = None
     ) -> None:
+        self.others: tuple[TidegateError, ...] = ()
         self.code = code
         self.message = message
         self.hint = hint
@@ -44,7 +49,7 @@ class TidegateError(Exception):
         super().__init__(message)
 
     def __str__(self) -> str:
-        lines = [f"error {self.code}: {self.message}"]
+        lines = [f"{self.severity} {self.code}: {self.message}"]
         if self.location is not None:
             where = self.location
             lines.append(f" --> {where.file}:{where.line}:{where.column}")
@@ -62,6 +67,37 @@ class TidegateError(Exception):
             "hint": self.hint,
             "location": asdict(self.location) if self.location else None,
         }
+
+
+class TidegateWarning(TidegateError):
+    """What is allowed, and hardly meant: shown like an error, never raised."""
+
+    severity = "warning"
+
+
+class Problems:
+    """Takes down errors, so that all of them can be shown at once. `fail_fast`: the first one is raised after all."""
+
+    def __init__(self, fail_fast: bool = False) -> None:
+        self.errors: list[TidegateError] = []
+        #: Names (casefolded) of what could not be read: what is said about these elsewhere follows from that.
+        self.broken: set[str] = set()
+        self._fail_fast = fail_fast
+
+    @contextmanager
+    def caught(self, *names: str) -> Iterator[None]:
+        """Take down the error that ends this block. `names`: what is not defined then."""
+        try:
+            yield
+        except TidegateError as error:
+            if self._fail_fast:
+                raise
+            self.errors += [error, *error.others]
+            self.broken |= {name.casefold() for name in names}
+
+
+#: For those who want the first error raised.
+FAIL_FAST = Problems(fail_fast=True)
 
 
 def text_of(document: Mapping[str, Any]) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from tidegate.errors import TidegateError, did_you_mean
+from tidegate.errors import FAIL_FAST, Problems, TidegateError, did_you_mean
 from tidegate.project.jobs import Times
 from tidegate.project.strict import Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, parse_yaml
 from tidegate.sql.catalog import Catalog, Relation, View
-from tidegate.sql.front_matter import Annotations, Partitioning
+from tidegate.sql.front_matter import Annotations, Block, Partitioning
 from tidegate.sql.sink_connectors import Sink
 
 # What Dagster takes: found here, with a place, and not when its code server starts.
@@ -130,25 +130,29 @@ class FrontMatter(StrictModel):
         )
 
 
-def annotate(catalog: Catalog) -> None:
+def annotate(catalog: Catalog, problems: Problems = FAIL_FAST) -> None:
     """Read the front matter that `catalog` was loaded with: descriptions go into its objects and their columns, the
-    rest into `catalog.annotations`. Raises TG603–TG606 with places, TG612 for what does not fit the statement below."""
+    rest into `catalog.annotations`. Raises TG603–TG606 with places, TG612 for what does not fit the statement below;
+    `problems` takes these down instead."""
     for block in catalog.blocks:
-        file = parse_yaml(block.yaml, block.file, lines=block.lines)
-        said = validate(FrontMatter, file)
-        found = catalog.sinks.find(block.name) or catalog.get(block.name)
-        assert isinstance(found, Relation | View | Sink)
-        _check(said, found, file)
-        catalog.annotations[found.name.casefold()] = said.annotations()
-        described = replace(found, description=said.description or found.description)
-        if isinstance(described, Sink):
-            catalog.sinks.add(described)
-            continue
-        texts = {name.casefold(): text for name, text in said.columns.items()}
-        columns = tuple(
-            replace(c, comment=texts.get(c.name.casefold(), c.comment)) for c in described.columns
-        )
-        catalog.replace(replace(described, columns=columns))
+        with problems.caught():
+            _annotate(catalog, block)
+
+
+def _annotate(catalog: Catalog, block: Block) -> None:
+    file = parse_yaml(block.yaml, block.file, lines=block.lines)
+    said = validate(FrontMatter, file)
+    found = catalog.sinks.find(block.name) or catalog.get(block.name)
+    assert isinstance(found, Relation | View | Sink)
+    _check(said, found, file)
+    catalog.annotations[found.name.casefold()] = said.annotations()
+    described = replace(found, description=said.description or found.description)
+    if isinstance(described, Sink):
+        catalog.sinks.add(described)
+        return
+    texts = {name.casefold(): text for name, text in said.columns.items()}
+    columns = tuple(replace(c, comment=texts.get(c.name.casefold(), c.comment)) for c in described.columns)
+    catalog.replace(replace(described, columns=columns))
 
 
 def _check(said: FrontMatter, found: Relation | View | Sink, file: YamlFile) -> None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tidegate.errors import TidegateError, did_you_mean
+from tidegate.errors import FAIL_FAST, Problems, TidegateError, did_you_mean
 from tidegate.project.alerts import Alerts, is_target_url
 from tidegate.project.cron import check_cron
 from tidegate.project.live import LiveRun
@@ -150,26 +150,34 @@ class Jobs:
         """All live runs; `project.live.check_live` checks what they select."""
         return tuple(run for _, content in self.files for run in content.live)
 
-    def check(self, names: list[str], watermarked: list[str], keyed: list[str]) -> None:
+    def check(
+        self, names: list[str], watermarked: list[str], keyed: list[str], problems: Problems = FAIL_FAST
+    ) -> None:
         """Raise TG609 for a name that is not there: `names` of all assets, `watermarked` of relations, `keyed` of
-        tables with a PRIMARY KEY."""
+        tables with a PRIMARY KEY. `problems` takes these down instead."""
+
+        def known(*given: Any) -> None:
+            with problems.caught():
+                _require(*given)
+
         for file, content in self.files:
             for i, cleanup in enumerate(content.cleanups):
                 for j, name in enumerate(cleanup.select if cleanup.select != "*" else []):
-                    _known(name, keyed, file, ("cleanups", i, "select", j), "table with a PRIMARY KEY")
+                    known(name, keyed, file, ("cleanups", i, "select", j), "table with a PRIMARY KEY")
             for i, schedule in enumerate(content.schedules):
                 for j, name in enumerate(schedule.select if schedule.select != "*" else []):
                     if is_plain(name, names):
-                        _known(name, names, file, ("schedules", i, "select", j), "asset")
+                        known(name, names, file, ("schedules", i, "select", j), "asset")
             for i, stall in enumerate(content.stalls):
                 if stall.asset != "*":
-                    _known(stall.asset, names, file, ("stalls", i, "asset"), "asset")
+                    known(stall.asset, names, file, ("stalls", i, "asset"), "asset")
             if content.alerts is not None:
-                content.alerts.check(names, file)
+                with problems.caught():
+                    content.alerts.check(names, file)
             for i, threshold in enumerate(content.thresholds):
                 if threshold.source != "*":
                     place = ("thresholds", i, "source")
-                    _known(threshold.source, watermarked, file, place, "source or table with a watermark")
+                    known(threshold.source, watermarked, file, place, "source or table with a watermark")
 
 
 def schedules_of(jobs: Jobs, catalog: Catalog) -> tuple[Schedule, ...]:
@@ -209,8 +217,9 @@ def own_schedules(catalog: Catalog) -> Iterator[Schedule]:
             )
 
 
-def load_jobs(root: Path) -> Jobs:
-    """Read `jobs/*.yaml` of a project. Raises TG603–TG606 with places; TG609 for a schedule named twice."""
+def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
+    """Read `jobs/*.yaml` of a project. Raises TG603–TG606 with places; TG609 for a schedule named twice. `problems`
+    takes these down instead; a file with errors is left out."""
     files: list[tuple[YamlFile, JobsFile]] = []
     seen: dict[str, str] = {}
     told_in: str | None = None
@@ -218,37 +227,38 @@ def load_jobs(root: Path) -> Jobs:
     for path in sorted((root / "jobs").glob("*.yaml")):
         if path.name in (MAINTENANCE, AMENDMENTS):
             continue
-        file = read_yaml(path, f"jobs/{path.name}", as_written=is_target_url)
-        content = validate(JobsFile, file)
-        if content.alerts is not None:
-            if told_in is not None:
-                raise TidegateError(
-                    "TG609",
-                    f"alerts are already in {told_in}",
-                    hint="keep all targets and routes in one file",
-                    location=file.locate(("alerts",), key=True),
-                )
-            told_in = file.name
-        if content.quality is not None:
-            if judged_in is not None:
-                raise TidegateError(
-                    "TG609",
-                    f"quality is already in {judged_in}",
-                    hint="keep one of them",
-                    location=file.locate(("quality",), key=True),
-                )
-            judged_in = file.name
-        for section in ("schedules", "cleanups"):
-            for i, schedule in enumerate(getattr(content, section)):
-                if schedule.name in seen:
+        with problems.caught():
+            file = read_yaml(path, f"jobs/{path.name}", as_written=is_target_url)
+            content = validate(JobsFile, file)
+            if content.alerts is not None:
+                if told_in is not None:
                     raise TidegateError(
                         "TG609",
-                        f'schedule "{schedule.name}" is already in {seen[schedule.name]}',
-                        hint="give it another name",
-                        location=file.locate((section, i, "name")),
+                        f"alerts are already in {told_in}",
+                        hint="keep all targets and routes in one file",
+                        location=file.locate(("alerts",), key=True),
                     )
-                seen[schedule.name] = file.name
-        files.append((file, content))
+                told_in = file.name
+            if content.quality is not None:
+                if judged_in is not None:
+                    raise TidegateError(
+                        "TG609",
+                        f"quality is already in {judged_in}",
+                        hint="keep one of them",
+                        location=file.locate(("quality",), key=True),
+                    )
+                judged_in = file.name
+            for section in ("schedules", "cleanups"):
+                for i, schedule in enumerate(getattr(content, section)):
+                    if schedule.name in seen:
+                        raise TidegateError(
+                            "TG609",
+                            f'schedule "{schedule.name}" is already in {seen[schedule.name]}',
+                            hint="give it another name",
+                            location=file.locate((section, i, "name")),
+                        )
+                    seen[schedule.name] = file.name
+            files.append((file, content))
     return Jobs(
         tuple(s for _, content in files for s in content.schedules),
         tuple(t for _, content in files for t in content.thresholds),
@@ -257,7 +267,7 @@ def load_jobs(root: Path) -> Jobs:
     )
 
 
-def _known(name: str, names: list[str], file: YamlFile, place: tuple[str | int, ...], what: str) -> None:
+def _require(name: str, names: list[str], file: YamlFile, place: tuple[str | int, ...], what: str) -> None:
     if name not in names:
         hint = did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}"
         raise TidegateError("TG609", f'no {what} "{name}"', hint=hint, location=file.locate(place))

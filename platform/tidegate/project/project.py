@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from tidegate.errors import Location, TidegateError, did_you_mean
+from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_you_mean
 from tidegate.project.environment import Environment
 from tidegate.project.storage import Storage
 from tidegate.project.strict import validate
@@ -100,29 +100,33 @@ class Project:
         lent = frozenset(r.name for r in self.catalog().relations if not self.is_interactive(r.name))
         return Storage(self.root, self.env.warehouse, self.lender, lent)
 
-    def assets(self) -> list[tuple[str, str]]:
+    def assets(self, problems: Problems = FAIL_FAST) -> list[tuple[str, str]]:
         """(file name relative to the root, text) of `assets/**/*.sql`, then of interactive definitions."""
         files = sorted(p for p in (self.root / "assets").rglob("*.sql") if p.is_file())
         files += sorted(self._definitions.glob("*.sql"))
-        return [(p.relative_to(self.root).as_posix(), _read(p, self.root)) for p in files]
+        found = []
+        for path in files:
+            with problems.caught():
+                found.append((path.relative_to(self.root).as_posix(), _read(path, self.root)))
+        return found
 
-    def catalog(self) -> Catalog:
+    def catalog(self, problems: Problems = FAIL_FAST) -> Catalog:
         """Everything the project defines, resolved, with what its front matter says. Raises the TG2xx errors of SQL
-        and the TG60x of YAML, with places."""
+        and the TG60x of YAML, with places; `problems` takes all of them down instead."""
         from tidegate.project.front_matter import annotate
         from tidegate.project.schemas import schema_reader
         from tidegate.sql.analysis import load_catalog
 
-        catalog = load_catalog(self.assets(), schema_reader(self.root))
-        annotate(catalog)
+        catalog = load_catalog(self.assets(problems), schema_reader(self.root), problems)
+        annotate(catalog, problems)
         return catalog
 
-    def jobs(self) -> Jobs:
+    def jobs(self, problems: Problems = FAIL_FAST) -> Jobs:
         """Schedules and thresholds of `jobs/*.yaml`; their names are checked by `Jobs.check`. Schedules of front matter
         are in the catalog (`jobs.schedules_of`)."""
         from tidegate.project.jobs import load_jobs
 
-        return load_jobs(self.root)
+        return load_jobs(self.root, problems)
 
     def save_definition(self, name: str, sql: str) -> Path:
         """Keep the CREATE statement of an interactively made `name`, so that later sessions know it."""

@@ -95,7 +95,9 @@ def validate(model: type[ModelT], file: YamlFile) -> ModelT:
         details = error.errors(include_url=False, include_input=False)
         # An unknown key is usually a typo of the one that is missing: name the typo first.
         details.sort(key=lambda d: d["type"] != "extra_forbidden")
-        raise _explain(model, file, details[0], len(details) - 1) from None
+        first = _explain(model, file, details[0], len(details) - 1)
+        first.others = tuple(_explain(model, file, detail, 0) for detail in details[1:])
+        raise first from None
 
 
 def _explain(model: type[BaseModel], file: YamlFile, detail: ErrorDetails, more: int) -> TidegateError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
-from tidegate.errors import did_you_mean
+from tidegate.errors import FAIL_FAST, Problems, did_you_mean
 from tidegate.sql.alter import analyse_alter, analyse_reset
 from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
 from tidegate.sql.changes import analyse_delete, analyse_update
@@ -15,7 +16,7 @@ from tidegate.sql.front_matter import Block, find_blocks
 from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.inserts import analyse_insert
 from tidegate.sql.one_row import with_one_row
-from tidegate.sql.ordering import in_reading_order
+from tidegate.sql.ordering import in_reading_order, named
 from tidegate.sql.queries import QueryAnalysis
 from tidegate.sql.relations import analyse_relation
 from tidegate.sql.set_syntax import analyse_set, analyse_show_setting
@@ -53,8 +54,13 @@ from tidegate.sql.syntax import (
     StatementSyntax,
     UpdateSyntax,
 )
-from tidegate.sql.text import Text
+from tidegate.sql.text import Text, token_span
 from tidegate.sql.views import analyse_view
+
+_DEFINES = re.compile(
+    r'\bCREATE\s+(?:SOURCE|TABLE|SINK|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?("[^"]+"|\w+)',
+    re.IGNORECASE,
+)
 
 
 def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1) -> Iterator[Statement]:
@@ -69,39 +75,64 @@ def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1
         yield _analyse(source, read_statement(source, tokens, description), catalog)
 
 
-def load_catalog(files: Iterable[tuple[str, str]], schemas: SchemaReader | None = None) -> Catalog:
+def load_catalog(
+    files: Iterable[tuple[str, str]], schemas: SchemaReader | None = None, problems: Problems = FAIL_FAST
+) -> Catalog:
     """The catalog of asset files (name, text), which may define things in any order. `schemas`: see `Catalog`.
-    Raises `TidegateError`; TG107 for a statement that is not a CREATE."""
+    Raises `TidegateError`; TG107 for a statement that is not a CREATE. `problems`: takes down every error of every
+    statement instead; what could not be read is left out, and so is, without a word, what reads that."""
     relations: list[tuple[Text, CreateRelationSyntax]] = []
     views: list[tuple[Text, CreateViewSyntax]] = []
     sinks: list[tuple[Text, CreateSinkSyntax]] = []
     blocks: list[Block] = []
     for file, content in files:
         text = Text(content, file)
-        if "---" in content:
-            blocks += find_blocks(text, tokenize(text))
-        for tokens, description in split(text):
-            syntax = read_statement(text, tokens, description)
-            if isinstance(syntax, CreateRelationSyntax):
-                relations.append((text, syntax))
-            elif isinstance(syntax, CreateViewSyntax):
-                views.append((text, syntax))
-            elif isinstance(syntax, CreateSinkSyntax):
-                sinks.append((text, syntax))
-            else:
-                start = tokens[0]
-                hint = "assets only define things; run this with: tidegate sql"
-                where = text.at((start.start, start.end))
-                raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
-    catalog = Catalog(schemas)
+        with problems.caught(*defined_in(content)):
+            statements = list(split(text))
+            if "---" in content:
+                blocks += find_blocks(text, tokenize(text))
+            for tokens, description in statements:
+                with problems.caught(*defined_in(text.slice(token_span(tokens[0], tokens[-1])))):
+                    syntax = read_statement(text, tokens, description)
+                    if isinstance(syntax, CreateRelationSyntax):
+                        relations.append((text, syntax))
+                    elif isinstance(syntax, CreateViewSyntax):
+                        views.append((text, syntax))
+                    elif isinstance(syntax, CreateSinkSyntax):
+                        sinks.append((text, syntax))
+                    else:
+                        start = tokens[0]
+                        hint = "assets only define things; run this with: tidegate sql"
+                        where = text.at((start.start, start.end))
+                        raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
+    catalog, broken = Catalog(schemas), problems.broken
     for text, relation in relations:
-        catalog.add(analyse_relation(text, relation, schemas))
-    for text, view in in_reading_order(views):
-        catalog.add(analyse_view(text, view, catalog))
+        with problems.caught(relation.name.text):
+            catalog.add(analyse_relation(text, relation, schemas))
+    ordered = views
+    with problems.caught(*(view.name.text for _, view in views)):
+        ordered = []
+        ordered = in_reading_order(views)
+    for text, view in ordered:
+        if not broken.isdisjoint(named(view.query)):
+            broken.add(view.name.text.casefold())
+            continue
+        with problems.caught(view.name.text):
+            catalog.add(analyse_view(text, view, catalog))
     for text, sink in sinks:
-        catalog.add_sink(analyse_sink(text, sink, catalog))
-    catalog.blocks = tuple(blocks)
+        reads = named(sink.query) if sink.query is not None else [sink.upstream.text] if sink.upstream else []
+        if not broken.isdisjoint(name.casefold() for name in reads):
+            broken.add(sink.name.text.casefold())
+            continue
+        with problems.caught(sink.name.text):
+            catalog.add_sink(analyse_sink(text, sink, catalog))
+    catalog.blocks = tuple(block for block in blocks if block.name.casefold() not in broken)
     return catalog
+
+
+def defined_in(text: str) -> list[str]:
+    """The names that a text defines, as far as that can be seen in one that can't be read."""
+    return [name.strip('"') for name in _DEFINES.findall(text)]
 
 
 def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement:

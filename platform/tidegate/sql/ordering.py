@@ -22,7 +22,7 @@ def in_reading_order(views: Sequence[tuple[Text, CreateViewSyntax]]) -> list[tup
         return list(views)  # a name is there twice: the catalog says so
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name, (_, syntax) in by_name.items():
-        sorter.add(name, *(read for read in _named(syntax.query) if read in by_name))
+        sorter.add(name, *(read for read in named(syntax.query) if read in by_name))
     try:
         return [by_name[name] for name in sorter.static_order()]
     except CycleError as problem:
@@ -33,7 +33,7 @@ def in_reading_order(views: Sequence[tuple[Text, CreateViewSyntax]]) -> list[tup
         raise error("TG201", f"views in a circle: {names}", text.at(syntax.name.span), hint) from None
 
 
-def _named(query: exp.Expr) -> Iterator[str]:
+def named(query: exp.Expr) -> Iterator[str]:
     """The relations that a query names, CTEs among them."""
     for table in query.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier):
