@@ -7,10 +7,11 @@ which must understand all of each.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sqlglot.tokens import Token, TokenType
 
-from tidegate.errors import did_you_mean
+from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.alter_syntax import read_alter
 from tidegate.sql.change_syntax import read_delete, read_update
 from tidegate.sql.codes import error, unsupported
@@ -70,6 +71,8 @@ _LATER_CREATE = {
     "CONNECTION": None,
     "SECRET": None,
 }
+#: Words that stand nowhere but at the beginning of a statement.
+_BEGINS = ("CREATE", "ALTER", "INSERT", "UPDATE", "DELETE", "FLUSH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM")
 
 
@@ -89,6 +92,23 @@ def split(text: Text) -> Iterator[tuple[list[Token], str | None]]:
 
 def read_statement(text: Text, tokens: list[Token], description: str | None = None) -> StatementSyntax:
     """The statement that these tokens are. Raises TG102–TG106 where they are not."""
+    try:
+        return _read(text, tokens, description)
+    except TidegateError as refused:
+        raise _missing_semicolon(text, tokens, refused) or refused from None
+
+
+def _missing_semicolon(text: Text, tokens: list[Token], refused: TidegateError) -> TidegateError | None:
+    """TG102 where the next statement begins, if that is what could not be understood."""
+    for before, token in pairwise(tokens):
+        if token.text.upper() in _BEGINS and is_word(token) and text.at(token_span(token)) == refused.location:
+            end = (before.end, before.end)
+            hint = f"end the statement before {token.text} with ;"
+            return error("TG102", 'a ";" is missing behind this', text.at(end), hint)
+    return None
+
+
+def _read(text: Text, tokens: list[Token], description: str | None) -> StatementSyntax:
     cursor = Cursor(text, tokens)
     head = (token_span(tokens[0], tokens[-1]), description)
     word = cursor.word()
