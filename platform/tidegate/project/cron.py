@@ -14,6 +14,8 @@ _FIELDS = (
     ("day of week", 0, 7, _DAYS),
 )
 _ALIASES = {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
+#: Days of each month, in a leap year.
+_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _TERM = re.compile(r"^(\*|\w+)(?:-(\w+))?(?:/(\d+))?$")
 
 
@@ -37,6 +39,27 @@ def check_cron(text: str) -> None:
                 raise ValueError(f"{name}: {term!r} runs backwards")
             if step is not None and int(step) == 0:
                 raise ValueError(f"{name}: a step of 0")
+
+
+def never_fires(text: str) -> bool:
+    """Whether no day of any year fits five cron fields that `check_cron` accepts: the 30th of February."""
+    fields = text.split()
+    if len(fields) != len(_FIELDS) or fields[4] != "*":
+        return False  # with a weekday, either of the two is enough
+    days, months = (_values(fields[i], *_FIELDS[i][1:]) for i in (2, 3))
+    return all(day > _LONGEST[month - 1] for day in days for month in months)
+
+
+def _values(field: str, low: int, high: int, words: list[str]) -> set[int]:
+    """All that one field means."""
+    found: set[int] = set()
+    for term in field.split(","):
+        first, last, step = _TERM.match(term).groups()  # type: ignore[union-attr]
+        start = low if first == "*" else _number(first, "", low, high, words)
+        end = high if first == "*" or (last is None and step) else start
+        end = end if last is None else _number(last, "", low, high, words)
+        found |= set(range(start, end + 1, int(step or 1)))
+    return found
 
 
 def _number(text: str, name: str, low: int, high: int, words: list[str]) -> int:

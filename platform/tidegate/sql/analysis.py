@@ -109,6 +109,8 @@ def load_catalog(
     for text, relation in relations:
         with problems.caught(relation.name.text):
             catalog.add(analyse_relation(text, relation, schemas))
+    # One that is there twice is read as it is the first time.
+    broken -= {name.casefold() for name in catalog.names()}
     ordered = views
     with problems.caught(*(view.name.text for _, view in views)):
         ordered = []

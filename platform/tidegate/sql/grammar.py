@@ -101,7 +101,11 @@ def read_statement(text: Text, tokens: list[Token], description: str | None = No
 def _missing_semicolon(text: Text, tokens: list[Token], refused: TidegateError) -> TidegateError | None:
     """TG102 where the next statement begins, if that is what could not be understood."""
     for before, token in pairwise(tokens):
-        if token.text.upper() in _BEGINS and is_word(token) and text.at(token_span(token)) == refused.location:
+        if (
+            token.text.upper() in _BEGINS
+            and is_word(token)
+            and text.at(token_span(token)) == refused.location
+        ):
             end = (before.end, before.end)
             hint = f"end the statement before {token.text} with ;"
             return error("TG102", 'a ";" is missing behind this', text.at(end), hint)

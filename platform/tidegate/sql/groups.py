@@ -24,12 +24,15 @@ from tidegate.sql.scope import (
     require_type,
 )
 from tidegate.sql.text import Text, node_span
+from tidegate.sql.types import SparkType
+from tidegate.sql.warnings import warn
 
 if TYPE_CHECKING:
     from tidegate.sql.selects import Item
 
 KEY_PREFIX = "_key_"
 _BOUNDS = ("window_start", "window_end")
+_OF_NUMBERS = ("sum", "avg", "stddev_samp", "stddev_pop", "stddev", "var_samp", "var_pop", "variance")
 _SEVERAL = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}
 
 
@@ -164,6 +167,14 @@ def read_grouping(
     return Grouping(text, tuple(dict.fromkeys(keys)), tuple(several), condition, paired)
 
 
+def warn_of_text(text: Text, call: exp.Expr, kind: SparkType | None) -> None:
+    """TG903 for a sum of text, which Spark turns into numbers row by row."""
+    if kind is not None and kind.name == "string":
+        message = f"{call.name} of text: each value is read as a DOUBLE, which is not exact"
+        hint = f"CAST it to the type that it has, in the source or here: {call.name}(CAST(… AS DECIMAL))"
+        warn("TG903", message, name_location(text, call), hint)
+
+
 def check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
     """TG210 for aggregates in aggregates; TG106 for what a group can't hold."""
     for window in node.find_all(exp.Window):
@@ -174,6 +185,8 @@ def check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
     for call in aggregates(node):
         for argument in call.expressions:
             require_scalar(text, argument, f"inside {call.name}")
+        if call.name.lower() in _OF_NUMBERS and call.expressions:
+            warn_of_text(text, call, scope.type(call.expressions[0]))
     for filtered in node.find_all(exp.Filter):
         condition = filtered.expression.this
         require_scalar(text, condition, "in FILTER")

@@ -2,39 +2,148 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.errors import Problems, TidegateWarning
+    from tidegate.project.jobs import Schedule
+
+#: Errors about a name that is not there.
+_ABOUT_NAMES = ("TG201", "TG609", "TG613", "TG617")
 
 
 @guarded
-def check(call: Invocation, select: SelectOption = None, exclude: ExcludeOption = None) -> int:
+def check(
+    call: Invocation,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too: exit code 1.")] = False,
+) -> int:
     """Check environment, SQL and schedules of the project. Nothing is started, nothing is written.
 
-    Everything is checked, always; --select lists what a selection means.
+    Everything is checked, always, and every mistake of every file is shown; --select lists what a selection means.
+    Warnings are about what is allowed and hardly meant, and about definitions that are not those of what is stored.
+
+    Exit code 2: there are errors. With --strict 1 if there are warnings.
 
     Example: tidegate check --env cluster
     Example: tidegate check --select +departures_hourly
     """
-    from tidegate.project.amendments import load_amendments
-    from tidegate.project.expectations import load_quality
-    from tidegate.project.jobs import schedules_of
-    from tidegate.project.live import check_live
-    from tidegate.project.maintenance import load_maintenance
-    from tidegate.sql.lineage import computed
+    from tidegate.errors import Problems
 
-    project = call.project()
-    catalog = project.catalog()
-    jobs = project.jobs()
-    watermarked = [r.name for r in catalog.relations if r.watermark is not None]
-    keyed = [r.name for r in catalog.relations if r.primary_key]
-    jobs.check([o.name for o in computed(catalog)], watermarked, keyed)
-    schedules = schedules_of(jobs, catalog)
-    check_live(jobs, catalog)
-    load_maintenance(project.root).check(catalog)
-    amendments = load_amendments(project.root)
-    amendments.check(catalog, {s.name: "another file of jobs/" for s in (*schedules, *jobs.cleanups)})
-    quality = load_quality(project.root, catalog)
-    selected = chosen(catalog, None, select, exclude)
+    problems = Problems()
+    found = _Project(call, problems)
+    if problems.errors:
+        return _refused(call, found, problems)
+    return _accepted(call, found, chosen(found.catalog, None, select, exclude), strict)
+
+
+class _Project:
+    """Everything that the files of a project say. What can't be read is in `problems`, and the rest is read all the
+    same."""
+
+    def __init__(self, call: Invocation, problems: Problems) -> None:
+        from tidegate.project import Project
+        from tidegate.project.amendments import Amendments, load_amendments
+        from tidegate.project.expectations import load_quality
+        from tidegate.project.jobs import schedules_of
+        from tidegate.project.live import check_live
+        from tidegate.project.maintenance import Maintenance, load_maintenance
+        from tidegate.sql.lineage import computed
+        from tidegate.sql.warnings import collecting
+
+        try:
+            self.project = call.project()
+        except TidegateError as error:
+            if error.code == "TG601":
+                raise
+            problems.errors += [error, *error.others]
+            self.project = Project(call.root.absolute())
+        with collecting() as self.warnings:
+            self.catalog = catalog = self.project.catalog(problems)
+        self.jobs = jobs = self.project.jobs(problems)
+        watermarked = [r.name for r in catalog.relations if r.watermark is not None]
+        keyed = [r.name for r in catalog.relations if r.primary_key]
+        jobs.check([o.name for o in computed(catalog)], watermarked, keyed, problems)
+        self.schedules: tuple[Schedule, ...] = ()
+        self.maintenance, self.amendments = Maintenance(), Amendments()
+        self.quality: list[str] = []
+        with problems.caught():
+            self.schedules = schedules_of(jobs, catalog)
+        with problems.caught():
+            check_live(jobs, catalog)
+        with problems.caught():
+            self.maintenance = load_maintenance(self.project.root)
+            self.maintenance.check(catalog)
+        with problems.caught():
+            self.amendments = load_amendments(self.project.root)
+            taken = {s.name: "another file of jobs/" for s in (*self.schedules, *jobs.cleanups)}
+            self.amendments.check(catalog, taken)
+        with problems.caught():
+            self.quality = load_quality(self.project.root, catalog).names
+
+
+def _refused(call: Invocation, found: _Project, problems: Problems) -> int:
+    errors = _told_once(problems)
+    if call.json:
+        first = errors[0].to_dict()
+        call.console.document(
+            {
+                "error": first,
+                "errors": [e.to_dict() for e in errors],
+                "warnings": [w.to_dict() for w in found.warnings],
+            },
+            "",
+        )
+        return 2
+    for one in [*found.warnings, *errors]:
+        call.console.error(one)
+        call.console.note("")
+    call.console.note(f"{_count(len(errors), 'error')}, {_count(len(found.warnings), 'warning')}")
+    return 2
+
+
+def _told_once(problems: Problems) -> list[TidegateError]:
+    """By place. What is said about a name that could not be read follows from that, and two readers of one name say the
+    same."""
+    follow = [f'"{name}"' for name in problems.broken]
+    errors: list[TidegateError] = []
+    for error in sorted(problems.errors, key=_place):
+        if error.code in _ABOUT_NAMES:
+            said = any(one.code in _ABOUT_NAMES and _place(one) == _place(error) for one in errors)
+            if said or any(name in error.message.casefold() for name in follow):
+                continue
+        errors.append(error)
+    return errors
+
+
+def _warnings(call: Invocation, found: _Project) -> list[TidegateWarning]:
+    from tidegate.engine.deployed import changed_definitions
+    from tidegate.project.lint import lint, lint_times
+
+    warnings = [*found.warnings, *lint(found.project, found.catalog)]
+    warnings += lint_times(found.catalog, found.jobs, found.amendments, found.maintenance)
+    try:
+        warnings += changed_definitions(found.project, found.catalog).values()
+    except TidegateError as error:
+        call.console.note(f"not compared with what is stored: {error.message}")
+    return sorted(warnings, key=_place)
+
+
+def _place(error: TidegateError) -> tuple[str, int, int]:
+    where = error.location
+    return ("", 0, 0) if where is None else (where.file, where.line, where.column)
+
+
+def _accepted(call: Invocation, found: _Project, selected: list[str] | None, strict: bool) -> int:
+    project, catalog, jobs, schedules = found.project, found.catalog, found.jobs, found.schedules
+    warnings = _warnings(call, found)
     files = len(project.assets())
     data = {
         "project": project.name,
@@ -46,16 +155,18 @@ def check(call: Invocation, select: SelectOption = None, exclude: ExcludeOption 
         "views": [v.name for v in catalog.views],
         "sinks": [s.name for s in catalog.sinks],
         "schedules": [s.name for s in schedules],
-        "amendments": [a.name for a in amendments.content.amendments],
+        "amendments": [a.name for a in found.amendments.content.amendments],
         "cleanups": [c.name for c in jobs.cleanups],
         "live": [r.name for r in jobs.live],
         "thresholds": [t.source for t in jobs.thresholds],
-        "quality": quality.names,
+        "quality": found.quality,
+        "warnings": [w.to_dict() for w in warnings],
     }
     if selected is not None:
         data["selected"] = selected
     lines = [
-        f"{project.name}, environment {project.env_name}: {files} SQL {_plural(files, 'file')}, all good"
+        f"{project.name}, environment {project.env_name}: {_count(files, 'SQL file')}, "
+        + (_count(len(warnings), "warning") if warnings else "all good")
     ]
     said = data | {"amended": data["amendments"]}
     labels = (
@@ -76,9 +187,13 @@ def check(call: Invocation, select: SelectOption = None, exclude: ExcludeOption 
     lines.append(f"  {'warehouse':<10}{project.storage.warehouse}")
     if not catalog.names():
         lines.append("  there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
+    if not call.json:
+        for warning in warnings:
+            call.console.error(warning)
+            call.console.note("")
     call.console.document(data, "\n".join(lines))
-    return 0
+    return int(bool(warnings) and strict)
 
 
-def _plural(count: int, word: str) -> str:
-    return word if count == 1 else f"{word}s"
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -33,8 +33,15 @@ def status(
 
     project = call.project()
     wanted = chosen(project.catalog(), names, select, exclude) if select or exclude else names or None
+    from tidegate.engine.deployed import changed_definitions
+
     found = read_status(project, wanted)
-    call.console.document(found.to_dict(), "" if call.json else render(found, partitions))
+    shown = [x.name for x in (*found.relations, *found.views, *found.sinks)]
+    changed = changed_definitions(project, project.catalog(), shown)
+    data = found.to_dict() | {"changed": [{"name": name} | w.to_dict() for name, w in changed.items()]}
+    text = "" if call.json else render(found, partitions)
+    notes = [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
+    call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from tidegate.cli.invocation import Invocation, guarded
 
 if TYPE_CHECKING:
     from tidegate.findings import Finding, Look
+    from tidegate.project import Project
 
 
 @guarded
@@ -30,10 +32,24 @@ def why(
     from tidegate.findings import look
     from tidegate.findings.model import rank
 
-    seen = look(call.project(), names or None)
+    project = call.project()
+    seen = look(project, names or None)
+    seen = replace(seen, findings=(*_changed(project, seen), *seen.findings))
     data = {"at": _iso(seen.facts.at), "findings": [f.to_dict() for f in seen.findings]}
     call.console.document(data, "" if call.json else render(seen))
     return int(any(rank(f.severity) > 0 for f in seen.findings))
+
+
+def _changed(project: Project, seen: Look) -> list[Finding]:
+    """What is stored of another definition than the one of now: it is not gone on with (R4)."""
+    from tidegate.engine.deployed import changed_definitions
+    from tidegate.findings import Finding
+
+    changed = changed_definitions(project, project.catalog(), seen.names)
+    return [
+        Finding("definition_changed", "warning", name, f"{w.code}: {w.message}", w.hint or "")
+        for name, w in changed.items()
+    ]
 
 
 def render(seen: Look) -> str:

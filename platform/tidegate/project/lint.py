@@ -1,0 +1,167 @@
+"""Warnings about a project as a whole, from its files alone: what is allowed, and hardly meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.errors import Location, TidegateWarning
+from tidegate.project.cron import never_fires
+from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.front_matter import annotations_of
+from tidegate.sql.text import Text
+from tidegate.sql.warnings import warning
+
+if TYPE_CHECKING:
+    from tidegate.project import Project
+    from tidegate.project.amendments import Amendments
+    from tidegate.project.jobs import Jobs, Times
+    from tidegate.project.maintenance import Maintenance
+    from tidegate.project.yamlfile import YamlFile
+
+_EMIT = "EMIT ON WINDOW CLOSE"
+#: A comment that says nothing else: somebody took it out to try something.
+_COMMENTED = re.compile(r"(?:--+|/\*)[ \t]*emit\s+on\s+window\s+close[ \t;]*(?:\n|$|\*/)", re.IGNORECASE)
+_COMMENTS = re.compile(r"(?:(?!\n\s*\n)\s|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_WILDCARDS = re.compile(r"[*?\[]")
+
+
+def lint(project: Project, catalog: Catalog) -> Iterator[TidegateWarning]:
+    """TG901, TG902, TG904 and TG906: about what `assets/` defines."""
+    texts = {file: Text(content, file) for file, content in project.assets()}
+    yield from _forgotten_emit(catalog, texts)
+    for relation in catalog.relations:
+        yield from _missing_path(project, relation, texts)
+    for sink in catalog.sinks:
+        view = catalog.find(sink.upstream) if sink.view is None else sink.view
+        if isinstance(view, View) and not view.emit_on_window_close and not sink.connector.upserts:
+            what = f'"{view.name}"' if sink.view is None else "its query"
+            yield warning(
+                "TG904",
+                f'sink "{sink.name}" only ever adds rows, and {what} also shows open windows, which change: they are '
+                "delivered when they are final, and not before",
+                sink.location,
+                f"write {_EMIT} at the end of the query: then both show the same rows",
+            )
+    delivered = {sink.upstream.casefold() for sink in catalog.sinks}
+    for relation in catalog.relations:
+        if (
+            relation.kind == "source"
+            and not catalog.readers(relation.name)
+            and relation.name.casefold() not in delivered
+        ):
+            yield warning(
+                "TG906",
+                f'no view and no sink reads source "{relation.name}": every run takes its rows in',
+                relation.location,
+                "remove it, or create a view or sink that reads it",
+            )
+
+
+def lint_times(
+    catalog: Catalog, jobs: Jobs, amendments: Amendments, maintenance: Maintenance
+) -> Iterator[TidegateWarning]:
+    """TG905: about every schedule of `jobs/` and of front matter."""
+    for file, content in jobs.files:
+        for section in ("schedules", "cleanups"):
+            for i, schedule in enumerate(getattr(content, section)):
+                yield from _cron(schedule, file, (section, i, "cron"))
+        if content.quality is not None:
+            yield from _cron(content.quality, file, ("quality", "cron"))
+    if amendments.file is not None:
+        for i, amendment in enumerate(amendments.content.amendments):
+            yield from _cron(amendment, amendments.file, ("amendments", i, "cron"))
+    if maintenance.file is not None:
+        for name in ("schedule", "runs"):
+            if (times := getattr(maintenance.content, name)) is not None:
+                yield from _cron(times, maintenance.file, (name, "cron"))
+    for item in (*catalog.relations, *catalog.views, *catalog.sinks):
+        cron = annotations_of(catalog, item.name).cron
+        if cron is not None and never_fires(cron):
+            yield _never(cron, item.location)
+
+
+def _cron(times: Times, file: YamlFile, path: tuple[str | int, ...]) -> Iterator[TidegateWarning]:
+    if never_fires(times.cron):
+        yield _never(times.cron, file.locate(path))
+
+
+def _never(cron: str, location: Location | None) -> TidegateWarning:
+    hint = "the third field is the day of the month, the fourth the month"
+    return warning("TG905", f'"{cron}" never fires: no such day is in such a month', location, hint)
+
+
+def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[TidegateWarning]:
+    """Open windows are what a view without EMIT is for. It is plainly forgotten where it stands in a comment, where a
+    view that emits reads this one, and where all other views of windows emit, two at least."""
+    windowed = [view for view in catalog.views if view.clock is not None and _is_windowed(view)]
+    emitting = [view for view in windowed if view.emit_on_window_close]
+    for view in windowed:
+        if view.emit_on_window_close:
+            continue
+        readers = [reader.name for reader in catalog.readers(view.name) if reader.emit_on_window_close]
+        if _COMMENTED.search(_with_comments(view, texts)):
+            why = "it stands in a comment"
+        elif readers:
+            why = f'"{readers[0]}", which reads it, has it'
+        elif len(emitting) >= 2 and len(emitting) == len(windowed) - 1:
+            why = f"all {len(emitting)} other views of windows have it"
+        else:
+            continue
+        yield warning(
+            "TG901",
+            f'"{view.name}" has no {_EMIT}, and {why}: it also shows windows that are still open, and changes them',
+            view.location,
+            f"write {_EMIT} at the end of the statement",
+        )
+
+
+def _with_comments(view: View, texts: Mapping[str, Text]) -> str:
+    """A view's statement with the comments right behind it."""
+    text = texts[view.location.file].sql if view.location is not None else view.definition
+    end = text.find(view.definition) + len(view.definition)
+    behind = _COMMENTS.match(text, end)
+    return view.definition + (behind.group() if behind is not None else "")
+
+
+def _is_windowed(view: View) -> bool:
+    return any(column.casefold() in ("window_start", "window_end") for column in view.group_columns)
+
+
+def _missing_path(
+    project: Project, relation: Relation, texts: Mapping[str, Text]
+) -> Iterator[TidegateWarning]:
+    options = relation.connector
+    if not isinstance(options, FilesystemOptions | ReplayOptions) or options.path.startswith("s3:"):
+        return
+    path, hint = options.path, "create it, or change the option path; a run fails without it (TG503)"
+    if path.startswith("dataset:"):
+        name = path.removeprefix("dataset:").partition("/")[0]
+        there = (project.root / "assets" / f"{name}.py").is_file()
+        missing, hint = (
+            f"assets/{name}.py",
+            "write it, with a function fetch(target: Path) that brings the data set",
+        )
+    else:
+        # What stands before the first wildcard has to be there.
+        local = Path(project.storage.uri(path).removeprefix("file://"))
+        end = next((i for i, part in enumerate(local.parts) if _WILDCARDS.search(part)), len(local.parts))
+        there, missing = Path(*local.parts[:end]).exists(), path
+    if not there:
+        where = _literal(relation, path, texts) or relation.location
+        yield warning(
+            "TG902", f'source "{relation.name}" reads {path}: {missing} does not exist', where, hint
+        )
+
+
+def _literal(relation: Relation, value: str, texts: Mapping[str, Text]) -> Location | None:
+    """Where an option's value stands in the file."""
+    text = texts.get(relation.location.file) if relation.location is not None else None
+    start = text.sql.find(relation.definition) if text is not None else -1
+    at = relation.definition.find(f"'{value}'")
+    if text is None or start < 0 or at < 0:
+        return None
+    return text.at((start + at, start + at + len(value) + 1))

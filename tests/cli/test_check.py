@@ -1,0 +1,291 @@
+"""`tidegate check`: every mistake of every file at once, warnings, and what differs from what is stored."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.store.tables import HadoopTable
+from tidegate.engine.layout import relation_identity, view_identity
+from tidegate.project import Project
+from tidegate.sql.warnings import WARNINGS, warning
+
+Call = Callable[..., Any]
+
+SOURCE = """CREATE SOURCE {name} (id INT, note VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts)
+WITH (connector = 'filesystem', path = '{path}') FORMAT PLAIN ENCODE JSON;
+"""
+VIEW = """CREATE MATERIALIZED VIEW {name} AS SELECT window_start, window_end, {what} AS n
+FROM TUMBLE({of}, {time}, INTERVAL '1 hour') GROUP BY window_start, window_end{emit};
+"""
+EMIT = " EMIT ON WINDOW CLOSE"
+SINK = "CREATE SINK {name} FROM {of} WITH (connector = 'console');\n"
+
+
+def source(name: str = "s", path: str = "data") -> str:
+    return SOURCE.format(name=name, path=path)
+
+
+def view(name: str, of: str = "s", time: str = "ts", what: str = "count(*)", emit: str = EMIT) -> str:
+    return VIEW.format(name=name, of=of, time=time, what=what, emit=emit)
+
+
+@pytest.fixture
+def bare(tmp_path: Path, tidegate: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with nothing but a folder of data."""
+    root = tmp_path / "bare"
+    for folder in ("assets", "jobs", "resources", "data"):
+        (root / folder).mkdir(parents=True)
+    monkeypatch.chdir(root)
+    return root
+
+
+def found(tidegate: Call, *options: str) -> tuple[int, dict[str, Any]]:
+    done = tidegate("check", "--json", *options)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, json.loads(done.stdout)
+
+
+def places(ones: list[dict[str, Any]]) -> list[tuple[str, str, int, int]]:
+    return [(o["code"], o["location"]["file"], o["location"]["line"], o["location"]["column"]) for o in ones]
+
+
+def test_every_error_of_every_file_is_shown_at_once(bare: Path, tidegate: Call) -> None:
+    (bare / "assets" / "a.sql").write_text(
+        "CREATE SOURCE a (id INT, ts TIMESTMP) WITH (connector = 'filesystem', path = 'data') "
+        "FORMAT PLAIN ENCODE JSON;\n"
+        "CREATE MATERIALIZED VIEW b AS SELECT id FROM a;\n"
+        "CREATE TABLE c (id INT);\n"
+        "CREATE MATERIALIZED VIEW d AS SELECT nope FROM c;\n"
+        "CREATE MATERIALIZED VIEW e AS SELEC id FROM c;\n"
+        "CREATE SINK k FROM d WITH (connector = 'console');\n"
+    )
+    (bare / "assets" / "b.sql").write_text(
+        "CREATE TABLE t (id INT)\n\nCREATE TABLE u (id INT);\nCREATE TABLE c (id INT);\n"
+    )
+    (bare / "assets" / "c.sql").write_text("CREATE TABLE x (id INT); SELECT 'never ends")
+    (bare / "assets" / "d.sql").write_bytes(b"CREATE TABLE \xff")
+    (bare / "jobs" / "jobs.yaml").write_text(
+        "schedules:\n  - {name: one, cron: '61 * * * *'}\n  - {name: two, crom: '@daily', cron: '@daily'}\n"
+    )
+    (bare / "jobs" / "more.yaml").write_text(
+        "schedules:\n  - {name: three, cron: '@daily', select: [c, nobody, a, x]}\n"
+        "thresholds:\n  - {source: nowhere, behind_clock: 1 day}\n"
+    )
+    (bare / "resources" / "local.yaml").write_text("spark: {mastr: x}\nwarehouse: {namespace: 1-2}\n")
+    code, data = found(tidegate)
+    assert code == 2
+    assert places([e for e in data["errors"] if e["location"]]) == [
+        ("TG207", "assets/a.sql", 1, 29),
+        ("TG202", "assets/a.sql", 4, 38),
+        ("TG102", "assets/a.sql", 5, 31),
+        ("TG102", "assets/b.sql", 1, 23),
+        ("TG204", "assets/b.sql", 4, 14),
+        ("TG101", "assets/c.sql", 1, 33),
+        ("TG605", "jobs/jobs.yaml", 2, 23),
+        ("TG604", "jobs/jobs.yaml", 3, 17),
+        ("TG609", "jobs/more.yaml", 2, 47),
+        ("TG609", "jobs/more.yaml", 4, 14),
+        ("TG604", "resources/local.yaml", 1, 9),
+        ("TG605", "resources/local.yaml", 2, 24),
+    ]
+    assert [e["code"] for e in data["errors"] if not e["location"]] == ["TG610"]
+    assert data["error"] == data["errors"][0]
+    shown = tidegate("check")
+    assert shown.exit_code == 2
+    assert "13 errors, 0 warnings" in shown.stderr
+    assert (
+        'error TG102: a ";" is missing behind this\n --> assets/b.sql:1:23\n1 | CREATE TABLE t (id INT)\n'
+        in shown.stderr
+    )
+    assert "hint: end the statement before CREATE with ;" in shown.stderr
+
+
+def test_what_follows_from_an_error_is_not_told_again(bare: Path, tidegate: Call) -> None:
+    (bare / "assets" / "a.sql").write_text(
+        source("s").replace("INT", "INTT")
+        + view("v")
+        + view("w", "v", "window_end")
+        + SINK.format(name="k", of="w")
+    )
+    (bare / "jobs" / "jobs.yaml").write_text(
+        "schedules: [{name: one, cron: '@daily', select: [v, k]}]\nthresholds: [{source: s, behind_clock: 1 day}]\n"
+        "live: [{name: all, select: [s]}]\n"
+    )
+    (bare / "jobs" / "maintenance.yaml").write_text("tables: {w: {retention: 3 days}}\n")
+    (bare / "jobs" / "amendments.yaml").write_text(
+        "amendments: [{name: late, cron: '@daily', select: [w]}]\n"
+    )
+    _, data = found(tidegate)
+    assert [e["code"] for e in data["errors"]] == ["TG207"]
+
+
+CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
+    "TG901 comment": (
+        {"assets/a.sql": source() + view("v", emit=" -- EMIT ON WINDOW CLOSE")},
+        ("TG901", "assets/a.sql", 3, 26),
+        "it stands in a comment",
+        "write EMIT ON WINDOW CLOSE at the end",
+    ),
+    "TG901 reader": (
+        {"assets/a.sql": source() + view("v", emit="") + view("w", "v", "window_end")},
+        ("TG901", "assets/a.sql", 3, 26),
+        '"w", which reads it, has it',
+        "write EMIT ON WINDOW CLOSE",
+    ),
+    "TG901 others": (
+        {"assets/a.sql": source() + view("u") + view("v", emit="") + view("w")},
+        ("TG901", "assets/a.sql", 5, 26),
+        "all 2 other views of windows have it",
+        "write EMIT ON WINDOW CLOSE",
+    ),
+    "TG902": (
+        {"assets/a.sql": source(path="dta/*.json") + view("v")},
+        ("TG902", "assets/a.sql", 2, 40),
+        "dta/*.json does not exist",
+        "change the option path",
+    ),
+    "TG902 dataset": (
+        {"assets/a.sql": source(path="dataset:flights/x") + view("v")},
+        ("TG902", "assets/a.sql", 2, 40),
+        "assets/flights.py does not exist",
+        "fetch(target: Path)",
+    ),
+    "TG903": (
+        {"assets/a.sql": source() + view("v", what="sum(note)")},
+        ("TG903", "assets/a.sql", 3, 64),
+        "sum of text: each value is read as a DOUBLE",
+        "CAST it",
+    ),
+    "TG904": (
+        {"assets/a.sql": source() + view("v", emit="") + SINK.format(name="k", of="v")},
+        ("TG904", "assets/a.sql", 5, 13),
+        'sink "k" only ever adds rows, and "v" also shows open windows',
+        "write EMIT ON WINDOW CLOSE",
+    ),
+    "TG905": (
+        {
+            "assets/a.sql": source() + view("v"),
+            "jobs/a.yaml": "schedules:\n  - {name: x, cron: '0 7 30-31 2 *'}\n",
+        },
+        ("TG905", "jobs/a.yaml", 2, 21),
+        '"0 7 30-31 2 *" never fires',
+        "the third field is the day of the month",
+    ),
+    "TG905 front matter": (
+        {"assets/a.sql": source() + '-- ---\n-- schedule: "0 0 31 4,6 *"\n-- ---\n' + view("v")},
+        ("TG905", "assets/a.sql", 6, 26),
+        '"0 0 31 4,6 *" never fires',
+        "the third field",
+    ),
+    "TG906": (
+        {"assets/a.sql": source() + view("v") + source("lonely")},
+        ("TG906", "assets/a.sql", 5, 15),
+        'no view and no sink reads source "lonely"',
+        "remove it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_warning_says_where_and_what_to_do(bare: Path, tidegate: Call, case: str) -> None:
+    files, place, message, hint = CASES[case]
+    for name, text in files.items():
+        (bare / name).write_text(text)
+    code, data = found(tidegate)
+    assert code == 0
+    assert places(data["warnings"]) == [place]
+    [one] = data["warnings"]
+    assert message in one["message"]
+    assert hint in one["hint"]
+    assert found(tidegate, "--strict")[0] == 1
+    shown = tidegate("check")
+    assert shown.exit_code == 0
+    assert f"warning {place[0]}: " in shown.stderr
+    assert "^" in shown.stderr
+    assert ", 1 warning\n" in shown.stdout
+
+
+def test_what_is_meant_gets_no_warning(bare: Path, tidegate: Call) -> None:
+    (bare / "assets" / "a.sql").write_text(
+        source()
+        + view("v", emit="")  # open windows are what it is for
+        + view("w", what="sum(id)")
+        + view("x")
+        + view("y", emit="")
+        + SINK.format(name="k", of="w")
+        + "CREATE SINK l FROM s WITH (connector = 'console');\n"
+    )
+    (bare / "jobs" / "a.yaml").write_text(
+        "schedules:\n  - {name: x, cron: '0 7 29 2 *'}\n  - {name: y, cron: '0 7 31 2 1'}\n"
+        "  - {name: z, cron: '0 0 31 */2 *'}\n"
+    )
+    code, data = found(tidegate, "--strict")
+    assert (code, data["warnings"]) == (0, [])
+    assert "all good" in tidegate("check").stdout
+
+
+def deploy(bare: Path) -> None:
+    """The tables that a run would have made."""
+    catalog = Project.load(bare).catalog()
+    for item in catalog.order():
+        identity = relation_identity(item) if hasattr(item, "connector") else view_identity(item)  # type: ignore[arg-type]
+        properties = {"tidegate.identity": identity, "tidegate.definition": item.definition}
+        table = HadoopTable(bare / ".tidegate" / "warehouse" / "main" / item.name, properties)
+        table.commit({"tidegate.epoch": 1, "tidegate.watermark": 0, "tidegate.frontier": 0})
+
+
+def test_R4_check_status_and_why_say_without_spark_what_differs_from_what_is_deployed(
+    bare: Path, tidegate: Call
+) -> None:
+    (bare / "assets" / "a.sql").write_text(source() + view("v") + view("w"))
+    deploy(bare)
+    assert found(tidegate)[1]["warnings"] == []
+    assert "TG907" not in tidegate("status").stdout + tidegate("why").stdout
+    (bare / "assets" / "a.sql").write_text(
+        source("s").replace("id INT", "id BIGINT") + view("v", what="max(id)") + view("w")
+    )
+    code, data = found(tidegate, "--strict")
+    assert (code, places(data["warnings"])) == (
+        1,
+        [("TG907", "assets/a.sql", 1, 15), ("TG907", "assets/a.sql", 3, 26)],
+    )
+    status = tidegate("status").stdout
+    assert 'TG907: "s" has changed since it was deployed: its log is that of the definition before' in status
+    assert 'TG907: "v" has changed since it was deployed: its results are those of the query before' in status
+    assert "tidegate rebuild v computes them anew" in status
+    assert '"w"' not in status
+    changed = json.loads(tidegate("status", "--json").stdout)["changed"]
+    assert {one["name"]: one["code"] for one in changed} == {"s": "TG907", "v": "TG907"}
+    why = tidegate("why", "v")
+    assert why.exit_code == 1
+    assert "WARNING definition_changed\n  what  " in why.stdout
+    assert "  do    tidegate rebuild v computes them anew\n" in why.stdout
+    findings = json.loads(tidegate("why", "--json").stdout)["findings"]
+    assert [f["asset"] for f in findings if f["kind"] == "definition_changed"] == ["s", "v"]
+
+
+def test_every_warning_has_a_case() -> None:
+    assert {name.split()[0] for name in CASES} | {"TG907"} == set(WARNINGS)
+    with pytest.raises(ValueError, match="registry"):
+        warning("TG999", "no such code", None, "none")
+
+
+def test_check_is_quick_and_starts_no_jvm(bare: Path) -> None:
+    (bare / "assets" / "a.sql").write_text(source() + "".join(view(f"v{n}") for n in range(20)))
+    deploy(bare)
+    code = (
+        "import sys, time\nfrom tidegate.cli.main import app\nstarted = time.process_time()\n"
+        "try:\n    app(['check'])\nexcept SystemExit as done:\n    assert not done.code\n"
+        "print(time.process_time() - started, 'pyspark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=bare, capture_output=True, text=True, check=True)
+    seconds, spark = done.stdout.splitlines()[-1].split()
+    # Half a second on a quiet machine, imports aside; the rest is for one that is not.
+    assert (float(seconds) < 3.0, spark) == (True, "False")
