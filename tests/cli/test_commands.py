@@ -67,6 +67,7 @@ def test_the_template_is_a_good_project(tidegate: Call) -> None:
             "live": [],
             "thresholds": ["orders"],
             "quality": ["orders_hourly"],
+            "warnings": [],
         },
     )
 
