@@ -16,6 +16,7 @@ from tidegate.engine.codes import CODES as ENGINE  # noqa: E402
 from tidegate.errors import TidegateError  # noqa: E402
 from tidegate.project.codes import CODES as PROJECT  # noqa: E402
 from tidegate.sql.codes import CODES as SQL  # noqa: E402
+from tidegate.sql.warnings import WARNINGS  # noqa: E402
 from tidegate.testing.codes import CODES as TESTING  # noqa: E402
 
 PAGE = ROOT / "docs" / "errors.md"
@@ -37,12 +38,13 @@ GROUPS = {
     "6": "Projects, environments and stored tables",
     "7": "Commands",
     "8": "Test files",
+    "9": "Warnings of tidegate check",
 }
 
 
 def codes() -> dict[str, str]:
     """{code: what it is about}, in their order."""
-    return dict(sorted((SQL | ENGINE | PROJECT | CLI | TESTING).items()))
+    return dict(sorted((SQL | ENGINE | PROJECT | CLI | TESTING | WARNINGS).items()))
 
 
 def page() -> str:

@@ -242,6 +242,40 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "TG804": ("A regular expression, duration or number can't be read.", "Correct the word at the caret."),
     "TG805": ("A `$variable` of a test file has no value.", "Set it as [testing](testing.md) shows."),
+    "TG901": (
+        "Without EMIT ON WINDOW CLOSE a view also shows windows that are still open, and changes them. It is taken for "
+        "forgotten where it stands in a comment, where a view that reads this one has it, and where all other views of "
+        "windows have it (two at least).",
+        "Write EMIT ON WINDOW CLOSE at the end of the statement; a view that is deployed is then rebuilt.",
+    ),
+    "TG902": (
+        "The folder or file in the option `path` is not there now. A pattern is looked at up to its first wildcard; "
+        "`s3://` is not looked at.",
+        "Create it, or correct the option: a run of this source ends with TG503.",
+    ),
+    "TG903": (
+        "Spark reads text as DOUBLE to add it up, so sums are not exact.",
+        "Declare the column with the type that it has, or CAST it in the query.",
+    ),
+    "TG904": (
+        "A sink only ever adds rows. A view without EMIT ON WINDOW CLOSE also shows open windows; the sink does not deliver "
+        "these before they are final.",
+        "Write EMIT ON WINDOW CLOSE at the end of the view, so that both show the same rows.",
+    ),
+    "TG905": (
+        "The day of the month is in none of the months: the 30th of February, the 31st of April.",
+        "Correct the third or fourth field of `cron`.",
+    ),
+    "TG906": (
+        "Every run takes the rows of this source in, and nothing uses them.",
+        "Create a view or sink that reads it, or remove it.",
+    ),
+    "TG907": (
+        "The text in `assets/` is not the definition that the stored rows are of. `tidegate status` and `tidegate why` say "
+        "it, too. A run leaves the object, and what reads it, as they are (TG506).",
+        "For a view: `tidegate rebuild NAME`. For a source: undo the change, give the new definition another name, or DROP "
+        "the source.",
+    ),
 }
 
 PRINTED: dict[str, str] = {
