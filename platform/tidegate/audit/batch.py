@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tidegate.audit.known import known
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.comparable import SHOWN_STATES, as_stored, comparable_since
 from tidegate.engine.differences import differences
@@ -20,22 +21,25 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import without_units
 from tidegate.plan.closing import commits
 from tidegate.sql.repeatable import order_dependent
-from tidegate.watermark import window_is_closed
+from tidegate.watermark import Identity, TimeKind, window_is_closed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import View
 
 #: Rows that are listed.
 SHOWN_ROWS = 20
+#: What may be wrong with a row (`RowDifference`).
+WRONG = ("missing", "unexpected", "different", "too early")
 
 
 @dataclass(frozen=True)
 class RowDifference:
-    """A result row that is `missing` (the batch has it, the view has not), `unexpected` (the other way round), or
-    `different` (numbers further apart than 1e-9). `values`: its columns as text."""
+    """A result row that is `missing` (the batch has it, the view has not), `unexpected` (the other way round),
+    `different` (numbers further apart than 1e-9), or `too early` (emitted though an input has not closed it).
+    `window_end`: of a row that is in no window its time. `values`: its columns as text."""
 
     kind: str
     window_end: str
@@ -44,21 +48,26 @@ class RowDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`compared`: rows of the batch and of the view, those that are equal counted once. `not_compared`: columns left
-    out because equal rows may fill them differently. `notes`: what else was left out, and why."""
+    """`compared`: rows of the batch and of the view, those that are equal counted once. `too_early`: rows that an input
+    has not closed, whatever the batch says; `not_known`: rows that are equal now, and which an input may still change
+    (A1), and `open_inputs`: which one. `not_compared`: columns left out because equal rows may fill them differently.
+    `notes`: what else was left out, and why."""
 
     compared: int
     missing: int
     unexpected: int
     different: int
+    too_early: int
+    not_known: int
     examples: list[RowDifference]
+    open_inputs: list[str] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def mismatches(self) -> int:
         """Rows with other values: a changed row is both missing and unexpected, and counts once."""
-        return max(self.missing, self.unexpected) + self.different
+        return max(self.missing, self.unexpected) + self.different + self.too_early
 
 
 def compare(session: Session, view: View, stored: str) -> Comparison:
@@ -67,27 +76,37 @@ def compare(session: Session, view: View, stored: str) -> Comparison:
     from pyspark.sql import functions as F
 
     found = compared(session, view, stored)
+    wrong = {kind.replace(" ", "_"): kind for kind in WRONG}
     sums = found.rows.agg(
         F.count(F.lit(1)).alias("compared"),
-        *[F.count_if(F.col("_kind") == k).alias(k) for k in ("missing", "unexpected", "different")],
+        *[F.count_if(F.col("_kind") == kind).alias(name) for name, kind in wrong.items()],
+        F.count_if((F.col("_kind") == "equal") & ~F.col("_known")).alias("not_known"),
     ).first()
     assert sums is not None
     counts = sums.asDict()
     examples = []
-    if counts["missing"] or counts["unexpected"] or counts["different"]:
-        examples = _examples(found.rows, found.names)
-    return Comparison(**counts, examples=examples, not_compared=found.skipped, notes=found.notes)
+    if any(counts[name] for name in wrong):
+        examples = _examples(found.rows, found.names, view)
+    return Comparison(
+        **counts,
+        examples=examples,
+        open_inputs=found.open_inputs,
+        not_compared=found.skipped,
+        notes=found.notes,
+    )
 
 
 @dataclass(frozen=True)
 class Compared:
     """A view's rows and those of the batch, as Spark will compare them: `rows` has one line for each pair of equal rows
-    and for each row without a partner, with `_kind` (equal, missing, unexpected, different) and the columns `names`."""
+    and for each row without a partner, with `_kind` ("equal" or one of `WRONG`), `_known` (whether no input can change
+    it any more) and the columns `names`."""
 
     rows: DataFrame
     names: list[str]
     skipped: list[str]
     notes: list[str]
+    open_inputs: list[str]
 
 
 def compared(session: Session, view: View, stored: str) -> Compared:
@@ -103,20 +122,20 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     if not fresh and not view.emit_on_window_close:
         notes.append("open rows are not compared: the inputs have new rows since the last run")
     then = session.spark.table(stored).where(F.col("_open").isNotNull())
-    now, known, unknown = as_stored(session, view, pinned, stored, frontier, notes, most=SHOWN_STATES)
+    now, recomputed, unknown = as_stored(session, view, pinned, stored, frontier, notes, most=SHOWN_STATES)
     if unknown is not None:
         then = without_units(then, unknown, view)
-    bounds = [known, comparable_since(session, view, stored, pinned, notes)]
+    bounds = [recomputed, comparable_since(session, view, stored, pinned, notes)]
     since = max((bound for bound in bounds if bound is not None), default=None)
     if since is not None:
         beyond = F.lit(False)
         if since != math.inf:
             beyond = ~window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(int(since))))
         now, then = now.where(beyond), then.where(beyond)
+    final = F.lit(False)
+    if frontier is not None:
+        final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(frontier)))
     if not whole:
-        final = F.lit(False)
-        if frontier is not None:
-            final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(frontier)))
         now, then = now.where(final), then.where(~F.col("_open"))
     skipped = order_dependent(view)
     names = [
@@ -125,13 +144,27 @@ def compared(session: Session, view: View, stored: str) -> Compared:
         "_rows",
         *(c.name for c in view.columns if c.name not in skipped),
     ]
-    return Compared(differences(now, then, names), names, sorted(skipped), notes)
+    rows = differences(now, then, names)
+    if view.clock is None:
+        return Compared(rows.withColumn("_known", F.lit(True)), names, sorted(skipped), notes, [])
+    states, end = known(view, pinned), F.col("_window_end")
+    # What is shown as open is not taken for final by anybody.
+    opened = ~F.coalesce(final, F.lit(False)) if whole else F.lit(False)
+    early = (F.col("_kind") != "missing") & ~opened & states.is_early(end)
+    rows = rows.withColumns(
+        {
+            "_kind": F.when(early, "too early").otherwise(F.col("_kind")),
+            "_known": opened | states.knows(end),
+        }
+    )
+    return Compared(rows, names, sorted(skipped), notes, states.notes)
 
 
-def _examples(found: DataFrame, names: Sequence[str]) -> list[RowDifference]:
+def _examples(found: DataFrame, names: Sequence[str], view: View) -> list[RowDifference]:
     from pyspark.sql import functions as F
 
     wrong = found.where(F.col("_kind") != "equal").orderBy("_window_end").limit(SHOWN_ROWS)
+    wrong = wrong.withColumn("_window_end", _shown_end(view))
     text = [F.col(quote(name)).cast("string").alias(name) for name in names]
     # Bounded: SHOWN_ROWS rows.
     listed = wrong.select("_kind", *text).collect()
@@ -144,3 +177,15 @@ def _examples(found: DataFrame, names: Sequence[str]) -> list[RowDifference]:
         )
         for row in listed
     ]
+
+
+def _shown_end(view: View) -> Column:
+    """Where a row's window ends; the time itself of a row that is in no window, but in the one tick of its time."""
+    from pyspark.sql import functions as F
+
+    start, end = F.col("_window_start"), F.col("_window_end")
+    if any((c.derived, c.low, c.high) == (Identity(), 1, 1) for c in view.watermarks):
+        return start
+    if view.kind not in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
+        return end
+    return F.when(end == start + F.expr("INTERVAL '1' MICROSECOND"), start).otherwise(end)

@@ -48,7 +48,7 @@ def windowed_equals_raw_spec(key: AssetKey) -> AssetCheckSpec:
         asset=key,
         description="Stream equals batch: up to the frontier, the stored rows are those that the view's query finds in "
         "all rows of its inputs. For windows over one source also raw = counted + filtered + late + rejected in each "
-        "of them (A1). What is still open is left out.",
+        "of them (A1). What is still open is left out, and what an input may still change is not counted as right.",
     )
 
 
@@ -189,11 +189,19 @@ def _view_verdict(audit: ViewAudit) -> str:
         )
     if audit.value_mismatches:
         batch, first = audit.batch, audit.batch.examples[0]
+        if batch.too_early:
+            first = next((e for e in batch.examples if e.kind == "too early"), first)
+            one = batch.too_early == 1
+            rows, them = ("1 row was", "it") if one else (f"{batch.too_early:,} rows were", "them")
+            return f"{rows} emitted though an input has not closed {them}; first at {first.window_end}"
         counts = f"{batch.missing:,} missing, {batch.unexpected:,} unexpected, {batch.different:,} different"
         return f"result rows are not what the query gives now: {counts}; first at {first.window_end}"
     if not audit.has_accounts:
-        rows, are = ("row", "is") if audit.batch.compared == 1 else ("rows", "are")
-        return f"{audit.batch.compared:,} result {rows} up to {audit.frontier} {are} what the query gives now"
+        right = audit.batch.compared - audit.batch.not_known
+        rows, are = ("row", "is") if right == 1 else ("rows", "are")
+        verdict = f"{right:,} result {rows} up to {audit.frontier} {are} what the query gives now"
+        unknown = f"; {audit.batch.not_known:,} can't be known yet" if audit.batch.not_known else ""
+        return verdict + unknown
     windows, add = ("window", "adds") if audit.closed_windows == 1 else ("windows", "add")
     return f"{audit.closed_windows:,} closed {windows} up to {audit.frontier} {add} up"
 
@@ -205,6 +213,12 @@ def _view_facts(audit: ViewAudit) -> dict[str, Any]:
         "result rows compared": batch.compared,
         "value mismatches": audit.value_mismatches,
     }
+    if batch.too_early:
+        facts["emitted too early"] = batch.too_early
+    if batch.not_known:
+        facts["rows not known yet"] = batch.not_known
+    if batch.open_inputs:
+        facts["not known yet"] = "; ".join(batch.open_inputs)
     if batch.not_compared:
         facts["columns not compared"] = ", ".join(batch.not_compared)
     if batch.notes:

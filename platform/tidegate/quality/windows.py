@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import windows_of
-from tidegate.audit.batch import compared
+from tidegate.audit.batch import WRONG, compared
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.comparable import comparable_since
 from tidegate.engine.layout import quote
@@ -40,7 +40,8 @@ _ACCOUNTS = (
     "results",
     "times",
 )
-_COMPARED = ("results", "missing", "unexpected", "different", "times")
+_WRONG = tuple(kind.replace(" ", "_") for kind in WRONG)
+_COMPARED = ("results", *_WRONG, "times")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def read_windows(session: Session, view: View, stored: str, span: Span, accounta
         frame = windows_of(session, view, stored, base, high - 1)
     else:
         found = compared(session, view, stored)
-        notes += [note for note in found.notes if note not in notes]
+        notes += [note for note in (*found.open_inputs, *found.notes) if note not in notes]
         frame = _compared(session, view, stored, found.rows)
     return _read(_within(frame, view, base, high - 1), view.kind, accountable, notes)
 
@@ -115,8 +116,11 @@ def _compared(session: Session, view: View, stored: str, rows: DataFrame) -> Dat
     kind = F.col("_kind")
     windows = rows.groupBy(*keys).agg(
         F.count_if(kind != "missing").alias("results"),
-        *[F.count_if(kind == k).alias(k) for k in ("missing", "unexpected", "different")],
+        *[F.count_if(kind == k).alias(name) for k, name in zip(WRONG, _WRONG, strict=True)],
+        F.bool_and("_known").alias("known"),
     )
+    # What an input may still change is open: not counted as right, unless it is wrong already (A1).
+    windows = windows.where(F.col("known") | (F.greatest(*_WRONG) > 0)).drop("known")
     # A window is emitted by one commit: its rows are final together (C2). A session is its key's own.
     ticks = session.spark.table(stored).where(~F.col("_open")).groupBy(*map(quote, units(view)))
     ticks = (
@@ -138,7 +142,7 @@ def _read(frame: DataFrame, kind: TimeKind, accountable: bool, notes: list[str])
         wrong = (F.col("raw") != sums) | (F.col("uneven") > 0)
     else:
         frame = frame.withColumns({name: F.lit(0).cast("bigint") for name in ("raw", "late", "absorbed")})
-        wrong = F.col("missing") + F.col("unexpected") + F.col("different") > 0
+        wrong = F.greatest(*_WRONG) > 0
     frame = frame.withColumn("wrong", wrong | (F.col("times") > 1)).persist()
     try:
         sums = frame.agg(

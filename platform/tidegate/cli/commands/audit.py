@@ -137,6 +137,8 @@ def _show_comparison(console: Console, view: ViewAudit) -> None:
         ("missing", batch.missing, "rows that the view should have"),
         ("unexpected", batch.unexpected, "rows that it should not have"),
         ("different", batch.different, "rows with numbers that differ by more than 1e-9"),
+        ("too early", batch.too_early, "rows that were emitted though an input has not closed them"),
+        ("not known yet", batch.not_known, "rows that an input may still change: open, not counted as right"),
     ]
     console.table(Table(["", "rows", ""], rows, title=f"{view.view}: stream equals batch", unit=None))
     if batch.examples:
@@ -147,7 +149,7 @@ def _show_comparison(console: Console, view: ViewAudit) -> None:
         console.note(
             f"not compared, because they depend on the order of rows: {', '.join(batch.not_compared)}"
         )
-    for note in batch.notes:
+    for note in (*batch.open_inputs, *batch.notes):
         console.note(note)
 
 
