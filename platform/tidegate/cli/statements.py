@@ -77,8 +77,7 @@ def show_result(
         names, types = [n for n, _ in result.columns], [t for _, t in result.columns]
         rows: Any
         if stream and result.dataframe is not None:
-            # Bounded: one Spark partition at a time.
-            rows = (tuple(row) for row in result.dataframe.toLocalIterator())
+            rows = iter(result)
         else:
             rows = result.rows(None if limit is None else limit + 1)
         more = limit is not None and not stream and len(rows) > limit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,11 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def columns_of(condition: Condition | Value) -> Iterator[Value]:
-    """The columns that it looks at."""
-    if isinstance(condition, Value):
-        yield condition
-    else:
-        for operand in condition.operands:
-            if isinstance(operand, Condition | Value):
-                yield from columns_of(operand)
-
-
 def fulfilled(condition: Condition | Value, batch: pa.RecordBatch) -> pa.Array:
     """Which rows WHERE lets through: booleans, none of them NULL."""
     found = _value(condition, batch)
+    if isinstance(found, pa.Scalar):
+        found = pa.repeat(found, batch.num_rows)
     return pc.fill_null(found, False)
 
 
@@ -55,8 +47,7 @@ def _value(operand: Any, batch: pa.RecordBatch) -> Any:
     values = [_value(one, batch) for one in operand.operands]
     if operand.operator == "%":
         return _rest(values[0], values[1].as_py())
-    found = _OPERATORS[operand.operator](*values)
-    return pa.repeat(found, batch.num_rows) if isinstance(found, pa.Scalar) else found
+    return _OPERATORS[operand.operator](*values)
 
 
 def _in(values: Any, constants: list[Any]) -> Any:
@@ -65,7 +56,9 @@ def _in(values: Any, constants: list[Any]) -> Any:
     return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
 
 
-def _rest(values: pa.Array, divisor: int) -> pa.Array:
+def _rest(values: Any, divisor: int) -> Any:
     """What is left of a division by a number above 0; it has the sign of the value."""
+    if isinstance(values, pa.Scalar):
+        return pa.scalar(int(np.fmod(values.as_py(), divisor)), pa.int64())
     known = np.asarray(values.fill_null(0))
     return pa.array(np.fmod(known, divisor), pa.int64(), mask=np.asarray(values.is_null()))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.engine.sources import Unread
-from tidegate.watermark import PlainWindows, Sessions
+from tidegate.watermark import Condition, PlainWindows, Sessions, Value
 
 #: Times and sums beyond it might leave 64 bits on their way.
 SAFE = 1 << 62
@@ -35,6 +37,33 @@ class Part:
     column: str
     function: str
     merge: str
+
+
+@cache
+def by_position(plain: PlainWindows) -> tuple[PlainWindows, tuple[str, ...]]:
+    """The same over columns called `c0`, `c1`, …, and what those are called in the log: a name that a user has chosen
+    stands beside none of panes, and means no path to pyarrow."""
+    names: dict[str, str] = {}
+
+    def placed(name: str) -> str:
+        return names.setdefault(name, f"c{len(names)}")
+
+    def value(of: Value | None) -> Value | None:
+        return None if of is None else Value(placed(of.name), of.type)
+
+    def condition(of: Any) -> Any:
+        if isinstance(of, Value):
+            return value(of)
+        return replace(of, operands=tuple(map(condition, of.operands))) if isinstance(of, Condition) else of
+
+    found = replace(
+        plain,
+        time_column=placed(plain.time_column),
+        keys=tuple(k for key in plain.keys if (k := value(key)) is not None),
+        outputs=tuple(replace(output, value=value(output.value)) for output in plain.outputs),
+        condition=condition(plain.condition),
+    )
+    return found, tuple(names)
 
 
 def parts_of(plain: PlainWindows) -> tuple[Part, ...]:

@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.conditions import columns_of, fulfilled
+from tidegate.engine.conditions import fulfilled
 from tidegate.engine.pane_parts import (
     LAST,
     PANE,
     ROWS,
     SAFE,
+    by_position,
     check_sum,
     key_names,
     pane_names,
@@ -64,18 +65,19 @@ class PaneTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         panes: list[pa.Table] = []
+        plain, _ = by_position(self.plain)
         try:
             for rows in self._chunks(batches):
                 panes.append(self._panes(rows))
                 if len(panes) > 1 and sum(p.num_rows for p in panes) > _CHUNK:
-                    panes = [merged(panes, self.plain)]
+                    panes = [merged(panes, plain)]
                     if panes[0].num_rows > _CHUNK // 2:
                         # To put so many together with every further chunk would cost more than to pass them on.
                         yield from panes.pop().to_batches(_CHUNK)
             if panes:
-                yield from merged(panes, self.plain).to_batches(_CHUNK)
+                yield from merged(panes, plain).to_batches(_CHUNK)
         except Unread:
-            yield unread_pane(self.plain)
+            yield unread_pane(plain)
 
     def _chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         pending: list[pa.RecordBatch] = []
@@ -91,16 +93,13 @@ class PaneTask:
             yield pa.Table.from_batches(pending)
 
     def _read(self, file: LogFile) -> Iterator[pa.RecordBatch]:
-        plain = self.plain
-        names = dict.fromkeys(
-            [plain.time_column, *(k.name for k in plain.keys), *(p.column for p in parts_of(plain))]
-        )
-        if plain.condition is not None:
-            names |= dict.fromkeys(column.name for column in columns_of(plain.condition))
+        plain, names = by_position(self.plain)
+        inner = [f"c{i}" for i in range(len(names))]
         with open_file(self.filesystem, file.path) as parquet:
             groups = self._groups(parquet)
-            for batch in parquet.iter_batches(_READ, groups, columns=list(names), use_threads=False):
-                if batch.num_rows and (placed := self._placed(batch)).num_rows:
+            for read in parquet.iter_batches(_READ, groups, columns=list(names), use_threads=False):
+                batch = pa.RecordBatch.from_arrays([read.column(name) for name in names], inner)
+                if batch.num_rows and (placed := self._placed(batch, plain)).num_rows:
                     yield placed
 
     def _groups(self, parquet: pq.ParquetFile) -> list[int]:
@@ -120,9 +119,8 @@ class PaneTask:
             found.append(number)
         return found
 
-    def _placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _placed(self, batch: pa.RecordBatch, plain: PlainWindows) -> pa.RecordBatch:
         """The rows between the bounds, with their panes."""
-        plain = self.plain
         column = batch.column(plain.time_column)
         if column.null_count:
             raise Unread
@@ -144,7 +142,8 @@ class PaneTask:
         return batch.append_column(PANE, pa.array(time))
 
     def _panes(self, rows: pa.Table) -> pa.Table:
-        plain, parts = self.plain, parts_of(self.plain)
+        plain, _ = by_position(self.plain)
+        parts = parts_of(plain)
         if isinstance(plain.window, Sessions):
             return merged([of_rows(rows, plain)], plain)
         for part in parts:
@@ -218,7 +217,8 @@ class WindowTask:
             raise Unread
         if not batches:
             return None
-        panes, window = merged([pa.Table.from_batches(batches)], self.plain), self.plain.window
+        plain, _ = by_position(self.plain)
+        panes, window = merged([pa.Table.from_batches(batches)], plain), plain.window
         if isinstance(window, Sessions):
             return self._write_sessions(writer, panes, window)
         panes = panes.take(pc.sort_indices(panes.column(PANE)))
@@ -265,7 +265,7 @@ class WindowTask:
                     shifted = pa.array(starts[low:high] - step * window.slide)
                     found.append(panes.slice(low, high - low).set_column(0, PANE, shifted))
             if found:
-                yield merged(found, self.plain) if steps > 1 else found[0]
+                yield merged(found, by_position(self.plain)[0]) if steps > 1 else found[0]
                 least = end + window.slide
             elif begin < len(starts):
                 # Nothing is here: on to the first window that holds the next pane.
@@ -274,7 +274,7 @@ class WindowTask:
                 return
 
     def _result(self, windows: pa.Table, ends: np.ndarray) -> pa.Table:
-        plain, schema = self.plain, self.target.schema
+        (plain, _), schema = by_position(self.plain), self.target.schema
         start = np.asarray(windows.column(PANE))
         bound = schema.field("_window_end").type
         bounds = {"window_start": pa.array(start).cast(bound), "window_end": pa.array(ends).cast(bound)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME
-from tidegate.engine.pane_parts import key_names, pane_schema
+from tidegate.engine.pane_parts import by_position, key_names, pane_schema
 from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
 from tidegate.engine.writer import Target, run_task
 from tidegate.watermark import Sessions
@@ -64,9 +64,10 @@ def compute(
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:
-        schema = from_arrow_schema(pane_schema(windows.plain), prefer_timestamp_ntz=True)
+        plain, _ = by_position(windows.plain)
+        schema = from_arrow_schema(pane_schema(plain), prefer_timestamp_ntz=True)
         frame = work.mapInArrow(panes, schema)
-        keys = key_names(windows.plain)
+        keys = key_names(plain)
         # Panes of several slides make a window, several sessions one: without keys they are few, and one task's.
         apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)
         reports = run_task(apart, windows)

@@ -58,7 +58,8 @@ def system_frame(
     else:
         late_by = F.lit(None).cast("bigint")
         if relation.watermark is not None:
-            late_by = F.col("_wm") - F.col(quote(relation.watermark.column))
+            # NULL where the two are further apart than an interval can be.
+            late_by = F.try_subtract("_wm", F.col(quote(relation.watermark.column)))
         frame = log.where(outcome == LATE).withColumn("_late_by", late_by)
     names = zip(system.stored, system.columns, strict=True)
     own = [F.col(quote(stored)).alias(column.name) for stored, column in names]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 
 @dataclass
@@ -32,19 +32,45 @@ class Result:
     def __iter__(self) -> Iterator[tuple]:
         """The rows one by one, fetched as they are asked for."""
         if self.dataframe is not None:
+            frame, row = fetchable(self.dataframe)
             # Bounded: one Spark partition at a time.
-            yield from map(tuple, self.dataframe.toLocalIterator())
+            yield from map(row, frame.toLocalIterator())
         else:
             yield from self.fixed or []
 
     def rows(self, limit: int | None = None) -> list[tuple]:
         """The rows, at most `limit` of them, on the driver."""
         if self.dataframe is not None:
-            frame = self.dataframe if limit is None else self.dataframe.limit(limit)
+            frame, row = fetchable(self.dataframe if limit is None else self.dataframe.limit(limit))
             # Bounded: by what a person asked for; whoever wants all rows iterates.
-            return [tuple(row) for row in frame.collect()]
+            return [row(found) for found in frame.collect()]
         rows = self.fixed or []
         return rows if limit is None else rows[:limit]
+
+
+def fetchable(frame: DataFrame) -> tuple[DataFrame, Callable[[Row], tuple]]:
+    """A frame whose rows Python can take, and what makes a tuple of the frame's columns of one. Python's calendar has
+    the years 1 to 9999: a date or time of another year comes as text, as Spark writes it."""
+    from pyspark.sql import functions as F
+
+    kinds = [field.dataType.typeName() for field in frame.schema.fields]
+    times = [i for i, kind in enumerate(kinds) if kind in ("date", "timestamp", "timestamp_ntz")]
+    if not times:
+        return frame, tuple
+    columns = [F.col(f"c{i}") for i in range(len(kinds))]
+    texts = []
+    for i in times:
+        known = F.year(columns[i]).between(1, 9999)
+        texts.append(F.when(~known, columns[i].cast("string")))
+        columns[i] = F.when(known, columns[i])
+
+    def row(found: Row) -> tuple:
+        values = [*found]
+        for i, text in zip(times, values[len(kinds) :], strict=True):
+            values[i] = values[i] if text is None else text
+        return tuple(values[: len(kinds)])
+
+    return frame.toDF(*(f"c{i}" for i in range(len(kinds)))).select(*columns, *texts), row
 
 
 @dataclass

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from tidegate.sql.text import Text, node_span
 from tidegate.watermark import TimeKind
+from tidegate.watermark.timekind import DAY_MICROS
 
 _MICROS = {
     "MICROSECOND": 1,
@@ -33,6 +34,8 @@ _SHORT = {
     "Y": "YEAR",
     "YR": "YEAR",
 }
+#: No times are further apart than about 290,000 years; half of that is 2^62 microseconds.
+_MOST_MONTHS, _MOST_MICROS = 290_000 * 12, 1 << 62
 _PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
 
 
@@ -59,7 +62,7 @@ def read_interval(node: exp.Interval) -> Length | None:
 
 
 def read_length(text: str) -> Length | None:
-    """`90 minutes`, `1 day 12 hours`, `50 ms`; None for anything else."""
+    """`90 minutes`, `1 day 12 hours`, `50 ms`; None for anything else, and for more than times can be apart."""
     position, length = 0, Length()
     while position < len(text):
         match = _PART.match(text, position)
@@ -70,7 +73,10 @@ def read_length(text: str) -> Length | None:
             return None
         length = Length(length.months + part.months, length.days + part.days, length.micros + part.micros)
         position = match.end()
-    return length if position else None
+    possible = (
+        abs(length.months) <= _MOST_MONTHS and abs(length.days * DAY_MICROS + length.micros) <= _MOST_MICROS
+    )
+    return length if position and possible else None
 
 
 def _part(count: Decimal, unit: str) -> Length | None:
@@ -97,7 +103,10 @@ def constant_ticks(text: Text, node: exp.Expr, kind: TimeKind) -> int | None:
     if isinstance(node, exp.Interval):
         length = read_interval(node)
         if length is None:
-            raise ValueError(f"{text.slice(node_span(node))} is not an interval of numbers and units")
+            what = text.slice(node_span(node))
+            raise ValueError(
+                f"{what} is not an interval of numbers and units, or longer than times can be apart"
+            )
         return length.ticks(kind)
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         if kind is not TimeKind.EPOCH:

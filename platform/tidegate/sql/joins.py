@@ -10,6 +10,7 @@ from sqlglot import exp
 from tidegate.errors import Location, TidegateError
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.flow import Flow, Reader, held, losing, quoted
+from tidegate.sql.inner_names import unless_taken
 from tidegate.sql.intervals import constant_ticks
 from tidegate.sql.lookups import looked_up, lookup_side
 from tidegate.sql.parts import keyword_location
@@ -75,9 +76,11 @@ def _qualified(flow: Flow) -> Flow:
 def _apart(right: Flow, left: Flow) -> Flow:
     """The right side with inside names that the left one does not have."""
     taken = {c.name.casefold() for c in left.columns}
-    number = max(right.reads)
+    number, names = max(right.reads), [c.name for c in (*left.columns, *right.columns)]
     columns = tuple(
-        replace(c, name=f"_{number}_{c.name}", written=c.called) if c.name.casefold() in taken else c
+        replace(c, name=unless_taken(f"_{number}_{c.name}", names), written=c.called)
+        if c.name.casefold() in taken
+        else c
         for c in right.columns
     )
     items = ", ".join(
@@ -256,7 +259,7 @@ def _joined(
         pair = [next(c for c in f.columns if c.name == n.name) for f, n in zip(whole, (a, b), strict=True)]
         both = replace(
             pair[0],
-            name=f"_time_{max(right.reads)}",
+            name=unless_taken(f"_time_{max(right.reads)}", [c.name for c in columns]),
             derived=least(*(c.derived for c in pair if c.derived is not None)),
             type=common_type(a, b),
             spans=hull(*(c.spans for c in pair)),
@@ -334,7 +337,7 @@ def _using(
             shown,
             type=type_,
             derived=shown.derived if type_ is not None else None,
-            name=f"_using_{max(right.reads)}_{number}",
+            name=unless_taken(f"_using_{max(right.reads)}_{number}", [c.name for c in columns]),
             written=a.called,
             qualifier="",
             starred=True,

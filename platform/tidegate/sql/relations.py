@@ -26,6 +26,7 @@ from tidegate.sql.gate_options import (
     split_options,
 )
 from tidegate.sql.hidden import message_columns
+from tidegate.sql.inner_names import MARK
 from tidegate.sql.option_types import ConnectorOptions
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, ScopeColumn, columns_of, known, require_scalar, require_type
@@ -37,6 +38,8 @@ from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import SparkType, display, parse_ddl
 from tidegate.watermark import TimeKind
 
+#: Bytes of a name in UTF-8: file systems take 255 for a folder, and the engine puts words behind it.
+_LONGEST_NAME = 200
 _RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
 
 
@@ -84,10 +87,15 @@ def check_object_name(text: Text, name: Name) -> None:
         raise error(
             "TG205", f'"{name.text}" can\'t be a name', text.at(name.span), "it names files and folders"
         )
+    if len(name.text.encode()) > _LONGEST_NAME:
+        message = f"a name of {len(name.text.encode())} bytes is too long, {_LONGEST_NAME} are the most"
+        raise error("TG205", message, text.at(name.span), "it names files and folders: use a shorter name")
 
 
 def check_column_name(text: Text, name: Name) -> None:
-    """TG205 for the columns that tidegate adds itself."""
+    """TG205 for the columns that tidegate adds itself, and for names like theirs."""
+    if MARK in name.text:
+        raise error("TG205", "this name holds the control character 31", text.at(name.span), "leave it out")
     if name.text.casefold() in RESERVED_COLUMNS or name.text.casefold().startswith(_RESERVED_BEGINNINGS):
         hint = f"tidegate adds a column of this name: use {name.text.lstrip('_$')}"
         raise error("TG205", f'"{name.text}" is reserved', text.at(name.span), hint)

@@ -13,6 +13,7 @@ from tidegate.sql.derivation import derive
 from tidegate.sql.flow import Flow, Reader, held, losing, quoted
 from tidegate.sql.from_clause import Ctes, check_ctes, read_from, refuse_over, with_ctes
 from tidegate.sql.groups import Grouping, is_bound, read_grouping
+from tidegate.sql.inner_names import unless_taken
 from tidegate.sql.parts import keyword_location, refuse_arguments
 from tidegate.sql.reach import hull
 from tidegate.sql.relations import check_column_name
@@ -161,9 +162,9 @@ def output_name(text: Text, item: exp.Expr) -> Name:
     return name
 
 
-def _positional(item: exp.Expr, number: int) -> Name:
+def _positional(item: exp.Expr, number: int, scope: Scope) -> Name:
     """On the right of UNION ALL, where the left names the columns."""
-    return Name(f"_column_{number}", node_span(item))
+    return Name(unless_taken(f"_column_{number}", [c.called for c in scope.columns]), node_span(item))
 
 
 def _select_item(item: Item, scope: Scope) -> str:
@@ -184,7 +185,7 @@ def _items(text: Text, written: list[exp.Expr], scope: Scope, named: bool) -> li
             if isinstance(one, Item):
                 name = one.name
             else:
-                name = output_name(text, one) if named else _positional(one, len(items))
+                name = output_name(text, one) if named else _positional(one, len(items), scope)
             if any(name.text.casefold() == i.name.text.casefold() for i in items):
                 where = text.at(name.span)
                 raise error("TG206", f'column "{name.text}" is there twice', where, "AS another_name")

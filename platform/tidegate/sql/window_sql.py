@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from tidegate.watermark import CalendarHop, CalendarTumble, Cumulate, Hop, TimeKind, Tumble, Window
 
+#: Spark's window() is a projection for each window that a row is in: of more, planning them takes longer than the rest.
+_MOST_EXPANDED = 64
 _MICROS_PER_DAY = 86_400_000_000
 #: Months from 1970 up to which the calendar's arithmetic is done: what dates and timestamps can hold, less a bit.
 _MONTHS_OF_DATES, _MONTHS_OF_TIMESTAMPS = 5_800_000 * 12, 290_000 * 12
@@ -26,8 +28,8 @@ def window_sql(source: str, keep: str, time: str, window: Window, kind: TimeKind
         return _calendar_sql(source, keep, time, window, kind, type_)
     if isinstance(window, Cumulate):
         return _cumulate_sql(source, keep, time, window, kind, type_)
-    if kind is TimeKind.EPOCH:
-        return _integer_sql(source, keep, time, window, type_)
+    if kind is TimeKind.EPOCH or window.size // window.slide > _MOST_EXPANDED:
+        return _arithmetic_sql(source, keep, time, window, kind, type_)
     # Spark's own window() takes half the time of arithmetic in SQL. It wraps around at times less than a window away
     # from what a timestamp can hold.
     value, back = time, "{}"
@@ -67,14 +69,16 @@ def shift_sql(time: str, ticks: int, kind: TimeKind, type_: str) -> str:
     return time if not ticks else _from_ticks(f"try_add({_ticks(time, kind)}, {ticks}L)", kind, type_)
 
 
-def _integer_sql(source: str, keep: str, time: str, window: Tumble | Hop, type_: str) -> str:
-    last = _last_start(time, window.slide, window.offset, TimeKind.EPOCH)
+def _arithmetic_sql(
+    source: str, keep: str, time: str, window: Tumble | Hop, kind: TimeKind, type_: str
+) -> str:
+    last = _last_start(time, window.slide, window.offset, kind)
     starts = last
     if window.size != window.slide:
         starts = _each(f"try_subtract({last}, {window.size - window.slide}L)", last, f"{window.slide}L")
     inner = f"(SELECT *, {starts} AS `_w` FROM {source} WHERE {time} IS NOT NULL)"
-    start = _from_ticks("`_w`", TimeKind.EPOCH, type_)
-    end = _from_ticks(f"try_add(`_w`, {window.size}L)", TimeKind.EPOCH, type_)
+    start = _from_ticks("`_w`", kind, type_)
+    end = _from_ticks(f"try_add(`_w`, {window.size}L)", kind, type_)
     return _bounds(inner, keep, start, end)
 
 

@@ -36,6 +36,8 @@ _USAGE = {
     "CUMULATE": "CUMULATE(relation, time_column, step, size [, offset]), step before size",
     "SESSION": "SESSION(relation, time_column, [key, …,] gap)",
 }
+#: Windows of HOP that one row may be in.
+_MOST_WINDOWS = 10_000
 _LENGTHS = {"TUMBLE": ("size",), "HOP": ("slide", "size"), "CUMULATE": ("step", "size")}
 
 
@@ -141,7 +143,17 @@ def _window(text: Text, call: exp.Anonymous, function: str, kind: TimeKind) -> W
         raise _not_a_multiple(text, call, function, message, step % size == 0)
     if function == "TUMBLE":
         return Tumble(size, offset % size)
+    if function == "HOP":
+        _require_few(text, call, size // step)
     return Hop(step, size, offset % step) if function == "HOP" else Cumulate(step, size, offset % size)
+
+
+def _require_few(text: Text, call: exp.Anonymous, windows: int) -> None:
+    """TG311 where a row is in more windows than anybody can compute."""
+    if windows > _MOST_WINDOWS:
+        message = f"every row would be in {windows:,} windows of HOP, and {_MOST_WINDOWS:,} are the most"
+        where = text.at(node_span(call.expressions[2]))
+        raise error("TG311", message, where, "write a longer slide, or a shorter size")
 
 
 def _not_a_multiple(text: Text, call: exp.Anonymous, function: str, message: str, swapped: bool) -> Exception:
@@ -173,6 +185,7 @@ def _calendar(text: Text, call: exp.Anonymous, function: str, kind: TimeKind) ->
     if size % slide:
         message = f"size {size} months is not a multiple of slide {slide} months"
         raise _not_a_multiple(text, call, function, message, slide % size == 0)
+    _require_few(text, call, size // slide)
     return CalendarHop(kind, slide, size, offset.months % slide, ticks)
 
 

@@ -123,6 +123,8 @@ def newest_late_rows(session: Session, relation: Relation, limit: int) -> _Rows:
     """(names, Spark types, rows) of `<relation>$late`, newest arrival first: where, when, by how much,
     the rest.
     """
+    from tidegate.engine.result import Result
+
     assert relation.watermark is not None
     time = relation.watermark.column
     name = f"{relation.name}$late"
@@ -134,7 +136,7 @@ def newest_late_rows(session: Session, relation: Relation, limit: int) -> _Rows:
     types = [f.dataType.simpleString() for f in chosen.schema.fields]
     names = ["partition", "offset", time, "missed", "late_by", *own]
     # Bounded: `limit` rows.
-    return names, types, [tuple(row) for row in chosen.collect()]
+    return names, types, Result(dataframe=chosen).rows()
 
 
 def _quoted(name: str) -> str:
