@@ -91,13 +91,14 @@ def test_the_first_run_of_a_table_makes_its_log(workbench: Workbench) -> None:
 
 
 def test_a_sum_over_files_does_not_depend_on_their_order_and_tells_them_apart() -> None:
-    files = [("a", 1), ("b", 2), ("a/b", 2)]
-    forward = FilesRead()
-    for path, size in files:
-        forward = forward.and_file(path, size)
-    backward = FilesRead()
-    for path, size in reversed(files):
-        backward = backward.and_file(path, size)
+    files = [("a", 1, 7), ("b", 2, 7), ("a/b", 2, 8)]
+    forward, backward = FilesRead().and_files(files), FilesRead().and_files(reversed(files))
     assert forward == backward == FilesRead.from_text(forward.to_text())
-    assert forward != FilesRead().and_file("a", 1).and_file("b", 2).and_file("a/b", 3)
+    for other in (("a/b", 3, 8), ("a/b", 2, 9), ("a/c", 2, 8)):
+        assert forward != FilesRead().and_files([*files[:2], other])
     assert FilesRead.from_text(None) is None
+    # What an earlier version wrote: without times.
+    earlier = FilesRead.from_text("3/0123456789abcdef")
+    assert earlier == FilesRead(3, 0x0123456789ABCDEF, timed=False)
+    assert earlier.and_file("a", 1, 7) == earlier.and_file("a", 1, 8)
+    assert FilesRead.from_text(earlier.to_text()) == earlier

@@ -12,7 +12,7 @@ from tidegate.engine.layout import PROGRESS_ADDED, create_log, relation_identity
 from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.partitions import Decisions
 from tidegate.engine.preceding import PrecedingTask
-from tidegate.engine.progress import ConsumedFile, InForce, Progress
+from tidegate.engine.progress import ConsumedFile, FilesRead, InForce, Progress
 from tidegate.engine.shape import gate_input
 from tidegate.engine.sources import Rows
 from tidegate.engine.spark import settings
@@ -49,8 +49,11 @@ class Log:
         daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
         bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
         self._target: Target = self.table.target(storage, "_outcome", time_column if daily else None, bounds)
-        missing = PROGRESS_ADDED.keys() - {f.name for f in self._target.schema.field("_progress").type}
-        if missing:
+        kind = self._target.schema.field("_progress").type
+        there = {f.name for f in kind} | {
+            f"files.element.{f.name}" for f in kind.field("files").type.value_type
+        }
+        if missing := PROGRESS_ADDED.keys() - there:
             # A log of an earlier version: what its progress did not have was nothing.
             for name in sorted(missing):
                 spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
@@ -114,8 +117,13 @@ class Log:
         }
         after = self.progress.after(epoch, judged, last, decisions, int(arrived.timestamp() * 1_000_000))
         after.strategy, after.position = self.strategy, rows.position
-        for file in files or ():
-            after.files = after.files and after.files.and_file(file.path, file.size)
+        if files and after.files is not None:
+            if not after.files.timed:
+                # A sum of an earlier version is made anew, with times.
+                after.files = FilesRead().and_files(
+                    (f.path, f.size, f.modified) for f in self.consumed_files()
+                )
+            after.files = after.files.and_files((f.path, f.size, f.modified) for f in files)
         written = [file for report in reports for file in report["files"]]
         note = altered(self.progress, after)
         judged_at = time.monotonic()

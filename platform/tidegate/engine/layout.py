@@ -22,7 +22,7 @@ PROGRESS_TYPE = (
     "struct<watermark:bigint,published:bigint,state:string,next_offset:bigint,on_time:bigint,late:bigint,"
     "rejected:bigint,max_event_time:bigint,note:string,memory:string,"
     "first_offset:bigint,end_offset:bigint,quiet_since:bigint,moved_at:bigint,"
-    "files:array<struct<path:string,size:bigint,modified:bigint,rows:bigint>>>"
+    "files:array<struct<path:string,size:bigint,modified:bigint,rows:bigint,content:string>>>"
 )
 
 #: What an amendment says of a view's row (B2), in the column `_revision`, which a table gets with its first amendment:
@@ -36,7 +36,7 @@ REVISION_TYPE = (
 )
 
 #: Fields of it that logs of earlier versions get when they are opened.
-PROGRESS_ADDED = {"note": "string", "memory": "string"} | dict.fromkeys(
+PROGRESS_ADDED = {"note": "string", "memory": "string", "files.element.content": "string"} | dict.fromkeys(
     ("first_offset", "end_offset", "quiet_since", "moved_at"), "bigint"
 )
 

@@ -22,37 +22,49 @@ from tidegate.watermark import GateState, Strategy, publish, start_watermark
 
 @dataclass(frozen=True)
 class ConsumedFile:
-    """A file of a file source that is in the log. `modified`: ms since the epoch."""
+    """A file of a file source that is in the log. `modified`: ms since the epoch. `content`: of `footers.content_of`;
+    None: an earlier version has read it."""
 
     path: str
     size: int
     modified: int
     rows: int
+    content: str | None = None
 
 
 @dataclass(frozen=True)
 class FilesRead:
-    """How many files are in a log, and a sum over their names and sizes: two sets of files that have the same are the
-    same, whatever the order in which they came."""
+    """How many files are in a log, and a sum over their names, sizes and times: two sets of files that have the same
+    are the same, whatever the order in which they came. `timed`: False for a sum of an earlier version, without times.
+    """
 
     count: int = 0
     sum: int = 0
+    timed: bool = True
 
-    def and_file(self, path: str, size: int) -> FilesRead:
+    def and_file(self, path: str, size: int, modified: int) -> FilesRead:
         """With one more."""
-        found = hashlib.blake2b(f"{path}\0{size}".encode(), digest_size=8).digest()
-        return FilesRead(self.count + 1, (self.sum + int.from_bytes(found)) % 2**64)
+        facts = f"{path}\0{size}\0{modified}" if self.timed else f"{path}\0{size}"
+        found = hashlib.blake2b(facts.encode(), digest_size=8).digest()
+        return replace(self, count=self.count + 1, sum=(self.sum + int.from_bytes(found)) % 2**64)
+
+    def and_files(self, files: Iterable[tuple[str, int, int]]) -> FilesRead:
+        """With some more, each as its path, size and time."""
+        out = self
+        for file in files:
+            out = out.and_file(*file)
+        return out
 
     def to_text(self) -> str:
-        return f"{self.count}/{self.sum:016x}"
+        return f"{self.count}/{self.sum:016x}{'/t' if self.timed else ''}"
 
     @classmethod
     def from_text(cls, text: str | None) -> FilesRead | None:
         """The inverse; None gives None."""
         if text is None:
             return None
-        count, _, total = text.partition("/")
-        return cls(int(count), int(total, 16))
+        count, total, *timed = text.split("/")
+        return cls(int(count), int(total, 16), bool(timed))
 
 
 @dataclass(frozen=True)

@@ -119,10 +119,10 @@ def _all_files_read(
     project: Project, relation: Relation, options: FilesystemOptions, table: TableState
 ) -> bool:
     read = FilesRead.from_text(table.summary.get("tidegate.files"))
-    there = FilesRead()
-    for file in list_files(project, relation.name, options.path):
-        there = there.and_file(file.path, file.size)
-    return read == there
+    listed = list_files(project, relation.name, options.path)
+    return read == FilesRead(timed=read is None or read.timed).and_files(
+        (f.path, f.size, f.modified) for f in listed
+    )
 
 
 def _all_played(project: Project, relation: Relation, options: ReplayOptions, table: TableState) -> bool:

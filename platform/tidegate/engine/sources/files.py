@@ -6,7 +6,7 @@ import csv
 import fnmatch
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +16,22 @@ import pyarrow.fs as pafs
 
 from tidegate.engine.layout import quote
 from tidegate.engine.sources import no_input
-from tidegate.engine.sources.footers import Footers
+from tidegate.engine.sources.footers import Look, Looker
+from tidegate.engine.sources.parquet import ParquetFrame, Unit, wanted_of
+from tidegate.engine.sources.tasks import tasks_of
 from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.sources.parquet import Layout
     from tidegate.project import Project
     from tidegate.sql.catalog import Column, Format, Relation
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _WILDCARDS = "*?["
@@ -34,6 +39,12 @@ _WILDCARDS = "*?["
 _FEW_FILES = 200
 #: What Hadoop takes for a pattern in a path, unless a backslash stands before it.
 _NO_PATTERN = re.compile(r"[{}\[\]*?\\]")
+#: Names of files that are still being written, copied or edited, or were left by that.
+_LEFTOVER = re.compile(
+    r"(~|#|\.(tmp|temp|part|partial|filepart|crdownload|download|incomplete|inprogress|uploading|writing|lock|bak"
+    r"|sw[a-p]|_copying_))$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -87,10 +98,11 @@ def _dataset(project: Project, name: str) -> Path:
     return folder
 
 
-def list_files(project: Project, relation: str, path: str) -> list[InputFile]:
-    """Files below `path` (a file, a folder, or a pattern), ordered by path. Hidden ones (`.x`, `_x`) are not input.
+def list_files(project: Project, relation: str, path: str, known: Container[str] = ()) -> list[InputFile]:
+    """Files below `path` (a file, a folder, or a pattern), ordered by path.
 
-    Raises TG503 if the path does not exist.
+    Hidden ones (`.x`, `_x`) and leftovers (`x.tmp`, `x.part`, `x~`, …) are not input, unless `path` names one itself, a
+    pattern asks for such names, or it is `known` to be read. Raises TG503 if the path does not exist.
     """
     uri = resolve(project, path)
     project.storage.require_object_store(f'source "{relation}"', uri)
@@ -98,22 +110,28 @@ def list_files(project: Project, relation: str, path: str) -> list[InputFile]:
     filesystem, root = project.storage.filesystem(base)
     info = filesystem.get_file_info(root)
     if info.type == pafs.FileType.File:
-        entries, root = [info], root.rpartition("/")[0]
-        base = base.rpartition("/")[0]
-    elif info.type == pafs.FileType.Directory:
-        entries = filesystem.get_file_info(pafs.FileSelector(root, recursive=True))
-    else:
+        folder = root.rpartition("/")[0]
+        return [_input_file(info, folder, base.rpartition("/")[0])]
+    if info.type != pafs.FileType.Directory:
         raise no_input(relation, path)
+    asked = pattern is not None and _LEFTOVER.search(pattern)
     files = []
-    for entry in entries:
-        relative = entry.path.removeprefix(root).lstrip("/")
-        if entry.type != pafs.FileType.File or any(p.startswith((".", "_")) for p in relative.split("/")):
+    for entry in filesystem.get_file_info(pafs.FileSelector(root, recursive=True)):
+        if entry.type != pafs.FileType.File:
             continue
-        if pattern is not None and not fnmatch.fnmatchcase(relative, pattern):
+        file = _input_file(entry, root, base)
+        hidden = any(part.startswith((".", "_")) for part in file.path.split("/"))
+        if (hidden or (_LEFTOVER.search(file.path) and not asked)) and file.path not in known:
             continue
-        modified = int(entry.mtime_ns // 1_000_000) if entry.mtime_ns is not None else 0
-        files.append(InputFile(relative, f"{base}/{relative}", entry.size, modified))
+        if pattern is None or fnmatch.fnmatchcase(file.path, pattern):
+            files.append(file)
     return sorted(files, key=lambda f: f.path)
+
+
+def _input_file(entry: pafs.FileInfo, root: str, base: str) -> InputFile:
+    relative = entry.path.removeprefix(root).lstrip("/")
+    modified = int(entry.mtime_ns // 1_000_000) if entry.mtime_ns is not None else 0
+    return InputFile(relative, f"{base}/{relative}", entry.size, modified)
 
 
 def _split(uri: str) -> tuple[str, str | None]:
@@ -142,31 +160,44 @@ def read_files(spark: SparkSession, project: Project, relation: Relation, uris: 
     if any(uri.startswith("s3://") for uri in uris):
         require_s3(spark, f'source "{relation.name}"')
     kind, columns = relation.format.encode, stored_columns(relation)
+    if kind == "parquet":
+        return _read_parquet(spark, project, columns, uris)
     fields = [(c.name, c.type) for c in columns]
     reader = spark.read
-    row = F.monotonically_increasing_id()
-    if kind == "parquet":
-        check_parquet(spark, project, relation, uris)
-        row = F.col("_metadata.row_index")
-    else:
-        if kind == "csv":
-            fields = _csv_fields(project, relation, fields, uris)
-        for key, value in reader_options(relation.format).items():
-            reader = reader.option(key, value)
-        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "_raw")
-    schema = ", ".join(
-        f"{quote(n)} {t}" for n, t in [*fields, *([] if kind == "parquet" else [("_raw", "string")])]
-    )
+    if kind == "csv":
+        fields = _csv_fields(project, relation, fields, uris)
+    for key, value in reader_options(relation.format).items():
+        reader = reader.option(key, value)
+    reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "_raw")
+    schema = ", ".join(f"{quote(n)} {t}" for n, t in [*fields, ("_raw", "string")])
     # The names come from a listing: a bracket in one is a bracket, not a pattern.
     frame = reader.schema(schema).format(kind).load([_NO_PATTERN.sub(r"\\\g<0>", uri) for uri in uris])
-    raw = F.lit(None).cast("string") if kind == "parquet" else F.col("_raw")
     return frame.select(
         *[quote(c.name) for c in columns],
-        raw.alias("_raw"),
+        "_raw",
         F.col("_metadata.file_path").alias("_path"),
         F.col("_metadata.file_block_start").alias("_block"),
-        row.alias("_row"),
+        F.monotonically_increasing_id().alias("_row"),
     )
+
+
+def _read_parquet(spark: SparkSession, project: Project, columns: list[Column], uris: list[str]) -> DataFrame:
+    """Rows of Parquet files, with `_why` beside `_raw`; a file's rows are in one task, in their order."""
+    from pyspark.sql import functions as F
+
+    filesystem, paths = paths_of(project, uris)
+    units = {path: Unit(path, uri=uri) for path, uri in zip(paths, uris, strict=True)}
+    dealt = tasks_of(
+        [(path, [path]) for path in paths], [1] * len(paths), spark.sparkContext.defaultParallelism
+    )
+    tasks = tuple(tuple(units[path] for path in task) for task in dealt)
+    beside = {"_raw": "string", "_why": "string", "_path": "string", "_row": "bigint"}
+    kinds = [*(c.type for c in columns), *beside.values()]
+    rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+        ParquetFrame(filesystem, wanted_of(columns), tasks),
+        ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)),
+    )
+    return rows.toDF(*(c.name for c in columns), *beside).withColumn("_block", F.lit(0))
 
 
 def reader_options(form: Format) -> dict[str, str]:
@@ -211,27 +242,49 @@ def _csv_fields(
     return [(name, types.get(name.casefold(), "string")) for name in header]
 
 
+def look_at(
+    spark: SparkSession,
+    project: Project,
+    relation: Relation,
+    files: Sequence[InputFile],
+    layout: Layout | None = None,
+) -> list[Look]:
+    """A first look at each of the files, in their order. `layout`: where its columns say what a row's place is."""
+    if not files:
+        return []
+    assert relation.format is not None
+    filesystem, paths = paths_of(project, [f.uri for f in files])
+    wanted = tuple(c.name for c in stored_columns(relation)) if relation.format.encode == "parquet" else None
+    placed = layout if layout is not None and layout.partition_columns else None
+    sized = [(path, f.size) for path, f in zip(paths, files, strict=True)]
+    found = {look.path: look for look in over_files(spark, Looker(filesystem, wanted, placed), sized)}
+    return [found[path] for path in paths]
+
+
+def problem_of(relation: Relation, look: Look) -> TidegateError | None:
+    """Why a file can't be read at all: it is no Parquet file (TG513), or a column is not in it (TG504)."""
+    if look.error is not None:
+        return TidegateError(
+            "TG513",
+            f'source "{relation.name}": {look.path} is not a Parquet file: {look.error}',
+            hint="nothing of this file was kept; repair it, or take it away",
+        )
+    if look.present is None:
+        return None
+    try:
+        _require_columns(relation, [c.name for c in stored_columns(relation)], list(look.present), look.path)
+    except TidegateError as problem:
+        return problem
+    return None
+
+
 def check_parquet(
-    spark: SparkSession, project: Project, relation: Relation, uris: list[str], layout: Layout | None = None
-) -> bool:
-    """Spark reads a column that a Parquet file does not have as NULL; say so before the first row instead (TG504,
-    TG513). Whether all files are `plain` to a layout."""
-    if not uris:
-        return False
-    columns = stored_columns(relation)
-    filesystem, paths = paths_of(project, uris)
-    find = Footers(filesystem, tuple(c.name for c in columns), layout)
-    findings = over_footers(spark, find, paths)
-    for found in findings:
-        if found.error is not None:
-            raise TidegateError(
-                "TG513",
-                f'source "{relation.name}": {found.path} is not a Parquet file: {found.error}',
-                hint="nothing of this batch was kept; repair the file, or take it away",
-            )
-        if found.present is not None:
-            _require_columns(relation, [c.name for c in columns], found.present, found.path)
-    return not findings
+    spark: SparkSession, project: Project, relation: Relation, files: Sequence[InputFile]
+) -> None:
+    """Say what is wrong with the first file that can't be read, before the first row of any is. Raises TG504, TG513."""
+    for look in look_at(spark, project, relation, files):
+        if (problem := problem_of(relation, look)) is not None:
+            raise problem
 
 
 def paths_of(project: Project, uris: list[str]) -> tuple[pafs.FileSystem, list[str]]:
@@ -242,16 +295,16 @@ def paths_of(project: Project, uris: list[str]) -> tuple[pafs.FileSystem, list[s
     return filesystem, [uri[cut:] for uri in uris]
 
 
-def over_footers(
-    spark: SparkSession, find: Callable[[Iterable[str]], Iterator[T]], paths: list[str]
+def over_files(
+    spark: SparkSession, find: Callable[[Iterable[S]], Iterator[T]], files: Sequence[S]
 ) -> list[T]:
-    """What `find` has to say of paths; in tasks, unless they are few."""
-    if len(paths) <= _FEW_FILES:
+    """What `find` has to say of files; in tasks, unless they are few."""
+    if len(files) <= _FEW_FILES:
         with ThreadPoolExecutor(16) as threads:
-            return [p for found in threads.map(lambda path: list(find([path])), paths) for p in found]
-    # Bounded: little for each task or file. Thousands of footers would keep the driver busy for minutes.
-    tasks = min(len(paths) // _FEW_FILES + 1, 4 * spark.sparkContext.defaultParallelism)
-    return spark.sparkContext.parallelize(paths, tasks).mapPartitions(find).collect()
+            return [p for found in threads.map(lambda file: list(find([file])), files) for p in found]
+    # Bounded: little for each file. Thousands of footers would keep the driver busy for minutes.
+    tasks = min(len(files) // _FEW_FILES + 1, 4 * spark.sparkContext.defaultParallelism)
+    return spark.sparkContext.parallelize(files, tasks).mapPartitions(find).collect()
 
 
 def _require_columns(relation: Relation, wanted: list[str], present: list[str], uri: str) -> None:

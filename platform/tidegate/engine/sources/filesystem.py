@@ -1,5 +1,8 @@
 """`connector = 'filesystem'`: a folder of JSON lines, CSV or Parquet files, each read once.
 
+A file is known by its path, size and time; what its edges hold tells whether it is the same after all. One that has
+changed, or can't be read, is set aside: all others are read.
+
 Partition and order come from named columns, else from folder, file name and row position. The order trap: Spark
 packs files into tasks by size, so rows of one partition can meet the gate from two tasks, or out of order. Here a
 batch is sorted by partition and order before the gate unless every file is alone with its partition; the tasks'
@@ -20,14 +23,14 @@ from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.files import (
     InputFile,
-    check_parquet,
     folder_of,
     list_files,
-    over_footers,
+    look_at,
     paths_of,
+    problem_of,
     read_files,
 )
-from tidegate.engine.sources.footers import Survey
+from tidegate.engine.sources.footers import Look, surely_same
 from tidegate.engine.sources.parquet import ParquetReader, Unit, layout_of
 from tidegate.engine.sources.tasks import tasks_of
 from tidegate.errors import TidegateError
@@ -65,14 +68,12 @@ class FilesystemConnector(Connector):
         self._known = {f.path: f for f in consumed()}
         self._queue: list[list[InputFile]] = []
         self._survey: _Survey | None = None
-        self._changed: list[TidegateError] = []
-
-    def problems(self) -> list[TidegateError]:
-        return self._changed
+        self._looks: dict[tuple[str, int, int], Look] = {}
+        self._aside: list[TidegateError] = []
 
     def pending(self) -> Pending:
         """List the folder, look at partitions and offsets where columns name them, and line up the batches."""
-        files = self._new_files()
+        files = self._waiting()
         if not files:
             self._queue, self._survey = [], None
             return Pending(files=0)
@@ -104,7 +105,9 @@ class FilesystemConnector(Connector):
             return None
         batch = self._queue.pop(0)
         rows = self._survey.rows if self._survey else {}
-        units: list[dict[str, Any]] = [vars(f) | {"rows": rows.get(f.path, -1)} for f in batch]
+        units: list[dict[str, Any]] = [
+            vars(f) | {"rows": rows.get(f.path, -1), "content": self._looks[_facts(f)].content} for f in batch
+        ]
         plan = BatchPlan(epoch, arrival.isoformat(), units)
         self._taken(plan)
         return plan
@@ -113,13 +116,17 @@ class FilesystemConnector(Connector):
         return bool(self._queue)
 
     def adopt(self, plan: BatchPlan) -> bool:
-        taken = {unit["path"] for unit in plan.units}
-        if not taken <= {f.path for batch in self._queue for f in batch}:
-            return False  # a file was taken away before anything of it was committed
+        planned = {(unit["path"], unit["size"], unit["modified"]) for unit in plan.units}
+        if not planned <= {_facts(f) for batch in self._queue for f in batch}:
+            return False  # a file was taken away, or changed, before anything of it was committed
+        taken = {path for path, _, _ in planned}
         rest = [[f for f in batch if f.path not in taken] for batch in self._queue]
         self._queue = [batch for batch in rest if batch]
         self._taken(plan)
         return True
+
+    def problems(self) -> list[TidegateError]:
+        return self._aside
 
     def read(self, plan: BatchPlan) -> Rows:
         direct = self._direct(plan)
@@ -141,12 +148,11 @@ class FilesystemConnector(Connector):
         return frame.withColumns({"_arrival": F.lit(plan.arrived), "_offset": offset.cast("bigint")})
 
     def _direct(self, plan: BatchPlan) -> Direct | None:
-        """By the gate's own tasks, where all files hold what the source declares."""
-        uris = [unit["uri"] for unit in plan.units]
+        """By the gate's own tasks, where nothing of the rows is Spark's to compute."""
         layout = self._layout
-        if layout is None or not check_parquet(self._spark, self._project, self._relation, uris, layout):
+        if layout is None:
             return None
-        filesystem, paths = paths_of(self._project, uris)
+        filesystem, paths = paths_of(self._project, [unit["uri"] for unit in plan.units])
         known = self._survey.ranges if self._survey else {}
         files = {}  # what each path is read as, and which partitions are in it
         for path, unit in zip(paths, plan.units, strict=True):
@@ -165,37 +171,91 @@ class FilesystemConnector(Connector):
         return Direct(work, ParquetReader(filesystem, layout, tasks, arrival))
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
-        return [ConsumedFile(u["path"], u["size"], u["modified"], u["rows"]) for u in plan.units]
+        # A plan of an earlier version says nothing of contents.
+        return [
+            ConsumedFile(u["path"], u["size"], u["modified"], u["rows"], u.get("content")) for u in plan.units
+        ]
 
     def recount(self) -> int | None:
-        present = {f.path: f for f in list_files(self._project, self._relation.name, self._options.path)}
+        present = {f.path: f for f in self._listed()}
         if not self._known.keys() <= present.keys():
             return None
-        uris = [present[path].uri for path in self._known]
-        return read_files(self._spark, self._project, self._relation, uris).count() if uris else 0
+        files = [present[path] for path in self._known]
+        if not files or self._relation.format is None or self._relation.format.encode != "parquet":
+            uris = [f.uri for f in files]
+            return read_files(self._spark, self._project, self._relation, uris).count() if uris else 0
+        looks = look_at(self._spark, self._project, self._relation, files)
+        return sum(look.rows for look in looks) if all(look.error is None for look in looks) else None
+
+    def _listed(self) -> list[InputFile]:
+        return list_files(self._project, self._relation.name, self._options.path, self._known)
 
     def _taken(self, plan: BatchPlan) -> None:
         """What is planned is read, whatever the next look at the folder finds: its plan is durable."""
         self._known |= {file.path: file for file in self.consumed(plan)}
 
-    def _new_files(self) -> list[InputFile]:
-        new, self._changed = [], []
-        for file in list_files(self._project, self._relation.name, self._options.path):
-            known = self._known.get(file.path)
-            if known is None:
-                new.append(file)
-            elif known.size != file.size:
-                # It keeps neither the other files nor the other sources waiting.
-                self._changed.append(
-                    TidegateError(
-                        "TG505",
-                        f'source "{self._relation.name}": {file.path} had {known.size:,} bytes when it was read, '
-                        f"now it has {file.size:,}",
-                        hint="a file is read once: write new rows into new files (and rename them into place)",
-                        location=self._relation.location,
-                    )
-                )
-        return new
+    def _waiting(self) -> list[InputFile]:
+        """The files that are to be read; what is not, though it is there and new, is set aside with the reason."""
+        listed, known = self._listed(), self._known
+        new = [f for f in listed if f.path not in known]
+        other = [f for f in listed if f.path in known and not _stands_for(known[f.path], f)]
+        self._look_again([*new, *other])
+        present = {f.path for f in listed}
+        gone = {
+            _as_content(k.size, k.content, k.modified): k.path
+            for k in known.values()
+            if k.path not in present
+        }
+        self._aside, waiting = [], []
+        for file in other:
+            look, read = self._looks[_facts(file)], known[file.path]
+            if read.size != file.size or not surely_same(read.content, look.content, file.size):
+                self._aside.append(self._changed(read, file))
+        for file in new:
+            look = self._looks[_facts(file)]
+            if look.content is None:
+                continue  # it was taken away again
+            before = gone.get(_as_content(file.size, look.content)) or gone.get(
+                _as_content(file.size, None, file.modified)
+            )
+            if before is not None and file.size:
+                self._aside.append(self._moved(before, file))
+            elif (problem := problem_of(self._relation, look)) is not None:
+                self._aside.append(problem)
+            else:
+                waiting.append(file)
+        return waiting
+
+    def _look_again(self, files: list[InputFile]) -> None:
+        """Look at those of the files that are not known as they are now, and forget all others."""
+        looks = {facts: self._looks[facts] for f in files if (facts := _facts(f)) in self._looks}
+        unseen = [f for f in files if _facts(f) not in looks]
+        found = look_at(self._spark, self._project, self._relation, unseen, self._layout)
+        self._looks = looks | {_facts(f): look for f, look in zip(unseen, found, strict=True)}
+
+    def _changed(self, before: ConsumedFile, now: InputFile) -> TidegateError:
+        name = self._relation.name
+        what = f"had {before.size:,} bytes when it was read, now it has {now.size:,}"
+        if before.size == now.size:
+            what = f"was written again since it was read; it still has {now.size:,} bytes, but may hold other rows"
+        return TidegateError(
+            "TG505",
+            f'source "{name}": {now.path} {what}',
+            hint="a file is read once, and all other files are read. There are three ways to go on: put the file back "
+            "as it was, with its time; or take it away, and write its new rows into a file with another name (rename "
+            f"it into place); or DROP SOURCE {name} and run again, which reads all files anew",
+            location=self._relation.location,
+        )
+
+    def _moved(self, before: str, now: InputFile) -> TidegateError:
+        return TidegateError(
+            "TG517",
+            f'source "{self._relation.name}": the file {now.path} holds what {before} held, which was read and is '
+            "gone: it was moved, and is not read again",
+            hint="move it back to its first name, or out of the source's folder; if these are other rows that look the "
+            "same, write them into a file that differs from the first one",
+            location=self._relation.location,
+        )
 
     def _frame(self, files: Iterable[tuple[str, str]]) -> DataFrame:
         """Rows of files, given as (URI, path below the base), with `_path` and `_source_partition`."""
@@ -216,23 +276,14 @@ class FilesystemConnector(Connector):
         )
 
     def _look(self, files: list[InputFile]) -> _Survey:
-        """One pass over the waiting files for what W6 needs before the first row is judged."""
-        return self._look_at_footers(files) or self._look_at_rows(files)
-
-    def _look_at_footers(self, files: list[InputFile]) -> _Survey | None:
-        """Most footers say it all; None if Spark has to read a file."""
+        """What W6 needs before the first row is judged: from a first look at the files, or by a pass over them."""
         if self._layout is None:
-            return None
-        filesystem, paths = paths_of(self._project, [f.uri for f in files])
-        found = over_footers(self._spark, Survey(filesystem, self._layout), paths)
-        survey = _Survey({}, {})
-        names = {path: f.path for path, f in zip(paths, files, strict=True)}
-        for content in found:
-            if content is None:
-                return None
-            survey.rows[names[content.path]] = content.rows
-            survey.ranges[names[content.path]] = content.ranges
-        return survey
+            return self._look_at_rows(files)
+        looks = {f.path: self._looks[_facts(f)] for f in files}
+        return _Survey(
+            {path: look.rows for path, look in looks.items()},
+            {path: look.ranges or {} for path, look in looks.items()},
+        )
 
     def _look_at_rows(self, files: list[InputFile]) -> _Survey:
         """By Spark, in one job."""
@@ -311,3 +362,20 @@ class FilesystemConnector(Connector):
             return False
         found = [p for unit in plan.units for p in self._survey.ranges.get(unit["path"], {})]
         return len(found) == len(plan.units) == len(set(found))
+
+
+def _facts(file: InputFile) -> tuple[str, int, int]:
+    """What a listing knows a file by."""
+    return file.path, file.size, file.modified
+
+
+def _stands_for(known: ConsumedFile, file: InputFile) -> bool:
+    """Whether a file that is there is the one that was read. An earlier version remembered no contents, and compared no
+    times."""
+    return known.size == file.size and (known.content is None or known.modified == file.modified)
+
+
+def _as_content(size: int, content: str | None, modified: int = 0) -> tuple[int, str]:
+    """What a file is known by under any name: what its edges hold, or its time, which a rename keeps, where an earlier
+    version did not look at those."""
+    return size, content.partition("/")[0] if content is not None else f"at {modified}"

@@ -1,128 +1,151 @@
-"""Footers of Parquet files, looked at where there is time for it. Executor side, too: pyarrow only."""
+"""A first look at files, before anything of them is planned: their edges, and footers of Parquet. Executor side, too:
+numpy and pyarrow only."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.sources.parquet import Layout, open_file, partition_names, plain, stored_names
+from tidegate.engine.sources.fitting import find
+from tidegate.engine.sources.parquet import (
+    DAMAGED,
+    Layout,
+    of_folders,
+    open_file,
+    partition_names,
+    partitions_of,
+    read_rows,
+    still_there,
+)
+
+#: What is read of a file to know it again: so many bytes of its beginning and of its end.
+EDGE = 64 << 10
+
+#: Of each source partition in a file, the lowest and the highest offset ((0, -1) if it has none).
+Ranges = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """`path` is no Parquet file (`error` says why), or has only the columns `present`; or, with neither, it is one that
-    Spark has to read."""
+class Look:
+    """What a file is. `content` tells it from others, whatever its name (None: it is gone); `rows` and `ranges` where
+    its format and columns say them. `error`: why it is no Parquet file; `present`: its columns, if one is missing."""
 
     path: str
+    content: str | None
+    rows: int = -1
+    ranges: Ranges | None = None
     error: str | None = None
-    present: list[str] | None = None
+    present: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
-class Footers:
-    """Finds the first file, among paths of `filesystem`, that is broken or lacks a column of `wanted`, and the first
-    that is not `plain` (None: none is)."""
+class Looker:
+    """Looks at files of `filesystem`, given as (path, size). `wanted`: the columns that a Parquet file must have (None:
+    it is of another format). `layout`: for a source whose columns say partition and order."""
 
     filesystem: FileSystem
-    wanted: tuple[str, ...]
+    wanted: tuple[str, ...] | None = None
     layout: Layout | None = None
 
-    def __call__(self, paths: Iterable[str]) -> Iterator[Finding]:
-        told = False
-        for path in paths:
+    def __call__(self, files: Iterable[tuple[str, int]]) -> Iterator[Look]:
+        for path, size in files:
             try:
-                schema = pq.read_schema(path, filesystem=self.filesystem)
-            except pa.ArrowInvalid as error:
-                yield Finding(path, error=str(error))
-                return
-            if not {name.casefold() for name in self.wanted} <= {name.casefold() for name in schema.names}:
-                yield Finding(path, present=schema.names)
-                return
-            if not told and not (self.layout is not None and plain(self.layout, schema)):
-                told = True
-                yield Finding(path)
+                content = content_of(self.filesystem, path, size)
+            except FileNotFoundError:
+                yield Look(path, None)
+                continue
+            yield Look(path, content) if self.wanted is None else self._of_parquet(path, content)
 
+    def _of_parquet(self, path: str, content: str) -> Look:
+        try:
+            with open_file(self.filesystem, path) as file:
+                metadata, names = file.metadata, file.schema_arrow.names
+                groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+                if min(groups, default=0) < 0 or sum(groups) != metadata.num_rows:
+                    return Look(path, content, error="its footer contradicts itself")
+                there = of_folders(path)
+                assert self.wanted is not None
+                if any(find(names, name) is None and name.casefold() not in there for name in self.wanted):
+                    return Look(path, content, present=tuple(names))
+                ranges = None if self.layout is None else self._ranges(path, file, self.layout)
+                return Look(path, content, metadata.num_rows, ranges)
+        except DAMAGED as error:
+            still_there(self.filesystem, path)
+            return Look(path, content, error=str(error).partition("\n")[0])
 
-@dataclass(frozen=True)
-class Content:
-    """What a file holds: its rows, and of each source partition in it the lowest and the highest offset ((0, -1) if it
-    has no offset)."""
+    def _ranges(self, path: str, file: pq.ParquetFile, layout: Layout) -> Ranges:
+        found: Ranges = {}
+        if self._from_statistics(file, layout, found):
+            return found
+        found.clear()
+        for rows in read_rows(self.filesystem, path, layout.placing):
+            order = layout.order_column
+            offsets = pa.array([0] * len(rows), pa.int64())
+            if order is not None:
+                offsets = rows.columns[order].cast(pa.int64())
+            table = pa.table({"partition": partitions_of(rows, layout), "offset": offsets})
+            bounds = table.group_by("partition", use_threads=False).aggregate([("offset", "min_max")])
+            for row in bounds.to_pylist():
+                both = row["offset_min_max"]
+                low, high = (0, -1) if both["min"] is None else (both["min"], both["max"])
+                _widen(found, row["partition"], low, high)
+        return found
 
-    path: str
-    rows: int
-    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Survey:
-    """Finds the content of files whose columns say partition and order; None for one that Spark has to read."""
-
-    filesystem: FileSystem
-    layout: Layout
-
-    def __call__(self, paths: Iterable[str]) -> Iterator[Content | None]:
-        for path in paths:
-            try:
-                with open_file(self.filesystem, path) as file:
-                    if not plain(self.layout, file.schema_arrow):
-                        yield None
-                        continue
-                    content = Content(path, file.metadata.num_rows)
-                    if not self._from_statistics(file, content):
-                        content.ranges.clear()
-                        self._from_rows(file, content)
-                    yield content
-            except pa.ArrowInvalid:
-                # Said with its reason when the file's turn comes.
-                yield None
-
-    def _from_statistics(self, file: pq.ParquetFile, content: Content) -> bool:
+    def _from_statistics(self, file: pq.ParquetFile, layout: Layout, found: Ranges) -> bool:
         """Whether the footer says all: each row group is of one partition. Of text the bounds may be cut short."""
-        layout = self.layout
-        names = stored_names(file.schema_arrow, layout.placing)
-        order = names[layout.order_column] if layout.order_column else None
+        stored = {}
+        for column in layout.placing:
+            place = find(file.schema_arrow.names, column.name)
+            if place is None or place < 0 or file.schema_arrow.field(place).type != column.type:
+                return False
+            stored[column.name] = file.schema_arrow.names[place]
+        order = stored[layout.order_column] if layout.order_column else None
         for number in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(number)
             bounds = {}
             for column in (group.column(i) for i in range(group.num_columns)):
-                found = column.statistics
-                if column.path_in_schema in names.values() and found is not None and found.has_min_max:
-                    bounds[column.path_in_schema] = (found.min, found.max, found.null_count)
+                says = column.statistics
+                if column.path_in_schema in stored.values() and says is not None and says.has_min_max:
+                    bounds[column.path_in_schema] = (says.min, says.max, says.null_count)
             values = []
             for name in layout.partition_columns:
-                low, high, nulls = bounds.get(names[name], (None, None, None))
+                low, high, nulls = bounds.get(stored[name], (None, None, None))
                 if not isinstance(low, int) or low != high or nulls != 0:
                     return False
                 values.append(pa.array([low]))
             if order is not None and order not in bounds:
                 return False
             low, high = bounds[order][:2] if order is not None else (0, 0)
-            _widen(content.ranges, partition_names(values)[0].as_py(), low, high)
+            _widen(found, partition_names(values)[0].as_py(), low, high)
         return True
 
-    def _from_rows(self, file: pq.ParquetFile, content: Content) -> None:
-        layout = self.layout
-        names = stored_names(file.schema_arrow, layout.placing)
-        for batch in file.iter_batches(columns=list(names.values()), use_threads=False):
-            partitions = partition_names(batch.column(names[c]) for c in layout.partition_columns)
-            offsets = (
-                batch.column(names[layout.order_column]).cast(pa.int64())
-                if layout.order_column
-                else pa.array([0] * batch.num_rows, pa.int64())
-            )
-            table = pa.table({"partition": partitions, "offset": offsets})
-            bounds = table.group_by("partition", use_threads=False).aggregate([("offset", "min_max")])
-            for row in bounds.to_pylist():
-                both = row["offset_min_max"]
-                low, high = (0, -1) if both["min"] is None else (both["min"], both["max"])
-                _widen(content.ranges, row["partition"], low, high)
+
+def content_of(filesystem: FileSystem, path: str, size: int) -> str:
+    """What a file's edges are, and its ETag, where its store gives one."""
+    digest = hashlib.blake2b(digest_size=16)
+    with filesystem.open_input_file(path) as file:
+        digest.update(file.read(EDGE))
+        if size > EDGE:
+            file.seek(max(size - EDGE, EDGE))
+            digest.update(file.read(EDGE))
+        etag = (file.metadata() or {}).get(b"ETag", b"").decode(errors="replace").strip('"')
+    return f"{digest.hexdigest()}/{etag}" if etag else digest.hexdigest()
 
 
-def _widen(ranges: dict[str, tuple[int, int]], partition: str, low: int, high: int) -> None:
+def surely_same(one: str | None, other: str | None, size: int) -> bool:
+    """Whether two files of one size are the same for certain: their edges are all of them, or their store says it."""
+    if one is None or other is None:
+        return False
+    (edges, _, etag), (others, _, other_etag) = one.partition("/"), other.partition("/")
+    return edges == others and (size <= 2 * EDGE or (etag != "" and etag == other_etag))
+
+
+def _widen(ranges: Ranges, partition: str, low: int, high: int) -> None:
     known = ranges.get(partition)
     if known is None or known[1] < known[0]:
         ranges[partition] = (low, high)

@@ -21,6 +21,16 @@ def reasons(
     return found
 
 
+def misfit(column: str, kind: str) -> str:
+    """The reason of a row with a value that its column can't hold. The value itself stands in the raw text alone."""
+    return f'unparseable: column "{column}" wants {kind}'
+
+
+def twice(column: str) -> str:
+    """The reason of rows that say a column twice."""
+    return f'unparseable: column "{column}" is there twice'
+
+
 def where_null(column: pa.Array, reason: str, otherwise: pa.Array) -> pa.Array:
     """`reason` where the column is NULL."""
     return pc.if_else(column.is_null(), reason, otherwise) if column.null_count else otherwise

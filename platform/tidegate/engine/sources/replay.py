@@ -17,7 +17,13 @@ from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_input
-from tidegate.engine.sources.files import InputFile, list_files, read_files, stored_columns
+from tidegate.engine.sources.files import (
+    InputFile,
+    check_parquet,
+    list_files,
+    read_files,
+    stored_columns,
+)
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -74,6 +80,8 @@ class ReplayConnector(Connector):
         filesystem, folder = self._project.storage.filesystem(self._place(fingerprint))
         marker = f"{folder}/_staged.json"
         if not filesystem.get_file_info(marker).is_file:
+            if self._relation.format is not None and self._relation.format.encode == "parquet":
+                check_parquet(self._spark, self._project, self._relation, files)
             facts = self._write_stage([f.uri for f in files])
             with filesystem.open_output_stream(marker) as out:
                 out.write(json.dumps(facts).encode())

@@ -1,0 +1,271 @@
+"""What is a file of a source, and which one it is: leftovers, files that changed, moved or can't be read; and Parquet
+of other types than declared."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import Workbench
+from tidegate import TidegateError
+from tidegate.audit.source import audit_source
+from tidegate.engine import layout
+from tidegate.engine.progress import FilesRead
+from tidegate.engine.session import Session
+from tidegate.engine.sources.files import list_files
+from tidegate.engine.sources.footers import EDGE, surely_same
+from tidegate.project import Project
+
+SOURCE = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 hour')
+WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE JSON;
+"""
+
+
+def line(number: int) -> dict:
+    return {"id": number, "ts": f"2026-01-01 00:{number:02d}:00"}
+
+
+def ids(session: Session) -> list[int]:
+    return sorted(row["id"] for row in session.table("s").collect())
+
+
+def later(path: Path, seconds: int = 60) -> None:
+    """As if the file had been written so much later."""
+    when = path.stat().st_mtime + seconds
+    os.utime(path, (when, when))
+
+
+def refused(session: Session) -> TidegateError:
+    """What a run says at its end."""
+    with pytest.raises(TidegateError) as caught:
+        session.run(["s"])
+    return caught.value
+
+
+def test_what_is_being_written_or_was_left_by_an_editor_is_no_input(tmp_path: Path) -> None:
+    names = ["1.json", "day=1/2.json", "a.b.c", "tmp", "part-0", "x.partial.json", "data.json#"]
+    leftovers = [
+        "x.tmp",
+        "x.TMP",
+        "x~",
+        "x.part",
+        "x.json.crdownload",
+        "x.swp",
+        "x.bak",
+        "x._COPYING_",
+        "#x#",
+    ]
+    hidden = [".x", "_x", "_SUCCESS", ".x.json.swp", "_t/1.json", "a/.b/1.json", ".x.json.crc"]
+    for name in (*names, *leftovers, *hidden):
+        path = tmp_path / "input" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "assets").mkdir()
+    project = Project.load(tmp_path)
+
+    def listed(path: str, known: tuple[str, ...] = ()) -> list[str]:
+        return [f.path for f in list_files(project, "s", path, known)]
+
+    assert listed("input") == sorted(set(names) - {"data.json#"})
+    # Whoever names one, or has read it, gets it.
+    assert listed("input/x.tmp") == ["x.tmp"]
+    assert listed("input/_x") == ["_x"]
+    assert listed("input/*.tmp") == ["x.tmp"]
+    assert listed("input/*") == sorted(set(names) - {"data.json#"})
+    assert "x.part" in listed("input", ("x.part",))
+
+
+def test_files_are_surely_the_same_if_all_of_them_was_looked_at_or_their_store_says_so() -> None:
+    assert surely_same("aa", "aa", 2 * EDGE)
+    assert not surely_same("aa", "aa", 2 * EDGE + 1)
+    assert surely_same("aa/e1", "aa/e1", 1 << 40)
+    assert not surely_same("aa/e1", "aa/e2", 1 << 40)
+    assert not surely_same("aa", "bb", 1)
+    assert not surely_same(None, "aa", 1)
+
+
+def test_a_file_that_changed_or_moved_is_named_and_all_others_are_read(workbench: Workbench) -> None:
+    workbench.assets(s=SOURCE)
+    folder = workbench.root / "input"
+    for number in range(4):
+        workbench.json_lines(f"input/{number}.json", [line(number)])
+    session = workbench.session()
+    session.run()
+    first = (folder / "0.json").read_bytes()
+
+    # As many bytes, another time: other rows.
+    workbench.json_lines("input/0.json", [line(9)])
+    later(folder / "0.json")
+    # The same rows, another time.
+    later(folder / "1.json")
+    workbench.json_lines("input/4.json", [line(4)])
+    error = refused(session)
+    assert error.code == "TG505"
+    assert "0.json was written again since it was read; it still has" in error.message
+    for way in ("put the file back", "take it away, and write its new rows", "DROP SOURCE s"):
+        assert way in str(error.hint)
+    assert ids(session) == [0, 1, 2, 3, 4]
+    # It stays so, until it is in order.
+    assert refused(workbench.session()).code == "TG505"
+    (folder / "0.json").write_bytes(first)
+    session.run()
+
+    # Renamed: not read again. A copy beside the first one is a file like any other.
+    (folder / "2.json").rename(folder / "z.json")
+    shutil.copy(folder / "3.json", folder / "copy.json")
+    error = refused(session)
+    assert error.code == "TG517"
+    assert "z.json holds what 2.json held" in error.message
+    assert ids(session) == [0, 1, 2, 3, 3, 4]
+    (folder / "z.json").rename(folder / "2.json")
+    session.run()
+    assert ids(session) == [0, 1, 2, 3, 3, 4]
+    assert audit_source(session, "s").ok
+
+
+def test_E8_a_log_of_the_first_release_is_read_on_without_complaint(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It remembered paths, sizes and times of files, and compared paths and sizes."""
+    workbench.assets(s=SOURCE)
+    folder = workbench.root / "input"
+    for number in range(3):
+        workbench.json_lines(f"input/{number}.json", [line(number)])
+    with monkeypatch.context() as before:
+        before.setattr(layout, "PROGRESS_TYPE", layout.PROGRESS_TYPE.replace(",content:string", ""))
+        before.setattr("tidegate.engine.ingest.PROGRESS_ADDED", {})
+        read = FilesRead(timed=False).and_files(
+            (f"{n}.json", (folder / f"{n}.json").stat().st_size, 0) for n in range(3)
+        )
+        to_text = FilesRead.to_text
+        before.setattr(
+            FilesRead, "to_text", lambda self: to_text(FilesRead(self.count, read.sum, timed=False))
+        )
+        workbench.session().run()
+    later(folder / "0.json")
+    session = workbench.session()
+    assert session.run().sources[0].epochs == 0
+    # What is read from now on is remembered with its content and time.
+    workbench.json_lines("input/3.json", [line(3)])
+    assert session.run().sources[0].on_time == 1
+    (folder / "1.json").rename(folder / "elsewhere.json")
+    assert refused(session).code == "TG517"
+    workbench.json_lines("input/3.json", [line(8)])
+    later(folder / "3.json")
+    assert refused(workbench.session()).code == "TG505"
+    files = session.log(session.relation("s")).consumed_files()
+    assert [(f.path, f.content is None) for f in sorted(files, key=lambda f: f.path)] == [
+        ("0.json", True),
+        ("1.json", True),
+        ("2.json", True),
+        ("3.json", False),
+    ]
+    assert ids(session) == [0, 1, 2, 3]
+
+
+TYPED = """CREATE SOURCE s (day DATE, id INT NOT NULL, amount DECIMAL(10, 2), note VARCHAR, ts TIMESTAMP{more},
+    WATERMARK FOR ts AS ts - INTERVAL '1 hour')
+WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE PARQUET;
+"""
+NOON = datetime(2026, 1, 1, 12)
+
+
+def write(root: Path, name: str, **columns: pa.Array) -> None:
+    path = root / "input" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+
+
+@pytest.mark.parametrize("more", ["", ", half INT AS id / 2"])
+def test_parquet_is_read_where_its_values_fit_and_rejected_by_row_where_not(
+    workbench: Workbench, more: str
+) -> None:
+    """By the gate's own tasks, and (with a column that is computed) by Spark."""
+    workbench.assets(s=TYPED.format(more=more))
+    root = workbench.root
+    # As pandas writes: nanoseconds, a column without values, integers of 64 bits; the day is in the folder's name.
+    nanos = pa.array([NOON, None], pa.timestamp("us")).cast(pa.timestamp("ns"))
+    write(
+        root,
+        "day=2026-01-01/1.parquet",
+        id=pa.array([1, 2], pa.int64()),
+        amount=pa.array([5, 6], pa.uint8()),
+        note=pa.nulls(2),
+        ts=nanos,
+    )
+    # An integer with NULLs that became floating point; one that does not fit; a value of another type.
+    write(
+        root,
+        "day=2026-01-02/2.parquet",
+        id=pa.array([3.0, 4.5, None]),
+        amount=pa.array([Decimal("1.00"), None, Decimal("2.345")]),
+        note=pa.array(["a", "b", "c"]),
+        ts=pa.array([NOON] * 3, pa.timestamp("s")),
+    )
+    write(
+        root,
+        "day=2026-01-03/3.parquet",
+        id=pa.array(["6"]),
+        amount=pa.array([Decimal("1.5")]),
+        note=pa.array([{"x": 1}]),
+        ts=pa.array([NOON], pa.timestamp("us", tz="UTC")),
+    )
+    # What no row can be read of is set aside: no Parquet, a column that is missing. So is it if it is in no folder.
+    (root / "input/day=2026-01-01/4.parquet").write_bytes(
+        (root / "input/day=2026-01-01/1.parquet").read_bytes()[:-9]
+    )
+    session = workbench.session()
+    with pytest.raises(TidegateError) as caught:
+        session.run()
+    assert caught.value.code == "TG513"
+    assert "4.parquet is not a Parquet file" in caught.value.message
+    (root / "input/day=2026-01-01/4.parquet").unlink()
+    write(root, "5.parquet", id=pa.array([7]), amount=pa.nulls(1), note=pa.nulls(1), ts=pa.array([NOON]))
+    with pytest.raises(TidegateError) as caught:
+        session.run()
+    assert caught.value.code == "TG504"
+    assert '5.parquet has no column "day"' in caught.value.message
+    (root / "input/5.parquet").unlink()
+    # A folder's name that is no date.
+    write(
+        root,
+        "day=soon/6.parquet",
+        id=pa.array([8]),
+        amount=pa.nulls(1),
+        note=pa.nulls(1),
+        ts=pa.array([NOON]),
+    )
+    session.run()
+    raw = session.table("s$raw").collect()
+    assert [tuple(r)[:5] for r in raw if r["outcome"] == "on_time"] in (
+        [
+            (date(2026, 1, 1), 1, Decimal("5.00"), None, NOON),
+            (date(2026, 1, 2), 3, Decimal("1.00"), "a", NOON),
+        ],
+        [
+            (date(2026, 1, 2), 3, Decimal("1.00"), "a", NOON),
+            (date(2026, 1, 1), 1, Decimal("5.00"), None, NOON),
+        ],
+    )
+    rejected = {
+        (r["partition"], r["offset"]): (r["reason"], r["raw"]) for r in raw if r["outcome"] == "rejected"
+    }
+    reasons = {place: reason for place, (reason, _) in rejected.items()}
+    assert reasons == {
+        ("day=2026-01-01", 1): "null_event_time",
+        ("day=2026-01-02", 1): 'unparseable: column "id" wants INT',
+        ("day=2026-01-02", 2): 'unparseable: column "amount" wants DECIMAL(10, 2)',
+        ("day=2026-01-03", 0): 'unparseable: column "id" wants INT',
+        ("day=soon", 0): 'unparseable: column "day" wants DATE',
+    }
+    text = json.loads(rejected["day=2026-01-02", 1][1])
+    assert text == {"id": 4.5, "amount": None, "note": "b", "ts": "2026-01-01 12:00:00"}
+    assert audit_source(session, "s").ok
