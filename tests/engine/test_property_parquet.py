@@ -39,30 +39,13 @@ DECLARED = [
 ]
 STORED = [
     *DECLARED,
-    *(
-        pa.null(),
-        pa.uint8(),
-        pa.uint16(),
-        pa.uint32(),
-        pa.uint64(),
-        pa.float16(),
-        pa.large_string(),
-        pa.string_view(),
-    ),
-    *(
-        pa.large_binary(),
-        pa.binary(4),
-        pa.time32("ms"),
-        pa.time64("ns"),
-        pa.decimal256(50, 12),
-        pa.decimal128(4, 0),
-    ),
-    *(pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("ns"), pa.timestamp("ns", tz="Europe/Berlin")),
-    *(pa.timestamp("ms", tz="UTC"), pa.date64()),
+    *(pa.null(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float16(), pa.decimal128(4, 0)),
+    *(pa.large_string(), pa.large_binary(), pa.binary(4), pa.decimal256(50, 12), pa.date64()),
+    *(pa.time32("ms"), pa.time64("ns"), pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("ns")),
+    *(pa.timestamp("ms", tz="UTC"), pa.timestamp("ns", tz="Europe/Berlin")),
 ]
 #: Not inside of nested ones: pyarrow does not write them there.
 ENCODED = [
-    pa.string_view(),
     pa.dictionary(pa.int16(), pa.string()),
     pa.dictionary(pa.int8(), pa.large_binary()),
 ]

@@ -21,6 +21,7 @@ from tidegate.engine.sources.parquet import (
     partitions_of,
     read_rows,
     still_there,
+    way_to_read,
 )
 
 #: What is read of a file to know it again: so many bytes of its beginning and of its end.
@@ -70,6 +71,7 @@ class Looker:
                     return Look(path, content, error="its footer contradicts itself")
                 there = of_folders(path)
                 assert self.wanted is not None
+                way_to_read(file, self.wanted)  # all that is asked of the footer later can be had
                 if any(find(names, name) is None and name.casefold() not in there for name in self.wanted):
                     return Look(path, content, present=tuple(names))
                 ranges = None if self.layout is None else self._ranges(path, file, self.layout)

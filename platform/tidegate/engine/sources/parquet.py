@@ -222,7 +222,7 @@ def read_rows(filesystem: FileSystem, path: str, wanted: Sequence[Wanted]) -> It
     (`day=2026-01-01`). Raises an OSError of the file system's, and `DAMAGED` for a file without a good footer."""
     with ExitStack() as opened:
         file = opened.enter_context(open_file(filesystem, path))
-        encoded, buffer = _how(file, wanted)
+        encoded, buffer = way_to_read(file, [w.name for w in wanted])
         if encoded or buffer:
             file = opened.enter_context(open_file(filesystem, path, file.metadata, encoded, buffer))
         stored, first = _Stored(file, path, wanted), 0
@@ -244,10 +244,10 @@ def read_rows(filesystem: FileSystem, path: str, wanted: Sequence[Wanted]) -> It
             first += rows
 
 
-def _how(file: pq.ParquetFile, wanted: Sequence[Wanted]) -> tuple[list[str], int]:
-    """Columns that are better read as their dictionaries, for a value that a dictionary has once may stand in a million
-    rows; and how many bytes at a time are read of a column (0: a whole row group's)."""
-    names = {w.name.casefold() for w in wanted}
+def way_to_read(file: pq.ParquetFile, wanted: Sequence[str]) -> tuple[list[str], int]:
+    """Of the wanted columns those that are better read as their dictionaries, for a value that a dictionary has once
+    may stand in a million rows; and how many bytes at a time are read of a column (0: a whole row group's)."""
+    names = {name.casefold() for name in wanted}
     texts = {f.name for f in file.schema_arrow if f.name.casefold() in names and _has_lengths(f.type)}
     encoded: set[str] = set()
     large = False
