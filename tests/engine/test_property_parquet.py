@@ -345,6 +345,16 @@ def read(path: Path, wanted: list[Wanted]) -> list[Rows] | str:
     return parts
 
 
+def same(found: Any, wanted: Any) -> bool:
+    if isinstance(found, float):
+        return repr(found) == repr(wanted)
+    if isinstance(found, list | tuple) and type(found) is type(wanted):
+        return len(found) == len(wanted) and all(map(same, found, wanted))
+    if isinstance(found, dict):
+        return found.keys() == wanted.keys() and all(same(found[k], wanted[k]) for k in found)
+    return bool(type(found) is type(wanted) and found == wanted)
+
+
 def compare(case: Case, parts: list[Rows]) -> None:
     assert sum(map(len, parts)) == case.rows
     why = [reason for part in parts for reason in part.why.to_pylist()]
@@ -357,7 +367,7 @@ def compare(case: Case, parts: list[Rows]) -> None:
     for column in case.wanted:
         found = [v for part in parts for v in as_python(part.columns[column.name])]
         wanted = [None if v is MISFIT else v for v in case.columns[column.name]]
-        assert repr(found) == repr(wanted) or found == wanted, column
+        assert all(map(same, found, wanted)), column
 
 
 def test_property_parquet_rows_are_what_the_format_says_or_rejected(tmp_path: Path) -> None:
@@ -386,5 +396,37 @@ def test_property_parquet_rows_are_what_the_format_says_or_rejected(tmp_path: Pa
             error.add_note(f"TIDEGATE_SEED={seed} TIDEGATE_CASES=1 repeats this case")
             raise
     print(tally)
-    assert tally["good"]
     assert CASES < 100 or all(tally.values())
+
+
+def test_parquet_of_any_size_is_read_with_bounded_memory(tmp_path: Path) -> None:
+    """Few bytes that stand for very many: a value that a dictionary has once and many rows have; a row group of many
+    rows."""
+    path = tmp_path / "x.parquet"
+    indices = pa.array(np.zeros(60, dtype=np.int32))
+    for stored, rows in (
+        (pa.DictionaryArray.from_arrays(indices, ["x" * (4 << 20)]), 60),
+        (pa.array(np.zeros(1_000_000, dtype=np.int64)), 1_000_000),
+    ):
+        pq.write_table(pa.table({"a": stored}), path, compression="zstd", row_group_size=rows)
+        declared = pa.string() if rows == 60 else pa.int32()
+        assert path.stat().st_size < 100_000
+        del stored
+        before = pa.total_allocated_bytes()
+        count = 0
+        for part in read_rows(LocalFileSystem(), str(path), [Wanted("a", declared, "?")]):
+            count += len(part)
+            assert part.why.null_count == len(part)
+            assert pa.total_allocated_bytes() - before < 128 << 20
+        assert count == rows
+
+
+def test_int96_is_a_time_without_a_zone_of_any_year(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    times = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59), datetime(9999, 12, 31, 1), None]
+    table = pa.table({"t": pa.array(times, US)})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False)
+    for declared in (US, ZONED):
+        (part,) = read_rows(LocalFileSystem(), str(path), [Wanted("t", declared, "?")])
+        assert part.columns["t"].cast(US).to_pylist() == times
+        assert part.why.null_count == len(times)

@@ -253,7 +253,7 @@ def way_to_read(file: pq.ParquetFile, wanted: Sequence[str]) -> tuple[list[str],
     large = False
     for group in (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)):
         for chunk in (group.column(i) for i in range(group.num_columns)):
-            if chunk.path_in_schema in texts and any("DICTIONARY" in e for e in chunk.encodings):
+            if chunk.path_in_schema in texts and _mostly_dictionary(chunk):
                 encoded.add(chunk.path_in_schema)
             large = large or chunk.total_compressed_size > _CHUNK_BYTES
     return sorted(encoded), _READ_BYTES if large else 0
@@ -365,6 +365,15 @@ def _in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, end - start)
 
 
+def _mostly_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    if not chunk.has_dictionary_page:
+        return False
+    dictionary = chunk.data_page_offset - (chunk.dictionary_page_offset or 0)
+    return (
+        chunk.total_uncompressed_size <= 8 * chunk.num_values or 4 * dictionary >= chunk.total_compressed_size
+    )
+
+
 def _has_lengths(kind: pa.DataType) -> bool:
     return any(
         is_kind(kind)
@@ -402,17 +411,21 @@ def _as_text(batch: pa.RecordBatch, row: int) -> str:
 
 def _plain(scalar: pa.Scalar) -> Any:
     """What JSON has for a value."""
+    if isinstance(scalar, pa.DictionaryScalar):
+        return _plain(scalar.value)
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _plain(scalar[i]) for i, name in enumerate(scalar.type.names)}
+    if isinstance(scalar, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar | pa.MapScalar):
+        return [_plain(value) for value in scalar.values]
     try:
-        if pa.types.is_temporal(scalar.type) and scalar.is_valid:
+        if pa.types.is_temporal(scalar.type):
             return scalar.cast(pa.string()).as_py()
         value = scalar.as_py()
     except (ValueError, OverflowError, pa.ArrowException):
-        # Text that is no UTF-8, a time beyond what Python has.
-        value = (
-            scalar.as_buffer().to_pybytes()
-            if hasattr(scalar, "as_buffer")
-            else getattr(scalar, "value", None)
-        )
+        # Text that is no UTF-8, a time beyond what Arrow writes.
+        value = scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else scalar.value
     if isinstance(value, bytes):
         return f"base64:{base64.b64encode(value).decode('ascii')}"
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
