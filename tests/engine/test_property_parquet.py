@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyarrow.fs import LocalFileSystem
 
+from tidegate.engine.sources import parquet
 from tidegate.engine.sources.footers import Looker
 from tidegate.engine.sources.parquet import Rows, Wanted, read_rows
 
@@ -49,6 +51,7 @@ ENCODED = [
     pa.dictionary(pa.int16(), pa.string()),
     pa.dictionary(pa.int8(), pa.large_binary()),
 ]
+LIMITS = {name: getattr(parquet, name) for name in ("_CHUNK_BYTES", "_BYTES", "_ROWS")}
 MISFIT = object()
 DAY_US = 86_400_000_000
 TICKS = {"s": 10**6, "ms": 10**3, "us": 1}
@@ -370,11 +373,16 @@ def compare(case: Case, parts: list[Rows]) -> None:
         assert all(map(same, found, wanted)), column
 
 
-def test_property_parquet_rows_are_what_the_format_says_or_rejected(tmp_path: Path) -> None:
+def test_property_parquet_rows_are_what_the_format_says_or_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "x.parquet"
     tally = {"good": 0, "damaged": 0, "set aside": 0, "rows rejected": 0, "rows": 0}
     for seed in range(SEED, SEED + CASES):
         draw = random.Random(seed)
+        # As if the file were large.
+        for name, small in (("_CHUNK_BYTES", 0), ("_BYTES", 100), ("_ROWS", 2)):
+            monkeypatch.setattr(parquet, name, draw.choice([small, LIMITS[name]]))
         began = time.monotonic()
         try:
             case = make(draw, path)
