@@ -345,5 +345,5 @@ def test_parquet_is_read_where_its_values_fit_and_rejected_by_row_where_not(
         ("day=soon", 0): 'unparseable: column "day" wants DATE',
     }
     text = json.loads(rejected["day=2026-01-02", 1][1])
-    assert text == {"id": 4.5, "amount": None, "note": "b", "ts": "2026-01-01 12:00:00"}
+    assert text == {"id": 4.5, "amount": None, "note": "b", "ts": "2026-01-01 12:00:00.000"}
     assert audit_source(session, "s").ok

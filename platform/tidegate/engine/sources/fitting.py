@@ -42,6 +42,16 @@ def fit(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
     return nothing(array, wanted)  # a boolean, a time of day
 
 
+def surely_fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of a stored type fits; text is taken for UTF-8."""
+    if found == wanted or pa.types.is_null(found):
+        return True
+    if pa.types.is_integer(found) and pa.types.is_integer(wanted):
+        (least, most), (low, high) = _bounds(found), _bounds(wanted)
+        return low <= least and most <= high
+    return (_is_text(found) and _is_text(wanted)) or (_is_bytes(found) and _is_bytes(wanted))
+
+
 def nothing(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
     """No value of it fits."""
     return pa.nulls(len(array), wanted), _some(np.asarray(array.is_valid()))

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.sources.fitting import find
+from tidegate.engine.sources.fitting import TWICE, find, surely_fits
 from tidegate.engine.sources.parquet import (
     DAMAGED,
     Layout,
+    Wanted,
     of_folders,
     open_file,
     partition_names,
@@ -82,10 +83,13 @@ class Looker:
 
     def _ranges(self, path: str, file: pq.ParquetFile, layout: Layout) -> Ranges:
         found: Ranges = {}
-        if self._from_statistics(file, layout, found):
+        # A row that is rejected is in none of the partitions that columns name.
+        risky = [column for column in layout.wanted if not _surely_read(file.schema_arrow, column)]
+        if not risky and self._from_statistics(file, layout, found):
             return found
         found.clear()
-        for rows in read_rows(self.filesystem, path, layout.placing):
+        needed = [*layout.placing, *(column for column in risky if column not in layout.placing)]
+        for rows in read_rows(self.filesystem, path, needed):
             order = layout.order_column
             offsets = pa.array([0] * len(rows), pa.int64())
             if order is not None:
@@ -103,7 +107,7 @@ class Looker:
         stored = {}
         for column in layout.placing:
             place = find(file.schema_arrow.names, column.name)
-            if place is None or place < 0 or file.schema_arrow.field(place).type != column.type:
+            if place is None or file.schema_arrow.field(place).type != column.type:
                 return False
             stored[column.name] = file.schema_arrow.names[place]
         order = stored[layout.order_column] if layout.order_column else None
@@ -125,6 +129,12 @@ class Looker:
             low, high = bounds[order][:2] if order is not None else (0, 0)
             _widen(found, partition_names(values)[0].as_py(), low, high)
         return True
+
+
+def _surely_read(schema: pa.Schema, column: Wanted) -> bool:
+    place = find(schema.names, column.name)
+    # What is in no column, but in the name of a folder, may be no value.
+    return place is not None and place != TWICE and surely_fits(schema.field(place).type, column.type)
 
 
 def content_of(filesystem: FileSystem, path: str, size: int) -> str:
