@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tidegate.engine.sources.chunks import Chunk, chunks_of
 from tidegate.engine.sources.fitting import TWICE, find, surely_fits
 from tidegate.engine.sources.parquet import (
     DAMAGED,
@@ -72,20 +73,21 @@ class Looker:
                     return Look(path, content, error="its footer contradicts itself")
                 there = of_folders(path)
                 assert self.wanted is not None
-                way_to_read(file, self.wanted)  # all that is asked of the footer later can be had
+                chunks = chunks_of(self.filesystem, path)
+                way_to_read(file, chunks, self.wanted)  # all that is asked of the footer later can be had
                 if any(find(names, name) is None and name.casefold() not in there for name in self.wanted):
                     return Look(path, content, present=tuple(names))
-                ranges = None if self.layout is None else self._ranges(path, file, self.layout)
+                ranges = None if self.layout is None else self._ranges(path, file, chunks, self.layout)
                 return Look(path, content, metadata.num_rows, ranges)
         except DAMAGED as error:
             still_there(self.filesystem, path)
             return Look(path, content, error=str(error).partition("\n")[0])
 
-    def _ranges(self, path: str, file: pq.ParquetFile, layout: Layout) -> Ranges:
+    def _ranges(self, path: str, file: pq.ParquetFile, chunks: list[list[Chunk]], layout: Layout) -> Ranges:
         found: Ranges = {}
         # A row that is rejected is in none of the partitions that columns name.
         risky = [column for column in layout.wanted if not _surely_read(file.schema_arrow, column)]
-        if not risky and self._from_statistics(file, layout, found):
+        if not risky and self._from_statistics(file, chunks, layout, found):
             return found
         found.clear()
         needed = [*layout.placing, *(column for column in risky if column not in layout.placing)]
@@ -102,31 +104,30 @@ class Looker:
                 _widen(found, row["partition"], low, high)
         return found
 
-    def _from_statistics(self, file: pq.ParquetFile, layout: Layout, found: Ranges) -> bool:
-        """Whether the footer says all: each row group is of one partition. Of text the bounds may be cut short."""
+    def _from_statistics(
+        self, file: pq.ParquetFile, chunks: list[list[Chunk]], layout: Layout, found: Ranges
+    ) -> bool:
+        """Whether the footer says all: each row group is of one partition, a number."""
         stored = {}
         for column in layout.placing:
             place = find(file.schema_arrow.names, column.name)
             if place is None or file.schema_arrow.field(place).type != column.type:
                 return False
             stored[column.name] = file.schema_arrow.names[place]
-        order = stored[layout.order_column] if layout.order_column else None
-        for number in range(file.metadata.num_row_groups):
-            group = file.metadata.row_group(number)
-            bounds = {}
-            for column in (group.column(i) for i in range(group.num_columns)):
-                says = column.statistics
-                if column.path_in_schema in stored.values() and says is not None and says.has_min_max:
-                    bounds[column.path_in_schema] = (says.min, says.max, says.null_count)
+        for group in chunks:
+            bounds = {c.path: c for c in group if c.low is not None and c.high is not None}
             values = []
             for name in layout.partition_columns:
-                low, high, nulls = bounds.get(stored[name], (None, None, None))
-                if not isinstance(low, int) or low != high or nulls != 0:
+                chunk = bounds.get(stored[name])
+                if chunk is None or chunk.low != chunk.high or chunk.nulls != 0:
                     return False
-                values.append(pa.array([low]))
-            if order is not None and order not in bounds:
-                return False
-            low, high = bounds[order][:2] if order is not None else (0, 0)
+                values.append(pa.array([chunk.low]))
+            low, high = 0, 0
+            if layout.order_column is not None:
+                chunk = bounds.get(stored[layout.order_column])
+                if chunk is None or chunk.low is None or chunk.high is None:
+                    return False
+                low, high = chunk.low, chunk.high
             _widen(found, partition_names(values)[0].as_py(), low, high)
         return True
 

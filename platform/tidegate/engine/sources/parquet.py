@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tidegate.engine.sources.chunks import Chunk, chunks_of
 from tidegate.engine.sources.fitting import TWICE, Misfits, find, fit
 from tidegate.engine.sources.reasons import misfit, reasons, twice
 from tidegate.watermark import Expression
@@ -222,7 +223,7 @@ def read_rows(filesystem: FileSystem, path: str, wanted: Sequence[Wanted]) -> It
     (`day=2026-01-01`). Raises an OSError of the file system's, and `DAMAGED` for a file without a good footer."""
     with ExitStack() as opened:
         file = opened.enter_context(open_file(filesystem, path))
-        encoded, buffer = way_to_read(file, [w.name for w in wanted])
+        encoded, buffer = way_to_read(file, chunks_of(filesystem, path), [w.name for w in wanted])
         if encoded or buffer:
             file = opened.enter_context(open_file(filesystem, path, file.metadata, encoded, buffer))
         stored, first = _Stored(file, path, wanted), 0
@@ -244,19 +245,18 @@ def read_rows(filesystem: FileSystem, path: str, wanted: Sequence[Wanted]) -> It
             first += rows
 
 
-def way_to_read(file: pq.ParquetFile, wanted: Sequence[str]) -> tuple[list[str], int]:
+def way_to_read(
+    file: pq.ParquetFile, chunks: Sequence[Sequence[Chunk]], wanted: Sequence[str]
+) -> tuple[list[str], int]:
     """Of the wanted columns those that are better read as their dictionaries, for a value that a dictionary has once
     may stand in a million rows; and how many bytes at a time are read of a column (0: a whole row group's)."""
     names = {name.casefold() for name in wanted}
     texts = {f.name for f in file.schema_arrow if f.name.casefold() in names and _has_lengths(f.type)}
-    encoded: set[str] = set()
-    large = False
-    for group in (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)):
-        for chunk in (group.column(i) for i in range(group.num_columns)):
-            if chunk.path_in_schema in texts and _mostly_dictionary(chunk):
-                encoded.add(chunk.path_in_schema)
-            large = large or chunk.total_compressed_size > _CHUNK_BYTES
-    return sorted(encoded), _READ_BYTES if large else 0
+    every = [chunk for group in chunks for chunk in group]
+    large = any(chunk.compressed > _CHUNK_BYTES for chunk in every)
+    return sorted(
+        {c.path for c in every if c.path in texts and _mostly_dictionary(c)}
+    ), _READ_BYTES if large else 0
 
 
 class _Stored:
@@ -365,13 +365,11 @@ def _in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, end - start)
 
 
-def _mostly_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    if not chunk.has_dictionary_page:
+def _mostly_dictionary(chunk: Chunk) -> bool:
+    if not chunk.dictionary:
         return False
-    dictionary = chunk.data_page_offset - (chunk.dictionary_page_offset or 0)
-    return (
-        chunk.total_uncompressed_size <= 8 * chunk.num_values or 4 * dictionary >= chunk.total_compressed_size
-    )
+    dictionary = chunk.data - chunk.dictionary
+    return chunk.uncompressed <= 8 * chunk.values or 4 * dictionary >= chunk.compressed
 
 
 def _has_lengths(kind: pa.DataType) -> bool:
