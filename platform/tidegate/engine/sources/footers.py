@@ -13,11 +13,11 @@ from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.chunks import Chunk, chunks_of
 from tidegate.engine.sources.fitting import TWICE, find, surely_fits
+from tidegate.engine.sources.folders import of_folders
 from tidegate.engine.sources.parquet import (
     DAMAGED,
     Layout,
     Wanted,
-    of_folders,
     open_file,
     partition_names,
     partitions_of,

@@ -8,15 +8,12 @@ what makes a `Layout` or `Wanted`: numpy and pyarrow only.
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +23,8 @@ from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.chunks import Chunk, chunks_of
 from tidegate.engine.sources.fitting import TWICE, Misfits, find, fit
+from tidegate.engine.sources.folders import constant, of_folders
+from tidegate.engine.sources.raw_text import as_text
 from tidegate.engine.sources.reasons import misfit, reasons, twice
 from tidegate.watermark import Expression
 
@@ -58,8 +57,6 @@ _CHUNK_BYTES, _READ_BYTES = 64 << 20, 8 << 20
 _MOST_LOST = 1 << 24
 #: What a file that is no good Parquet makes of pyarrow. An OSError may also be the file system's.
 DAMAGED = (pa.ArrowException, OSError, ValueError)
-#: What Hive writes for NULL in the name of a folder.
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Wanted(NamedTuple):
@@ -266,7 +263,11 @@ class _Stored:
         self._file, self._wanted, names = file, wanted, file.schema_arrow.names
         self._places = {w.name: find(names, w.name) for w in wanted}
         folders = of_folders(path)
-        self._constants = {w.name: _constant(w, folders) for w in wanted if self._places[w.name] is None}
+        self._constants = {
+            w.name: constant(w.type, folders[w.name.casefold()])
+            for w in wanted
+            if self._places[w.name] is None
+        }
         self._names = [names[i] for i in self._places.values() if i is not None and i != TWICE]
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
@@ -311,7 +312,7 @@ class _Stored:
         raw = pa.nulls(n, pa.string())
         if bad is not None:
             places = np.flatnonzero(bad)
-            texts = pa.array([_as_text(batch, int(row)) for row in places], pa.string())
+            texts = pa.array([as_text(batch, int(row)) for row in places], pa.string())
             raw = pc.replace_with_mask(raw, pa.array(bad), texts)
         return Rows(first, columns, raw, why)
 
@@ -382,51 +383,6 @@ def _has_lengths(kind: pa.DataType) -> bool:
             pa.types.is_large_binary,
         )
     )
-
-
-def of_folders(path: str) -> dict[str, str]:
-    """What the names of a file's folders say of columns (`day=2026-01-01`), by case-folded name."""
-    pairs = (folder.partition("=") for folder in path.split("/")[:-1])
-    return {unquote(name).casefold(): unquote(value) for name, equals, value in pairs if equals}
-
-
-def _constant(column: Wanted, folders: dict[str, str]) -> pa.Scalar | None:
-    """The value that the folders give to a column; None if it does not fit."""
-    text = folders[column.name.casefold()]
-    if text == _NULL_FOLDER:
-        return pa.scalar(None, column.type)
-    try:
-        return pa.scalar(text).cast(column.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-
-
-def _as_text(batch: pa.RecordBatch, row: int) -> str:
-    """A row's values as they are stored, as JSON."""
-    values = {name: _plain(batch.column(i)[row]) for i, name in enumerate(batch.schema.names)}
-    return json.dumps(values, ensure_ascii=False, default=str)
-
-
-def _plain(scalar: pa.Scalar) -> Any:
-    """What JSON has for a value."""
-    if isinstance(scalar, pa.DictionaryScalar):
-        return _plain(scalar.value)
-    if not scalar.is_valid:
-        return None
-    if isinstance(scalar, pa.StructScalar):
-        return {name: _plain(scalar[i]) for i, name in enumerate(scalar.type.names)}
-    if isinstance(scalar, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar | pa.MapScalar):
-        return [_plain(value) for value in scalar.values]
-    try:
-        if pa.types.is_temporal(scalar.type):
-            return scalar.cast(pa.string()).as_py()
-        value = scalar.as_py()
-    except (ValueError, OverflowError, pa.ArrowException):
-        # Text that is no UTF-8, a time beyond what Arrow writes.
-        value = scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else scalar.value
-    if isinstance(value, bytes):
-        return f"base64:{base64.b64encode(value).decode('ascii')}"
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def open_file(

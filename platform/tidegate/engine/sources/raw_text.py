@@ -1,0 +1,38 @@
+"""A row of a file as text, for the one that is rejected: its values as they are stored, as JSON. Executor side."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import Any
+
+import pyarrow as pa
+
+
+def as_text(batch: pa.RecordBatch, row: int) -> str:
+    """A row's values as they are stored, as JSON."""
+    values = {name: _plain(batch.column(i)[row]) for i, name in enumerate(batch.schema.names)}
+    return json.dumps(values, ensure_ascii=False, default=str)
+
+
+def _plain(scalar: pa.Scalar) -> Any:
+    """What JSON has for a value."""
+    if isinstance(scalar, pa.DictionaryScalar):
+        return _plain(scalar.value)
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _plain(scalar[i]) for i, name in enumerate(scalar.type.names)}
+    if isinstance(scalar, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar | pa.MapScalar):
+        return [_plain(value) for value in scalar.values]
+    try:
+        if pa.types.is_temporal(scalar.type):
+            return scalar.cast(pa.string()).as_py()
+        value = scalar.as_py()
+    except (ValueError, OverflowError, pa.ArrowException):
+        # Text that is no UTF-8, a time beyond what Arrow writes.
+        value = scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else scalar.value
+    if isinstance(value, bytes):
+        return f"base64:{base64.b64encode(value).decode('ascii')}"
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
