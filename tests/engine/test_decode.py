@@ -12,6 +12,7 @@ from google.protobuf import descriptor_pb2
 
 from tests.conftest import Workbench
 from tests.engine import test_message_formats as formats
+from tidegate.engine.sources.binary import UNPARSEABLE
 from tidegate.engine.sources.decode import decode
 from tidegate.sql import load_catalog
 
@@ -33,6 +34,10 @@ GOOD = (
 )
 NOON = datetime(2026, 1, 1, 12)
 BIG = b'{"id": 7, "name": "' + b"x" * (10 << 20) + b'"}'
+
+
+def wants(column: str, kind: str) -> str:
+    return f'unparseable: column "{column}" wants {kind}'
 
 
 def source(format_: str, columns: str = COLUMNS) -> Relation:
@@ -71,22 +76,22 @@ def test_W5_every_json_poison_has_a_reason_and_the_rows_around_it_are_untouched(
         (GOOD, None),
         (None, "null_value"),
         (bad_text, "invalid_utf8"),
-        (b'{"id": 1, "na', "unparseable"),
-        (b"", "unparseable"),
-        (b"  \n", "unparseable"),
-        (b"null", "unparseable"),
-        (b"5", "unparseable"),
-        (b'"text"', "unparseable"),
-        (b'[{"id": 1}]', "unparseable"),
-        (b'{"id": 1} and more', "unparseable"),
-        (b'{"id": 1}{"id": 2}', "unparseable"),
-        (b'{"id": 1, "at": {"x": 1}}, {"id": 2}', "unparseable"),
-        (b'{"id": 1, "at": {"x": 1}}}', "unparseable"),
-        (b'{"id": "one", "name": "kept"}', "unparseable"),
-        (b'{"id": 1.5}', "unparseable"),
-        (b'{"id": 99999999999}', "unparseable"),
-        (b'{"ts": "yesterday"}', "unparseable"),
-        (b'{"tags": [{"x": 1}, 2], "at": 3}', "unparseable"),
+        (b'{"id": 1, "na', "unparseable: not valid JSON"),
+        (b"", "unparseable: not one JSON object"),
+        (b"  \n", "unparseable: not one JSON object"),
+        (b"null", "unparseable: not one JSON object"),
+        (b"5", "unparseable: not one JSON object"),
+        (b'"text"', "unparseable: not one JSON object"),
+        (b'[{"id": 1}]', "unparseable: not one JSON object"),
+        (b'{"id": 1} and more', "unparseable: more text behind the JSON object"),
+        (b'{"id": 1}{"id": 2}', "unparseable: more text behind the JSON object"),
+        (b'{"id": 1, "at": {"x": 1}}, {"id": 2}', "unparseable: more text behind the JSON object"),
+        (b'{"id": 1, "at": {"x": 1}}}', "unparseable: more text behind the JSON object"),
+        (b'{"id": "one", "name": "kept"}', wants("id", "INT")),
+        (b'{"id": 1.5}', wants("id", "INT")),
+        (b'{"id": 99999999999}', wants("id", "INT")),
+        (b'{"ts": "yesterday"}', wants("ts", "TIMESTAMP")),
+        (b'{"tags": [{"x": 1}, 2], "at": 3}', wants("at", "STRUCT<x INT, y INT>")),
         (b'{"ts": "0001-01-01 00:00:00", "id": 2}', None),
         (b'{"ts": "9999-12-31 23:59:59.999999", "id": 3}', None),
         (BIG, None),
@@ -97,7 +102,7 @@ def test_W5_every_json_poison_has_a_reason_and_the_rows_around_it_are_untouched(
     rows = decoded(session, relation, [value for value, _ in poison])
     assert [row["_why"] for row in rows] == [why for _, why in poison]
     for (value, why), row in zip(poison, rows, strict=True):
-        if why == "unparseable":
+        if why is not None and why.startswith("unparseable"):
             assert value is not None
             assert row["_raw"] == value.decode()
         elif why == "invalid_utf8":
@@ -134,7 +139,9 @@ def test_csv_is_one_line_per_message(workbench: Workbench) -> None:
         b"5;9999-12-31 23:59:59;z\n",
     ]
     rows = decoded(workbench.session(), relation, values)
-    bad = ["null_value", "invalid_utf8", *["unparseable"] * 5]
+    empty = ["unparseable: an empty record"] * 2
+    counts = ["unparseable: fewer fields than columns", "unparseable: more fields than columns"]
+    bad = ["null_value", "invalid_utf8", *empty, *counts, wants("id", "INT")]
     assert [row["_why"] for row in rows] == [None, None, None, *bad, None]
     assert [row["name"] for row in rows[:3]] == ["a", 'quoted; "twice"', None]
     assert rows[2] == dict.fromkeys(rows[2])
@@ -158,7 +165,7 @@ def test_bytes_avro_and_protobuf_go_through_spark_with_their_rows(workbench: Wor
     relation = source("AVRO (schema.location = 'o.avsc')", formats.AVRO_COLUMNS)
     good = formats.avro(formats.AVRO, formats.AVRO_ROW)
     rows = decoded(session, relation, [good, good[:-1], None, good])
-    assert [row["_why"] for row in rows] == [None, "unparseable", "null_value", None]
+    assert [row["_why"] for row in rows] == [None, UNPARSEABLE, "null_value", None]
     assert rows[0] == rows[-1]
     assert rows[0]["price"] == formats.AVRO_ROW["price"]
     assert rows[0]["ts"] == datetime(2026, 1, 1, 10)
@@ -169,5 +176,5 @@ def test_bytes_avro_and_protobuf_go_through_spark_with_their_rows(workbench: Wor
     options = "schema.location = 'shop.desc', message = 'shop.Order'"
     relation = source(f"PROTOBUF ({options})", formats.PROTO_COLUMNS)
     rows = decoded(session, relation, [formats.shop_order(**formats.ORDER), b"\xff"])
-    assert [row["_why"] for row in rows] == [None, "unparseable"]
+    assert [row["_why"] for row in rows] == [None, UNPARSEABLE]
     assert (rows[0]["id"], rows[0]["color"], rows[0]["at"]) == (5, "BLUE", {"x": 3})

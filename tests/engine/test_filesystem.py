@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -55,8 +56,8 @@ def test_json_rows_that_do_not_parse_are_rejected_with_text_and_offset(workbench
     session.run()
     rejected = session.table("s$rejected").orderBy("offset").collect()
     assert [(r["offset"], r["reason"]) for r in rejected] == [
-        (1, "unparseable"),
-        (2, "unparseable"),
+        (1, 'unparseable: column "ts" wants TIMESTAMP'),
+        (2, "unparseable: not one JSON object"),
         (3, "null_event_time"),
     ]
     assert rejected[1]["raw"] == "not json at all"
@@ -135,16 +136,92 @@ def test_csv_columns_go_by_name_and_null_values_are_null(workbench: Workbench) -
     session.run()
     raw = session.table("s$raw").orderBy("offset").select("id", "off", "ts", "outcome", "reason").collect()
     assert tuple(raw[0]) == (1, 7, datetime(2026, 1, 1, 0, 0, 5), "on_time", None)
-    assert [r["reason"] for r in raw[1:]] == ["null_event_time", "unparseable"]
+    assert [r["reason"] for r in raw[1:]] == ["null_event_time", 'unparseable: column "ts" wants TIMESTAMP']
 
 
-def test_csv_that_lacks_a_column_is_an_error_that_names_the_closest(workbench: Workbench) -> None:
-    workbench.assets(s=source("CSV")).json_lines("input/1.csv", ["id,part,offs,ts", f"1,0,1,{at(1)}"])
-    with pytest.raises(TidegateError) as caught:
-        workbench.session().run()
-    assert caught.value.code == "TG504"
-    assert 'has no column "off"' in str(caught.value)
-    assert 'did you mean "offs"?' in str(caught.value)
+def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_their_field(
+    workbench: Workbench,
+) -> None:
+    """Other orders of columns, more or fewer of them: each file is read by its own header."""
+    workbench.assets(
+        s="CREATE SOURCE s (id INT NOT NULL, note VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
+        "WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE CSV;"
+    )
+    folder = workbench.root / "input"
+    folder.mkdir()
+    files = {
+        "1": f'id,note,ts\n1,plain,{at(1)}\n2,"two\nlines\n9,fake,{at(9)}\n",{at(2)}\n3,x,{at(3)}\n'.encode(),
+        "2": f'\ufeffTS,id,more,note\r\n{at(4)},4,z,"say ""hi"""\r\n\r\n'.encode(),
+        "3": f"ts,id\n{at(5)},5\n".encode(),
+        "4": f"note,ts\nno id,{at(6)}\n".encode(),
+        "5": b"id,note,ts\n7,\xff\xfe,"
+        + at(7).encode()
+        + b'\n8,x\n9,"open,'
+        + at(8).encode()
+        + b"\n10,x,y\n",
+        "6": b"a,b\n1,2\n",
+        "7": f"id,ts,ID,ts\n11,{at(11)},12,{at(12)}\n".encode(),
+        "8": b"",
+    }
+    for name, data in files.items():
+        (folder / f"{name}.csv").write_bytes(data)
+    session = workbench.session()
+    session.run()
+    rows = session.table("s$raw").orderBy("offset").select("id", "note", "ts", "reason").collect()
+    good = [tuple(r)[:3] for r in rows if r["reason"] is None]
+
+    def second(n: int) -> datetime:
+        return datetime(2026, 1, 1, 0, 0, n)
+
+    assert good == [
+        (1, "plain", second(1)),
+        (2, f"two\nlines\n9,fake,{at(9)}\n", second(2)),
+        (3, "x", second(3)),
+        (4, 'say "hi"', second(4)),
+        (5, None, second(5)),
+    ]
+    rejected = session.table("s$rejected").orderBy("offset").select("reason", "raw").collect()
+    assert [tuple(r) for r in rejected] == [
+        ("not_null", None),
+        ("invalid_utf8", "base64:" + base64.b64encode(b"7,\xff\xfe," + at(7).encode()).decode()),
+        ("unparseable: fewer fields than columns", "8,x"),
+        ("unparseable: a quoted field is not closed", f'9,"open,{at(8)}\n10,x,y\n'),
+        ("unparseable: the header of the file has none of the columns", "1,2"),
+        ('unparseable: column "ts" is there twice', f"11,{at(11)},12,{at(12)}"),
+    ]
+    assert audit_source(session, "s").ok
+
+
+def test_X5_lines_of_json_files_are_rows_as_messages_are(workbench: Workbench) -> None:
+    workbench.assets(s=source("JSON"))
+    time = f'"ts": "{at(5)}"'
+    lines = [
+        f'{{"id": 1, {time}}}{{"id": 2, {time}}}',
+        f'{{"id": 3, {time}}}]',
+        f'{{"id": 4, {time}}} garbage',
+        "[]",
+        f'[{{"id": 5, {time}}}, {{"id": 6, {time}}}]',
+        f'{{"id": 7, "id": 8, {time}}}',
+        f'{{"id": NaN, {time}}}',
+        f"{{'id': 9, {time}}}",
+        f'{{"ID": 10, {time}}}',
+        "",
+        "  ",
+        f'{{"id": 11, {time}}}',
+    ]
+    session = workbench.json_lines("input/a.json", lines).session()
+    session.run()
+    rows = session.table("s$raw").orderBy("offset").select("id", "reason").collect()
+    more, one, bad = "more text behind the JSON object", "not one JSON object", "not valid JSON"
+    twice = 'column "id" is there twice'
+    problems = [more, more, more, one, one, twice, bad, bad]
+    assert [tuple(r) for r in rows] == [
+        *((None, f"unparseable: {problem}") for problem in problems),
+        (None, None),
+        (11, None),
+    ]
+    raws = session.table("s$rejected").orderBy("offset").select("raw").collect()
+    assert [r["raw"] for r in raws] == lines[:8]
 
 
 def test_parquet_with_nested_fields_and_generated_event_time(workbench: Workbench) -> None:

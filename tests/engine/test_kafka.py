@@ -328,13 +328,13 @@ def test_W9_poison_ends_rejected_and_what_follows_is_judged_as_if_it_were_not_th
     ends = [(found["0", 2 * o + 1]["outcome"], found["0", 2 * o + 1]["reason"]) for o in range(len(poison))]
     assert ends == [
         ("rejected", "invalid_utf8"),
-        ("rejected", "unparseable"),
+        ("rejected", "unparseable: not valid JSON"),
         ("rejected", "null_value"),
-        ("rejected", "unparseable"),
-        ("rejected", "unparseable"),
-        ("rejected", "unparseable"),
+        ("rejected", "unparseable: not one JSON object"),
+        ("rejected", "unparseable: not one JSON object"),
+        ("rejected", 'unparseable: column "id" wants INT'),
         ("rejected", "null_event_time"),
-        ("rejected", "unparseable"),
+        ("rejected", 'unparseable: column "ts" wants TIMESTAMP'),
         ("on_time", None),
         ("late", None),
     ]

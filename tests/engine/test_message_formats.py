@@ -19,7 +19,7 @@ from google.protobuf import descriptor_pb2, message_factory
 
 from tests.engine.schema_registry import FakeRegistry, schema_registry
 from tidegate.engine.sources.avro import avro_decoder
-from tidegate.engine.sources.binary import DecodeTask, Wanted
+from tidegate.engine.sources.binary import UNPARSEABLE, DecodeTask, Wanted
 from tidegate.engine.sources.protobuf import file_pool, message_indexes, protobuf_decoder
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -129,7 +129,8 @@ def test_avro_values_of_every_type_and_W5_what_is_no_row(tmp_path: Path) -> None
     good = avro(AVRO, AVRO_ROW)
     large = avro(AVRO, AVRO_ROW | {"ID": 2**40})
     found = rows(decode, [good, None, good[:-1], good + b"x", large, b"", good])
-    reasons = [None, "null_value", "unparseable", "unparseable", "unparseable", "unparseable", None]
+    large_id = 'unparseable: column "id" wants int32'
+    reasons = [None, "null_value", UNPARSEABLE, UNPARSEABLE, large_id, UNPARSEABLE, None]
     assert [row["_why"] for row in found] == reasons
     assert found[2]["_raw"] == "base64:" + base64.b64encode(good[:-1]).decode()
     assert found[4]["_raw"] == "base64:" + base64.b64encode(large).decode()
@@ -206,9 +207,9 @@ def test_avro_of_a_registry_reads_each_message_by_its_writers_schema(
         (7, 3, None, None),  # of another subject: looked up by its id
         (8, None, {"n": 9}, None),
         (None, None, None, "unknown_schema"),
-        (None, None, None, "unparseable"),  # text where the column is an integer
-        (None, None, None, "unparseable"),
-        (None, None, None, "unparseable"),
+        (None, None, None, 'unparseable: column "id" wants int32'),  # the schema has text
+        (None, None, None, UNPARSEABLE),
+        (None, None, None, UNPARSEABLE),
     ]
 
 
@@ -344,7 +345,7 @@ def test_protobuf_values_of_every_type_and_W5_what_is_no_row(tmp_path: Path) -> 
     decode = task(tmp_path, "PROTOBUF", PROTO_COLUMNS, PROTO_WANTED, options)
     good = shop_order(**ORDER)
     found = rows(decode, [good, None, good[:-1], b"\xff\xff", b"", good])
-    assert [r["_why"] for r in found] == [None, "null_value", "unparseable", "unparseable", None, None]
+    assert [r["_why"] for r in found] == [None, "null_value", UNPARSEABLE, UNPARSEABLE, None, None]
     ts = datetime(2026, 1, 1, 10, 0, 0, 1, tzinfo=UTC)
     expected = [5, ts, "é", "", [1, 2], "BLUE", [("k", 1.5)], {"x": 3}, b"\xff", None]
     assert [found[0][f"c{i}"] for i in range(10)] == [found[-1][f"c{i}"] for i in range(10)] == expected
@@ -373,10 +374,10 @@ def test_protobuf_of_a_registry_names_the_message_by_its_place(
     )
     assert [(r["c0"], r["_why"]) for r in found] == [
         (5, None),
-        (None, "unparseable"),  # shop.Other
+        (None, UNPARSEABLE),  # shop.Other
         (None, "unknown_schema"),
-        (None, "unparseable"),
-        (None, "unparseable"),
+        (None, UNPARSEABLE),
+        (None, UNPARSEABLE),
     ]
 
 

@@ -52,7 +52,11 @@ def test_order_is_that_of_the_recording_and_the_filter_keeps_what_does_not_parse
     # Arrival is the recording's; a row that is filtered away is not in the source at all.
     assert [r["arrival"].minute for r in raw if r["id"]] == [0, 6, 21, 30, 31]
     (bad,) = session.table("s$rejected").collect()
-    assert (bad["partition"], bad["reason"], bad["raw"]) == ("(unknown)", "unparseable", "no json")
+    assert (bad["partition"], bad["reason"], bad["raw"]) == (
+        "(unknown)",
+        "unparseable: not one JSON object",
+        "no json",
+    )
     assert audit_source(session, "s").ok
     # The partition of unreadable rows has no say: G is the smaller of A's and B's watermarks.
     newest = session.table("s$watermarks").orderBy("epoch", ascending=False).first()

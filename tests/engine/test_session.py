@@ -86,7 +86,10 @@ def test_rows_that_do_not_convert_are_rejected_with_their_text(workbench: Workbe
     ).message
     assert message == "inserted 3: 1 on time, 0 late, 2 rejected; watermark 2026-01-01 00:00:00"
     rejected = session.execute('SELECT reason, raw FROM "t$rejected" ORDER BY offset').rows()
-    assert rejected == [("unparseable", '{"a":"x","ts":"2026-01-02"}'), ("null_event_time", None)]
+    assert rejected == [
+        ('unparseable: column "a" wants INT', '{"a":"x","ts":"2026-01-02"}'),
+        ("null_event_time", None),
+    ]
 
 
 def test_R4_a_changed_definition_is_not_continued(workbench: Workbench) -> None:

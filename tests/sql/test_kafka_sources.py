@@ -292,6 +292,7 @@ def test_wrong_includes(clause: str, code: str, caret: str, says: str) -> None:
         ("id INT", "PARQUET", "TG406", "PARQUET", "files"),
         ("id INT", "JSN", "TG406", "JSN", 'did you mean "json"?'),
         ("id INT", "CSV (without_header = 'true')", "TG402", "without_header", "leave it out"),
+        ("id INT", "JSON (case = 'lower')", "TG404", "'lower'", "sensitive or insensitive"),
         ("id INT", "BYTES", "TG214", "id", "BYTEA"),
         ("a BYTEA, b BYTEA", "BYTES", "TG214", "a", "has one, a BYTEA"),
         ("id INT", "AVRO", "TG403", "AVRO", "schema.location"),

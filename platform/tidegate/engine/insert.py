@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from tidegate.engine.layout import quote
 from tidegate.engine.shape import add_generated
 from tidegate.engine.sources import Rows
+from tidegate.engine.sources.reasons import misfit
+from tidegate.sql.types import display
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,16 +59,20 @@ def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) ->
     from pyspark.sql import functions as F
 
     stored = [c for c in log.relation.columns if c.generated is None]
-    bad = F.lit(False)
     pairs = [(F.col(quote(c.name)), F.col(quote(c.name)).try_cast(c.type)) for c in stored]
     # Spark is asked for all types at once: every question is a planning of its own.
     both = given.select(*(c.alias(f"c{i}") for i, c in enumerate(chain.from_iterable(pairs))))
     kinds = iter([field.dataType for field in both.schema.fields])
-    for value, converted in pairs:
-        bad = bad | _lost(value, converted, next(kinds), next(kinds))
-    text = F.when(bad, F.to_json(F.struct(*[F.col(quote(c.name)) for c in stored])))
+    problems = [
+        F.when(_lost(value, converted, next(kinds), next(kinds)), F.lit(misfit(c.name, display(c.type))))
+        for c, (value, converted) in zip(stored, pairs, strict=True)
+    ]
+    why = F.coalesce(*problems)
+    text = F.when(why.isNotNull(), F.to_json(F.struct(*[F.col(quote(c.name)) for c in stored])))
     frame = given.select(
-        *[F.col(quote(c.name)).try_cast(c.type).alias(c.name) for c in stored], text.alias("_raw")
+        *[F.col(quote(c.name)).try_cast(c.type).alias(c.name) for c in stored],
+        text.alias("_raw"),
+        why.alias("_why"),
     )
     frame = add_generated(frame, log.relation)
     # The statement's order is kept: one task, numbered as it comes.

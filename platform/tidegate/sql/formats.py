@@ -26,7 +26,7 @@ _SCHEMA = (LOCATION, REGISTRY, SUBJECT, USERNAME, PASSWORD)
 _ACCESS = (REGISTRY, USERNAME, PASSWORD)
 
 FORMAT_OPTIONS = {
-    "json": ("timestamp_format",),
+    "json": ("timestamp_format", "case"),
     "csv": ("without_header", "delimiter", "null_value", "timestamp_format"),
     "parquet": (),
     "avro": _SCHEMA,
@@ -40,8 +40,8 @@ _LATER = ("UPSERT", "DEBEZIUM", "DEBEZIUM_MONGO", "MAXWELL", "CANAL")
 class Format(BaseModel):
     """How rows are written. `options`: those that were given, by their names in SQL and as written (`${NAME}` is not
     expanded): CSV `without_header` ('true' or 'false', files only), `delimiter`, `null_value`, `timestamp_format`;
-    JSON `timestamp_format`; AVRO and PROTOBUF `schema.location` (a file of the project) or `schema.registry`, and
-    PROTOBUF `message`."""
+    JSON `timestamp_format` and `case` ('sensitive' or 'insensitive': how names are compared); AVRO and PROTOBUF
+    `schema.location` (a file of the project) or `schema.registry`, and PROTOBUF `message`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     encode: Literal["json", "csv", "parquet", "avro", "protobuf", "bytes"]
@@ -78,7 +78,11 @@ def read_format(
         if name not in known:
             where, what = text.at(option.name.span), encode.upper()
             if name in FORMAT_OPTIONS[encode]:
-                message = f"{name} is about files: a message has no header"
+                message = (
+                    "case is about reading: a sink writes the names of its columns as they are"
+                    if name == "case"
+                    else f"{name} is about files: a message has no header"
+                )
                 raise error("TG402", message, where, "leave it out")
             hint = did_you_mean(name, known) or (f"there are {', '.join(known)}" if known else None)
             raise error("TG402", f'{what} has no option "{option.name.text}"', where, hint)
@@ -112,6 +116,8 @@ def _and(names: Sequence[str]) -> str:
 def _value_problem(name: str, value: str) -> str | None:
     if name == "without_header" and value.lower() not in ("true", "false"):
         return "expected true or false"
+    if name == "case" and value.lower() not in ("sensitive", "insensitive"):
+        return "expected sensitive or insensitive"
     if name == "delimiter" and len(value.replace("\\t", "\t")) != 1:
         return "expected one character"
     if name in (*_SCHEMA, MESSAGE) and not value.strip():
@@ -120,7 +126,7 @@ def _value_problem(name: str, value: str) -> str | None:
 
 
 def _value(name: str, value: str) -> str:
-    if name == "without_header":
+    if name in ("without_header", "case"):
         return value.lower()
     return value.replace("\\t", "\t") if name == "delimiter" else value
 

@@ -124,6 +124,7 @@ class SinkOptions(ConnectorOptions):
     what becomes of windows that are amended after they were delivered (B2): upserted, where the connector can change
     what it has delivered, or ignored."""
 
+    refused_format_options: ClassVar[tuple[str, ...]] = ("case",)
     snapshot: Boolean = True
     amendments: Annotated[Literal["ignore", "upsert"], BeforeValidator(lower)] = "ignore"
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from tidegate.engine.sources.binary import (
     UNKNOWN_SCHEMA,
+    UNPARSEABLE,
     Convert,
     Incompatible,
     Undecodable,
@@ -36,6 +37,7 @@ from tidegate.engine.sources.binary import (
     number,
     same,
     time,
+    unfit,
 )
 from tidegate.engine.sources.registry import Registry, Schema, registry_of, unframed
 
@@ -57,6 +59,7 @@ class AvroVersion:
 
     schema: Any
     fields: list[tuple[str, Convert] | None]
+    problem: str = UNPARSEABLE
 
     def read(self, value: bytes) -> list[Any]:
         """The columns of one message. Raises Undecodable for bytes of another schema."""
@@ -110,14 +113,16 @@ class AvroDecoder:
                 schema = self.registry.schema(number_)
             try:
                 self._versions[number_] = avro_version(schema, self.columns) if schema is not None else None
-            except (Incompatible, ValueError):
+            except Incompatible as error:
+                self._versions[number_] = AvroVersion(None, [], unfit(error))
+            except ValueError:
                 self._versions[number_] = AvroVersion(None, [])
         version = self._versions[number_]
         if version is None:
             raise Undecodable(UNKNOWN_SCHEMA)
         if version.schema is None:
             # A version whose fields the declared columns can't hold.
-            raise Undecodable
+            raise Undecodable(version.problem)
         return version
 
 
@@ -161,7 +166,9 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...]) -> AvroVersion:
                 None if entry is None else (entry["name"], _convert(entry["type"], column.type, named))
             )
         except Incompatible as error:
-            raise Incompatible(f'"{column.name}": the schema\'s field is {error}') from None
+            problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
+            problem.column = column
+            raise problem from None
     return AvroVersion(bare, found)
 
 

@@ -3,7 +3,7 @@ encoding's own library.
 
 A decoder turns the bytes of one message into values; whole columns become Arrow arrays of exactly the declared types.
 A value that its column can't hold (an integer too large, a decimal with more digits) makes the message `unparseable`,
-and no other.
+names the column, and touches no other message.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from tidegate.engine.sources.reasons import misfit
+
 if TYPE_CHECKING:
     from tidegate.project import Project
     from tidegate.sql.catalog import Relation
 
 #: Why a message is no row (W5).
-NULL_VALUE, INVALID_UTF8, UNPARSEABLE = "null_value", "invalid_utf8", "unparseable"
+NULL_VALUE, INVALID_UTF8 = "null_value", "invalid_utf8"
+UNPARSEABLE = "unparseable: not a message of its schema"
 UNKNOWN_SCHEMA = "unknown_schema"
 #: What stands in `_raw` before bytes that are no text.
 BASE64 = "base64:"
@@ -45,7 +48,14 @@ class Undecodable(Exception):
 
 
 class Incompatible(Exception):
-    """A field of a schema that the declared column can't hold; the message says what it is."""
+    """A field of a schema that the declared column can't hold; the message says what it is. `column`: which one."""
+
+    column: Wanted | None = None
+
+
+def unfit(problem: Incompatible) -> str:
+    """The reason of messages whose schema does not fit the columns."""
+    return problem.column.misfit if problem.column is not None else UNPARSEABLE
 
 
 class Decoder(Protocol):
@@ -57,10 +67,16 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """A declared column, as a task sees it."""
+    """A declared column, as a task sees it. `sql`: its type as SQL writes it."""
 
     name: str
     type: pa.DataType
+    sql: str = ""
+
+    @property
+    def misfit(self) -> str:
+        """The reason of a message whose value does not fit."""
+        return misfit(self.name, self.sql or str(self.type))
 
 
 @dataclass(frozen=True)
@@ -94,7 +110,9 @@ class DecodeTask:
         for number, column in enumerate(self.columns):
             array, wrong = _array([row[number] for row in rows], column.type)
             for index in wrong:
-                why[index], raw[index] = UNPARSEABLE, _text(values[index])
+                # The first column that does not fit names the reason.
+                why[index] = why[index] or column.misfit
+                raw[index] = _text(values[index])
             arrays.append(array)
         names = [*(f"c{i}" for i in range(len(self.columns))), "_raw", "_why"]
         return pa.StructArray.from_arrays(
@@ -190,11 +208,14 @@ def decoding_function(
     from pyspark.sql.types import DataType
 
     from tidegate.engine.sources.files import stored_columns
+    from tidegate.sql.types import display
 
     assert relation.format is not None
     columns = stored_columns(relation)
     kinds = [DataType.fromDDL(c.type) for c in columns]
-    wanted = tuple(Wanted(c.name, to_arrow_type(k)) for c, k in zip(columns, kinds, strict=True))
+    wanted = tuple(
+        Wanted(c.name, to_arrow_type(k), display(c.type)) for c, k in zip(columns, kinds, strict=True)
+    )
     if relation.format.encode == "avro":
         from tidegate.engine.sources.avro import avro_decoder as make
     else:

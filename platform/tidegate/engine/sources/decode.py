@@ -1,29 +1,35 @@
 """From the bytes of a message to a relation's columns, for every encoding of messages.
 
-JSON and CSV are read by Spark's own parsers, in the JVM; AVRO and PROTOBUF by their libraries, column by column into
-Arrow (`binary.py`). Either way rows keep their order and their tasks, and a message that is no row is one all the same:
-with a reason in `_why` and its text in `_raw` (W5). Plain JSON can do without (`arrow_json.py`), and says the same.
+JSON and CSV are read by one strict decoder (`text.py`), which files use, too (X5); what it leaves of them (nested
+columns, times in unusual spellings) Spark converts. AVRO and PROTOBUF are read by their libraries (`binary.py`). Rows
+keep their order and their tasks, and a message that is no row is one all the same: with a reason in `_why` and its text
+in `_raw` (W5).
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from tidegate.engine.layout import quote
-from tidegate.engine.sources.binary import BASE64, INVALID_UTF8, NULL_VALUE, UNPARSEABLE
+from tidegate.engine.sources.binary import NULL_VALUE
+from tidegate.engine.sources.bulk import parsed, parsed_fields
 from tidegate.engine.sources.files import reader_options, stored_columns
+from tidegate.engine.sources.text import text_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from tidegate.project import Project
     from tidegate.sql.catalog import Relation
 
-_WHITESPACE = " \t\r\n"
 #: Inside: a relation may have a column of almost any other name.
-_VALUE, _TEXT, _ROW = "_decode_value", "_decode_text", "_decode_row"
+_VALUE, _ROW = "_decode_value", "_decode_row"
 
 
 def decode(
@@ -31,8 +37,8 @@ def decode(
 ) -> DataFrame:
     """The relation's stored columns, `_raw` and `_why` in the place of `value`; all other columns as they are.
 
-    `_why` is NULL for a row, else `null_value`, `invalid_utf8`, `unparseable` or `unknown_schema`; `_raw` is then the
-    text of the message (`base64:…` where it is not text), NULL for a message without a value. Schemas come from the
+    `_why` is NULL for a row, else `null_value`, `invalid_utf8`, `unparseable: …` or `unknown_schema`; `_raw` is then
+    the text of the message (`base64:…` where it is not text), NULL for a message without a value. Schemas come from the
     project's files and registries: call it after the batch is planned, so that a registry knows what its messages
     were written with. `environ`: for `${NAME}`, the process environment by default. Raises TG555, TG556, TG606, TG611.
     """
@@ -49,61 +55,63 @@ def decode(
         why = F.when(F.col(_VALUE).isNull(), F.lit(NULL_VALUE))
         raw = F.lit(None).cast("string")
         return inside.select(F.col(_VALUE).alias(column.name), raw.alias("_raw"), why.alias("_why"), *system)
-    return _text(inside, relation, system)
+    return decode_text(frame, relation)
 
 
-def _text(inside: DataFrame, relation: Relation, system: list[str]) -> DataFrame:
-    """JSON and CSV. A row that is no row has whatever columns could be read, as in files."""
+def decode_text(frame: DataFrame, relation: Relation) -> DataFrame:
+    """JSON and CSV, as `decode`. A row that is no row has whatever columns could be read."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.functions import arrow_udf
+
+    system = [quote(name) for name in frame.columns if name != "value"]
+    decoder = text_decoder(relation)
+    fields = [f"{name}: {kind}" for name, kind in parsed_fields(decoder.targets)]
+
+    # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
+    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        for batch in messages:
+            found = parsed(decoder, batch)
+            yield pa.StructArray.from_arrays(list(found.values()), list(found))
+
+    function = arrow_udf(run, f"struct<{', '.join(fields)}>")
+    row = frame.select(function(F.col("value")).alias(_ROW), *system)
+    return converted(row.select(f"{_ROW}.*", *system), relation, system)
+
+
+def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> DataFrame:
+    """From `parsed` columns to the relation's stored ones, `_raw` and `_why`: Spark converts what was left to it, one
+    column after the other, so that a row that fails names the column. `system`: columns that stay as they are."""
     from pyspark.sql import functions as F
 
     assert relation.format is not None
     is_json = relation.format.encode == "json"
-    fields = [f"{quote(c.name)} {c.type}" for c in stored_columns(relation)]
     options = reader_options(relation.format) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_raw"}
-    schema = ", ".join([*fields, "_raw string"])
-    text = F.col(_TEXT)
-    if is_json:
-        row = F.from_json(text, schema, options)
-    else:
-        # A line may bring its own end.
-        row = F.from_csv(F.regexp_replace(text, r"\r?\n\z", ""), schema, options)
-    valid = F.is_valid_utf8(text)
-    # Spark's parsers run once for each row, and not over what is no text.
-    parsed = inside.select("*", F.col(_VALUE).cast("string").alias(_TEXT)).select(
-        F.when(valid, row).alias(_ROW), "*"
-    )
-    broken = F.col(_ROW).isNull() | F.col(f"{_ROW}._raw").isNotNull()
-    alone = _is_one_object(text, options) if is_json else F.trim(text, F.lit(_WHITESPACE)) != ""
-    why = (
-        F.when(F.col(_VALUE).isNull(), F.lit(NULL_VALUE))
-        .when(~valid, F.lit(INVALID_UTF8))
-        .when(broken | ~alone, F.lit(UNPARSEABLE))
-    )
-    judged = parsed.select(
-        *[F.col(f"{_ROW}.{quote(c.name)}") for c in stored_columns(relation)],
-        why.alias("_why"),
-        _TEXT,
-        _VALUE,
-        *system,
-    )
-    # Without the line breaks that Spark puts into it.
-    encoded = F.concat(F.lit(BASE64), F.translate(F.base64(F.col(_VALUE)), "\r\n", ""))
-    raw = F.when(F.col("_why") == INVALID_UTF8, encoded).when(F.col("_why") == UNPARSEABLE, text)
-    names = [quote(c.name) for c in stored_columns(relation)]
-    return judged.select(*names, raw.alias("_raw"), "_why", *system)
-
-
-def _is_one_object(text: Column, options: Mapping[str, str]) -> Column:
-    """Whether a text that parses as JSON is one object and nothing else. Spark's parser takes the first value, and an
-    array of objects for its first; what stands behind is lost without a word."""
-    from pyspark.sql import functions as F
-
-    trimmed = F.trim(text, F.lit(_WHITESPACE))
-    # One brace closes, at the end: that is all of a flat object. Only others are read a second time.
-    flat = F.locate("}", trimmed) == F.length(trimmed)
-    strict = {name: value for name, value in options.items() if name != "columnNameOfCorruptRecord"}
-    listed = F.from_json(F.concat(F.lit("["), trimmed, F.lit("]")), "array<string>", strict)
-    return F.startswith(trimmed, F.lit("{")) & (flat | F.coalesce(F.size(listed) == 1, F.lit(False)))
+    found, problems = [], []
+    for place, target in enumerate(text_decoder(relation).targets):
+        value = F.col(f"c{place}") if target.arrow is not None else F.lit(None).cast(target.type)
+        if not target.may_be_left:
+            found.append(value.alias(target.name))
+            continue
+        left = F.col(f"t{place}")
+        name = "v" if target.arrow is not None else target.name
+        if is_json:
+            text = F.concat(F.lit("{" + json.dumps(name, ensure_ascii=False) + ":"), left, F.lit("}"))
+            if target.arrow is None:
+                text = F.coalesce(text, F.when(F.col("_whole"), F.col("_text")))
+            read = F.from_json(text, f"{quote(name)} {target.type}, _raw string", options)
+        else:
+            text = F.concat(F.lit('"'), F.replace(left, F.lit('"'), F.lit('""')), F.lit('"'))
+            read = F.from_csv(text, f"v {target.type}, _raw string", options | {"sep": ","})
+            name = "v"
+        frame = frame.withColumn(f"r{place}", F.when(text.isNotNull(), read))
+        row = f"r{place}"
+        bad = text.isNotNull() & (F.col(row).isNull() | F.col(f"{row}._raw").isNotNull())
+        problems.append(F.when(bad, F.lit(target.misfit)))
+        found.append(F.coalesce(F.col(f"{row}.{quote(name)}"), value).alias(target.name))
+    late = F.coalesce(*problems) if problems else F.lit(None).cast("string")
+    why = F.coalesce("_why", late)
+    raw = F.coalesce("_raw", F.when(why.isNotNull(), F.col("_text")))
+    return frame.select(*found, raw.alias("_raw"), why.alias("_why"), *system)
 
 
 def _binary(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import fnmatch
 import importlib.util
 import re
@@ -19,6 +18,7 @@ from tidegate.engine.sources import no_input
 from tidegate.engine.sources.footers import Look, Looker
 from tidegate.engine.sources.parquet import ParquetFrame, Unit, wanted_of
 from tidegate.engine.sources.tasks import tasks_of
+from tidegate.engine.sources.text_files import read_text_files
 from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
 
@@ -149,36 +149,21 @@ def stored_columns(relation: Relation) -> list[Column]:
 
 
 def read_files(spark: SparkSession, project: Project, relation: Relation, uris: list[str]) -> DataFrame:
-    """Rows of the files with `_raw` (text of a row that does not parse), `_path`, `_block`, `_row` (positions).
+    """Rows of the files with `_raw` (text of a row that does not parse), `_why` it does not, `_path`, `_block`, `_row`
+    (positions).
 
     A row that does not parse has `_raw` set and whatever columns could be read. `_block`, `_row` order the rows
     inside one file.
     """
-    from pyspark.sql import functions as F
-
     assert relation.format is not None
     if any(uri.startswith("s3://") for uri in uris):
         require_s3(spark, f'source "{relation.name}"')
-    kind, columns = relation.format.encode, stored_columns(relation)
-    if kind == "parquet":
-        return _read_parquet(spark, project, columns, uris)
-    fields = [(c.name, c.type) for c in columns]
-    reader = spark.read
-    if kind == "csv":
-        fields = _csv_fields(project, relation, fields, uris)
-    for key, value in reader_options(relation.format).items():
-        reader = reader.option(key, value)
-    reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "_raw")
-    schema = ", ".join(f"{quote(n)} {t}" for n, t in [*fields, ("_raw", "string")])
+    if relation.format.encode == "parquet":
+        return _read_parquet(spark, project, stored_columns(relation), uris)
     # The names come from a listing: a bracket in one is a bracket, not a pattern.
-    frame = reader.schema(schema).format(kind).load([_NO_PATTERN.sub(r"\\\g<0>", uri) for uri in uris])
-    return frame.select(
-        *[quote(c.name) for c in columns],
-        "_raw",
-        F.col("_metadata.file_path").alias("_path"),
-        F.col("_metadata.file_block_start").alias("_block"),
-        F.monotonically_increasing_id().alias("_row"),
-    )
+    named = [_NO_PATTERN.sub(r"\\\g<0>", uri) for uri in uris]
+    filesystem, paths = paths_of(project, uris)
+    return read_text_files(spark, relation, uris, named, paths, filesystem)
 
 
 def _read_parquet(spark: SparkSession, project: Project, columns: list[Column], uris: list[str]) -> DataFrame:
@@ -210,16 +195,13 @@ def reader_options(form: Format) -> dict[str, str]:
             "timestampNTZFormat": options["timestamp_format"],
         }
     if form.encode == "csv":
-        header = options.get("without_header", "false").lower() != "true"
-        # With a header the names are compared, file by file; a file with another order fails instead of
-        # filling the wrong columns.
-        out |= {"header": str(header).lower(), "enforceSchema": str(not header).lower()}
         out |= {"sep": options.get("delimiter", ","), "nullValue": options.get("null_value", "")}
         # RFC 4180: a quote inside quotes is doubled, and a backslash is a character like any other.
         out |= {"quote": '"', "escape": '"'}
     return out
 
 
+<<<<<<< HEAD
 def _csv_fields(
     project: Project, relation: Relation, declared: list[tuple[str, str]], uris: list[str]
 ) -> list[tuple[str, str]]:
@@ -278,6 +260,8 @@ def problem_of(relation: Relation, look: Look) -> TidegateError | None:
     return None
 
 
+=======
+>>>>>>> 14ab3dc (JSON and CSV have one strict decoder for files and messages; rejected rows name the column and its type)
 def check_parquet(
     spark: SparkSession, project: Project, relation: Relation, files: Sequence[InputFile]
 ) -> None:

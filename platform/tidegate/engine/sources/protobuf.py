@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from tidegate.engine.sources.binary import (
     UNKNOWN_SCHEMA,
+    UNPARSEABLE,
     Convert,
     Incompatible,
     Undecodable,
@@ -32,6 +33,7 @@ from tidegate.engine.sources.binary import (
     map_of,
     number,
     same,
+    unfit,
 )
 from tidegate.engine.sources.registry import Registry, Schema, registry_of, unframed
 from tidegate.errors import TidegateError
@@ -62,9 +64,10 @@ class ProtobufVersion:
         message = self.make()
         try:
             message.ParseFromString(value)
-        except DecodeError as error:
+            return [None if get is None else get(message) for get in self.columns]
+        except (DecodeError, ValueError, ArithmeticError, RecursionError) as error:
+            # The text of a proto2 message may be no UTF-8, which only who reads it finds.
             raise Undecodable from error
-        return [None if get is None else get(message) for get in self.columns]
 
 
 @dataclass
@@ -77,7 +80,7 @@ class ProtobufDecoder:
     files: bytes | None = None
     schemas: dict[int, Schema] = field(default_factory=dict)
     registry: Registry | None = None
-    _versions: dict[tuple[int, tuple[int, ...]], ProtobufVersion | None] = field(default_factory=dict)
+    _versions: dict[tuple[int, tuple[int, ...]], ProtobufVersion | str] = field(default_factory=dict)
     _pools: dict[int, Any] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -96,7 +99,7 @@ class ProtobufDecoder:
 
     def _of_file(self) -> ProtobufVersion:
         version = self._versions.get((-1, ()))
-        if version is None:
+        if not isinstance(version, ProtobufVersion):
             assert self.files is not None
             type_ = file_pool(self.files).FindMessageTypeByName(self.message or "")
             version = self._versions[(-1, ())] = protobuf_version(type_, self.columns)
@@ -107,12 +110,12 @@ class ProtobufDecoder:
         if key not in self._versions:
             self._versions[key] = self._looked_up(number_, path)
         version = self._versions[key]
-        if version is None:
+        if isinstance(version, str):
             # Another type of message, or one whose fields the declared columns can't hold.
-            raise Undecodable
+            raise Undecodable(version)
         return version
 
-    def _looked_up(self, number_: int, path: tuple[int, ...]) -> ProtobufVersion | None:
+    def _looked_up(self, number_: int, path: tuple[int, ...]) -> ProtobufVersion | str:
         schema = self.schemas.get(number_)
         if schema is None and self.registry is not None:
             schema = self.registry.schema(number_)
@@ -126,10 +129,12 @@ class ProtobufDecoder:
             for index in path[1:]:
                 found = found.nested_types[index]
             if self.message is not None and found.full_name != self.message:
-                return None
+                return UNPARSEABLE
             return protobuf_version(found, self.columns)
-        except (IndexError, KeyError, TypeError, Incompatible):
-            return None
+        except Incompatible as error:
+            return unfit(error)
+        except (IndexError, KeyError, TypeError):
+            return UNPARSEABLE
 
 
 def protobuf_decoder(
@@ -270,7 +275,9 @@ def protobuf_version(type_: Any, columns: tuple[Wanted, ...]) -> ProtobufVersion
         try:
             gets.append(None if found is None else _getter(found, column.type))
         except Incompatible as error:
-            raise Incompatible(f'"{column.name}": the schema\'s field is {error}') from None
+            problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
+            problem.column = column
+            raise problem from None
     return ProtobufVersion(message_factory.GetMessageClass(type_), gets)
 
 

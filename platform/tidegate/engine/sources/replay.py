@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tidegate.sql.connectors import ReplayOptions
 
 _STAGED = {"_source_partition": "string", "_offset": "bigint", "_seq": "bigint", "_raw": "string"}
+#: Not in copies that earlier versions made.
+_STAGED |= {"_why": "string"}
 #: Small row groups, so that a batch reads little more than its own rows.
 _ROW_GROUP_BYTES = 4 << 20
 
@@ -162,7 +164,8 @@ class ReplayConnector(Connector):
             F.col(c) for c in ("_path", "_block", "_row")
         ]
         keep = [quote(c.name) for c in stored_columns(self._relation)]
-        ordered = rows.orderBy(*order).select(*keep, "_source_partition", "_raw")
+        why = F.col("_why") if "_why" in rows.columns else F.lit(None).cast("string")
+        ordered = rows.orderBy(*order).select(*keep, "_source_partition", "_raw", why.alias("_why"))
         # A global number without a global task: place inside the sorted task, plus the rows of all tasks before.
         ordered = ordered.select(
             "*", F.spark_partition_id().alias("_task"), F.monotonically_increasing_id().alias("_place")

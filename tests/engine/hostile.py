@@ -1,0 +1,452 @@
+"""Good, damaged and hostile texts of JSON and CSV, by seed; and what the formats themselves say of them.
+
+The oracles share no code with tidegate: Python's own `json` and `csv`, `fractions` for numbers, `datetime` for times.
+"""
+
+# ruff: noqa: SIM905, E501
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import math
+import random
+import re
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+#: Each column's name, its type in SQL, and a value that every reader knows.
+COLUMNS = {
+    "t": ("TINYINT", "7"),
+    "h": ("SMALLINT", "-300"),
+    "i": ("INT", "70000"),
+    "n": ("BIGINT", "9007199254740993"),
+    "f": ("REAL", "1.5"),
+    "x": ("DOUBLE", "-2.25e10"),
+    "m": ("DECIMAL(12, 3)", "12.345"),
+    "b": ("BOOLEAN", "true"),
+    "s": ("VARCHAR", '"é\\u0041"'),
+    "d": ("DATE", '"2026-01-02"'),
+    "ts": ("TIMESTAMP", '"2026-01-02 03:04:05.678"'),
+    "z": ("TIMESTAMPTZ", '"2026-01-02T03:04:05+02:00"'),
+}
+DECLARED = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
+NUMBERS = """
+    0 -0 1 -1 127 128 -129 32767 32768 2147483647 -2147483649 9223372036854775807 9223372036854775808 -9223372036854775808
+    12345678901234567890123 1.0 1.5 -0.0 0.0 0.1 1e3 1E+2 1e-2 125E-2 0e0 -0e5 3.4028235e38 3.4028236e38 1e39
+    1.7976931348623157e308 1e309 -1e999 5e-324 2e-324 1e-400 9007199254740993 0.30000000000000004 16777217 16777217.0
+    1.2345 999999999.999 999999999.9995 9999999999.999 8.41e21 2.2250738585072011e-308 123456789012345678 1e400
+    1.00000017881393432617187499 1e23 01 1. .5 +1 - 1e 0x1 NaN Infinity -Infinity Inf -NaN INF 1_0 1e999999999 1e-999999999
+    1.0005 -1.0005 0.00049999 00 ١ 1e99999999999999999999
+""".split()
+TEXTS = [
+    *r"""
+    "" "a" "é😀" "\u0041\u00e9" "\ud83d\ude00" "\ud83d" "\ude00" "\ude00\ud83d" "\u0000" "\n\t\"\\\/" "\a" "\'" "NaN" "Infinity"
+    "1" "1.5" "true" "{}" "}{" "\u12" "[Inf]" 'a' "+1.5" ".5" "5." "1e2" "1,234.5" "\\" "\" ""a"" "\\ud800" "null"
+    """.split(),
+    *('" NaN,"', '" 7"', '"\t"', '"\n"', '"\x7f"', '"\u2028"', '"a,b"', '"},{"', '"\ufeff"'),
+]
+TIMES = """
+    2026-01-02 2024-02-29 2023-02-29 2026-1-2 2026-13-01 0000-01-01 20260102 12026-01-02 -2026-01-02 2026-01 2026 10:11
+    2026-01-02T03:04:05 2024-02-29T23:59:59.999999 2023-02-29T00:00:00 0001-01-01T00:00:00 9999-12-31T23:59:59.999999
+    2026-01-02T24:00:00 2026-01-02T23:59:60 2026-01-02T1:2:3 2026-01-02T10:11 2026-01-02T10 T10:11:12 10:11:12
+    2026-01-02T03:04:05Z 2026-01-02T03:04:05+02:00 2026-01-02T03:04:05.123456789-17:59 2026-01-02T03:04:05+18:00
+    2026-01-02T03:04:05+19:00 2026-01-02T03:04:05[UTC] 2026-01-02T03:04:05.1234567 now today epoch 1700000000
+""".split()
+LITERALS = [
+    "null",
+    "true",
+    "false",
+    "nul",
+    "TRUE",
+    "None",
+    "truefalse",
+    "[]",
+    "{}",
+    "[1]",
+    '{"a":1}',
+    "",
+    "undefined",
+]
+FRAMES = [
+    *(
+        "%s\n",
+        " %s",
+        "\r\n%s\t",
+        "[%s]",
+        "%s%s",
+        "%s %s",
+        "%s\n%s",
+        "%sx",
+        "x%s",
+        "%s,",
+        "/**/%s",
+        "\ufeff%s",
+        "%s\0",
+    ),
+    *(
+        "\0%s",
+        "%s}",
+        "{%s",
+        "%s1{}",
+        "\x0b%s",
+        "\u00a0%s",
+        "%s\u2003",
+        '"%s"',
+        "%s,%s",
+        "%s//x",
+        "%s]",
+        "%s garbage",
+    ),
+]
+NESTED = [
+    '{"s":"x","ts":[{"n":1},"}",2]}',
+    '[{"a":1},{"a":2}]',
+    '{"a":1,"a":2}',
+    "[1,[2,[3]]]",
+    '{"a":{"a":{"a":null}}}',
+    "[1,]",
+]
+
+
+def value_of(r: random.Random, name: str) -> str:
+    """A value for this column, well or badly written, as JSON."""
+    p = r.random()
+    if p < 0.35:
+        return COLUMNS[name][1]
+    if p < 0.55 and name in ("d", "ts", "z"):
+        text = r.choice(TIMES)
+        return json.dumps(text.replace("T", " ") if r.random() < 0.5 else text)
+    if p < 0.75 and name in "thinfxm":
+        return r.choice(NUMBERS)
+    if p < 0.82 and name in "fxm":
+        return repr(random.Random(r.random()).uniform(-1, 1) * 10.0 ** r.randint(-300, 300))
+    if p < 0.87 and name in "fxm":
+        return (
+            "".join(r.choices("0123456789", k=r.randint(1, 45))).lstrip("0") + "." + str(r.randint(0, 10**9))
+        )
+    if p < 0.87 and name in "thin":
+        return str(
+            r.randint(-(2 ** (8 * r.choice([1, 2, 4, 8, 9]) - 1)), 2 ** (8 * r.choice([1, 2, 4, 8]) - 1))
+        )
+    if p < 0.92 and name == "s":
+        return r.choice(TEXTS)
+    return r.choice([*NUMBERS, *TEXTS, *LITERALS, *NESTED, json.dumps(r.choice(TIMES))])
+
+
+def damaged(r: random.Random, data: bytes) -> bytes:
+    """The same with a byte or two changed, taken out or put in, or cut off."""
+    if not data:
+        return data
+    at = r.randrange(len(data))
+    if r.random() < 0.2:
+        return data[:at]
+    news = [
+        b"",
+        bytes([r.randrange(256)]),
+        b"\\",
+        b'"',
+        b"\0",
+        b"\n",
+        b"\r",
+        b"\xed\xa0\x80",
+        b"\xc0\x80",
+        b"\xff",
+        b",",
+        b"}",
+    ]
+    return data[:at] + r.choice(news) + data[at + r.randint(0, 1) :]
+
+
+def json_message(r: random.Random) -> bytes | None:
+    """An object with one or a few odd values or an odd frame, or none at all."""
+    if r.random() < 0.01:
+        return None
+    if r.random() < 0.01:
+        depth = r.choice([490, 497, 498, 499, 500, 501, 3000, 60_000])
+        inner = "[" * depth + ("]" * depth if r.random() < 0.7 else "")
+        return b'{"more":' + inner.encode() + b',"n":1}'
+    names = r.sample(list(COLUMNS), r.randint(0, len(COLUMNS))) if r.random() < 0.5 else list(COLUMNS)
+    odd = set(r.sample(names, min(len(names), r.choice([0, 0, 1, 1, 2]))))
+    members = [(json.dumps(n), value_of(r, n) if n in odd else COLUMNS[n][1]) for n in names]
+    if r.random() < 0.3:
+        extra = r.choice(
+            [
+                '"more"',
+                '"S"',
+                '"N"',
+                '"_raw"',
+                '"c0"',
+                '""',
+                '"\\u0073"',
+                '"s"',
+                '"n"',
+                "more",
+                "'s'",
+                '"\\ud800"',
+            ]
+        )
+        inner = r.choice([*NUMBERS, *TEXTS, *LITERALS, *NESTED])
+        members.insert(r.randint(0, len(members)), (extra, inner))
+    space = r.choice(["", " ", "\n", "\r\n ", "\t"]) if r.random() < 0.3 else ""
+    text = (
+        "{" + space + (space + "," + space).join(f"{n}{space}:{space}{v}" for n, v in members) + space + "}"
+    )
+    if r.random() < 0.15:
+        text = r.choice(FRAMES).replace("%s", text)
+    data = text.encode("utf-8", errors="surrogatepass")
+    return damaged(r, data) if r.random() < 0.15 else data
+
+
+# -- what JSON says --------------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """The text is not one strict JSON object."""
+
+
+class Literal(str):
+    """A number, as it is written."""
+
+
+LEFT = object()
+"""A value in a spelling that Spark decides."""
+MISFIT = object()
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise Refused
+    return dict(pairs)
+
+
+def _constant(_: str) -> None:
+    raise Refused
+
+
+def _deepest(text: str) -> int:
+    depth = deepest = 0
+    quoted = escaped = False
+    for c in text:
+        if quoted:
+            escaped, quoted = (not escaped and c == "\\"), not (c == '"' and not escaped)
+        elif c == '"':
+            quoted = True
+        elif c in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif c in "]}":
+            depth -= 1
+    return deepest
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """The one strict object that these bytes are. Raises Refused."""
+    try:
+        text = data.decode()
+        if _deepest(text) > 500:
+            raise Refused
+        found = json.loads(
+            text, object_pairs_hook=_pairs, parse_constant=_constant, parse_int=Literal, parse_float=Literal
+        )
+    except (ValueError, RecursionError):
+        raise Refused from None
+    if not isinstance(found, dict):
+        raise Refused
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Refused from None
+    return found
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+
+
+def exact(text: str) -> Fraction | None:
+    """The number that a text is; None beyond all bounds."""
+    whole, _, exponent = text.lower().partition("e")
+    if exponent and abs(int(exponent)) > 2000:
+        return Fraction(0) if int(exponent) < 0 or not Fraction(whole) else None
+    return Fraction(whole) * Fraction(10) ** int(exponent or 0)
+
+
+def _real(value: Fraction) -> float:
+    """The nearest of the numbers of 32 bits, to even between two."""
+    if not value:
+        return 0.0
+    exponent = max(-149, math.floor(math.log2(abs(value.numerator)) - math.log2(value.denominator)) - 25)
+    step = Fraction(2) ** exponent
+    while True:
+        steps = value / step
+        low = math.floor(steps)
+        rest = steps - low
+        whole = low + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and low % 2))
+        if abs(whole) <= 2**24:
+            return float(whole * step) if abs(whole * step) < Fraction(2) ** 128 else math.inf
+        step *= 2
+
+
+def number(kind: str, text: str) -> Any:
+    """The number in a column of this type, or MISFIT."""
+    if kind in _BITS:
+        if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+            return MISFIT
+        value = int(text) if len(text) < 4000 else 2**100
+        return value if -(2 ** (_BITS[kind] - 1)) <= value < 2 ** (_BITS[kind] - 1) else MISFIT
+    if not _NUMBER.fullmatch(text):
+        return MISFIT
+    found = exact(text)
+    if found is None:
+        return MISFIT
+    if kind.startswith("DECIMAL"):
+        scaled = math.floor(abs(found) * 1000 + Fraction(1, 2)) * (-1 if found < 0 else 1)
+        return Decimal(scaled).scaleb(-3) if abs(scaled) < 10**12 else MISFIT
+    value = _real(found) if kind == "REAL" else float(text)
+    if not math.isfinite(value):
+        return MISFIT
+    return -abs(value) if text.startswith("-") and value == 0 else value
+
+
+def time(kind: str, text: str) -> Any:
+    """A time in a spelling that everybody knows; else LEFT, for Spark knows more, or refuses it."""
+    day = r"\d{4}-\d\d-\d\d"
+    clock = r"[ T]\d\d:\d\d:\d\d(\.\d{1,9})?"
+    zone = r"(Z|[+-](0\d|1[0-7]):[0-5]\d)?" if kind == "TIMESTAMPTZ" else ""
+    if not re.fullmatch(day if kind == "DATE" else day + clock + zone, text, re.ASCII):
+        return LEFT
+    try:
+        if kind == "DATE":
+            return date.fromisoformat(text)
+        found = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text))
+        if kind == "TIMESTAMPTZ":
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return found
+    except (ValueError, OverflowError):
+        return LEFT
+
+
+def micros(value: Any) -> Any:
+    """Times as numbers."""
+    if isinstance(value, datetime):
+        since = datetime(1970, 1, 1, tzinfo=value.tzinfo)
+        return (value - since) // timedelta(microseconds=1)
+    return (value - date(1970, 1, 1)).days if isinstance(value, date) else value
+
+
+def of_json(kind: str, value: Any) -> Any:
+    """What a JSON value is in a column of this type: the value, LEFT or MISFIT. For VARCHAR of what is no text: the
+    value itself, which must be its text."""
+    if value is None:
+        return None
+    if kind == "VARCHAR":
+        return value
+    if kind == "BOOLEAN":
+        return value if isinstance(value, bool) else MISFIT
+    if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+        return time(kind, value) if type(value) is str else LEFT
+    if type(value) is Literal:
+        return number(kind, "0" if value == "-0" and kind in ("REAL", "DOUBLE") else value)
+    if type(value) is str and kind.startswith("DECIMAL"):
+        return number(kind, value)
+    if (
+        type(value) is str
+        and kind in ("REAL", "DOUBLE")
+        and value in ("NaN", "Infinity", "INF", "+INF", "-INF")
+    ):
+        return LEFT
+    return MISFIT
+
+
+# -- CSV -------------------------------------------------------------------------------------------------------
+
+
+def csv_text(r: random.Random, name: str) -> str:
+    """What a column may have, as CSV writes it."""
+    text = value_of(r, name)
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1].replace("\\n", "\n") if r.random() < 0.9 else text
+    if r.random() < 0.1:
+        text = r.choice(
+            ["", "a,b", 'say "x"', "two\nlines", "two\r\nlines", "\r", " ", " 5", "5 ", "NA", "a;b", "\n\n"]
+        )
+    if name == "b" and r.random() < 0.3:
+        text = r.choice(["TRUE", "False", "fAlse", "1", "yes"])
+    p = r.random()
+    if '"' in text or "," in text or "\n" in text or "\r" in text or p < 0.2:
+        return text if p > 0.97 else '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def csv_record(r: random.Random, names: list[str], tame: bool = False) -> bytes:
+    """A record of these columns; `tame`: with its quotes closed, wherever the damage is."""
+    texts = [csv_text(r, n) if r.random() < 0.08 else _plain(n) for n in names]
+    if tame:
+        whole = re.compile('"(?:[^"]|"")*"')
+        texts = [t if whole.fullmatch(t) else re.sub(r'["\r\n,]', "", t) for t in texts]
+    p = r.random()
+    if p < 0.03 and texts:
+        texts.pop(r.randrange(len(texts)))
+    elif p < 0.06:
+        texts.insert(r.randint(0, len(texts)), r.choice(["", "more", '"quoted"']))
+    data = ",".join(texts).encode("utf-8", errors="surrogatepass")
+    if tame:
+        return data.replace("é".encode(), b"\xff", 1) if r.random() < 0.1 else data
+    if r.random() < 0.1:
+        data += r.choice([b"\n", b"\r\n", b"\r", b"\n\n", b"\n1,2"])
+    return damaged(r, data) if r.random() < 0.15 else data
+
+
+def _plain(name: str) -> str:
+    text = COLUMNS[name][1]
+    return "é" if name == "s" else text.strip('"')
+
+
+def csv_fields(data: bytes) -> list[str]:
+    """The fields of the one record that these bytes are. Raises Refused."""
+    csv.field_size_limit(1 << 30)
+    try:
+        text = data.decode()
+        records = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except (csv.Error, ValueError):
+        raise Refused from None
+    if len(records) != 1 or not records[0]:
+        raise Refused
+    return records[0]
+
+
+def of_csv(kind: str, text: str) -> Any:
+    """What a field is in a column of this type: the value, LEFT or MISFIT."""
+    if text == "":
+        return None
+    if kind == "VARCHAR":
+        return text
+    if kind == "BOOLEAN":
+        return text.lower() == "true" if text.lower() in ("true", "false") else MISFIT
+    if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+        return time(kind, text)
+    if kind in ("REAL", "DOUBLE"):
+        text = text.strip(" \t")
+        if re.fullmatch("[+-]?(NaN|INF|Inf|Infinity)", text):
+            return LEFT
+    return number(kind, text)
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Equal to the bit: -0.0 is not 0.0."""
+    return repr(found) == repr(wanted) or (isinstance(found, Decimal) and found == wanted)
+
+
+def real_of(value: float) -> float:
+    return float(np.float32(value))
+
+
+def raw_bytes(text: str) -> bytes:
+    """The bytes that `_raw` stands for."""
+    return base64.b64decode(text.removeprefix("base64:")) if text.startswith("base64:") else text.encode()
