@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ def test_X5_the_tasks_and_spark_decode_alike_and_rows_have_the_values_of_sparks_
     workbench: Workbench,
 ) -> None:
     relation, r, session = source(), random.Random(7), workbench.session()
-    values = [hostile.json_message(r) for _ in range(4000)]
+    values = [hostile.json_message(r) for _ in range(1000)]
     reader = pickle.loads(pickle.dumps(json_reader(relation, NOON)))
     expected = by_spark(session, relation, values)
     wanted = rows(expected)
@@ -116,6 +117,8 @@ def test_X5_the_tasks_and_spark_decode_alike_and_rows_have_the_values_of_sparks_
         {f.name: f.type for f in t.schema if f.name != "_source_partition"} for t in (together, expected)
     ]
     assert list(types[0].items()) == list(types[1].items())
+    # Spark would write out all the zeros of 1e999999999.
+    values = [None if value and re.search(rb"[eE][+-]?\d{4,}", value) else value for value in values]
     known = rows(by_from_json(session, relation, values))
     names = [c.name for c in relation.columns]
     for value, row, other in zip(values, wanted, known, strict=True):
