@@ -23,7 +23,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Create it, or correct the option. A relative path starts at the project's folder.",
     ),
     "TG504": (
-        "A file has no column of the name that the source declares. Names are compared as they are written in the file.",
+        "A Parquet file has no column of the name that the source declares (in a CSV file such a column is NULL).",
         "Correct the name in `CREATE SOURCE`, or the file. The hint names a similar column, or the columns that there are.",
     ),
     "TG505": (
@@ -281,7 +281,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 PRINTED: dict[str, str] = {
     "TG503": """error TG503: source "orders" reads file:///home/ada/shop/data/orders, which does not exist
 hint: check the option path, or create it""",
-    "TG504": """error TG504: source "orders": the file 2026-03-01.csv has no column "amount"
+    "TG504": """error TG504: source "orders": the file 2026-03-01.parquet has no column "amount"
 hint: did you mean "amounts"?""",
     "TG506": """error TG506: the definition of "orders_hourly" has changed since its results were computed
  --> assets/orders.sql:21:26
