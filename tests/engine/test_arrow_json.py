@@ -98,7 +98,7 @@ def test_X5_the_tasks_and_spark_decode_alike_and_rows_have_the_values_of_sparks_
     workbench: Workbench,
 ) -> None:
     relation, r, session = source(), random.Random(7), workbench.session()
-    values = [hostile.json_message(r) for _ in range(1000)]
+    values = [hostile.json_message(r) for _ in range(500)]
     reader = pickle.loads(pickle.dumps(json_reader(relation, NOON)))
     expected = by_spark(session, relation, values)
     wanted = rows(expected)
@@ -117,8 +117,8 @@ def test_X5_the_tasks_and_spark_decode_alike_and_rows_have_the_values_of_sparks_
         {f.name: f.type for f in t.schema if f.name != "_source_partition"} for t in (together, expected)
     ]
     assert list(types[0].items()) == list(types[1].items())
-    # Spark would write out all the zeros of 1e999999999.
-    values = [None if value and re.search(rb"[eE][+-]?\d{4,}", value) else value for value in values]
+    # Spark would write out all the zeros of 1e999999999, and makes text of what is none.
+    values = [v if v and not re.search(rb"[eE][+-]?\d{4,}", v) and is_text(v) else None for v in values]
     known = rows(by_from_json(session, relation, values))
     names = [c.name for c in relation.columns]
     for value, row, other in zip(values, wanted, known, strict=True):
@@ -140,6 +140,14 @@ def by_from_json(session: Session, relation: Relation, values: Sequence[bytes | 
     options = {"columnNameOfCorruptRecord": "_broken"}
     row = F.from_json(F.col("value").cast("string"), schema, options)
     return frame.select(row.alias("row"), "_offset").select("row.*", "_offset").toArrow()
+
+
+def is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def not_refused(value: bytes) -> bool:
