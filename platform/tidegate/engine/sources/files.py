@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.fs as pafs
 
-from tidegate.engine.layout import quote
 from tidegate.engine.sources import no_input
 from tidegate.engine.sources.footers import Look, Looker
 from tidegate.engine.sources.parquet import ParquetFrame, Unit, wanted_of
@@ -201,29 +200,6 @@ def reader_options(form: Format) -> dict[str, str]:
     return out
 
 
-<<<<<<< HEAD
-def _csv_fields(
-    project: Project, relation: Relation, declared: list[tuple[str, str]], uris: list[str]
-) -> list[tuple[str, str]]:
-    """The file's columns in its own order: declared ones with their type, others as text. TG504 if one is missing."""
-    assert relation.format is not None
-    options = dict(relation.format.options)
-    if options.get("without_header", "false").lower() == "true":
-        return declared
-    for uri in uris:
-        filesystem, path = project.storage.filesystem(uri)
-        with filesystem.open_input_stream(path) as stream:
-            first = stream.read(1 << 16).decode("utf-8-sig", errors="replace").splitlines()
-        header = next(csv.reader(first[:1], delimiter=options.get("delimiter", ",")), [])
-        if header:
-            break
-    else:
-        return declared  # nothing but empty files
-    types = {name.casefold(): kind for name, kind in declared}
-    _require_columns(relation, [name for name, _ in declared], header, uri)
-    return [(name, types.get(name.casefold(), "string")) for name in header]
-
-
 def look_at(
     spark: SparkSession,
     project: Project,
@@ -260,8 +236,6 @@ def problem_of(relation: Relation, look: Look) -> TidegateError | None:
     return None
 
 
-=======
->>>>>>> 14ab3dc (JSON and CSV have one strict decoder for files and messages; rejected rows name the column and its type)
 def check_parquet(
     spark: SparkSession, project: Project, relation: Relation, files: Sequence[InputFile]
 ) -> None:

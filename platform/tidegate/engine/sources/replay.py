@@ -164,8 +164,7 @@ class ReplayConnector(Connector):
             F.col(c) for c in ("_path", "_block", "_row")
         ]
         keep = [quote(c.name) for c in stored_columns(self._relation)]
-        why = F.col("_why") if "_why" in rows.columns else F.lit(None).cast("string")
-        ordered = rows.orderBy(*order).select(*keep, "_source_partition", "_raw", why.alias("_why"))
+        ordered = rows.orderBy(*order).select(*keep, "_source_partition", "_raw", "_why")
         # A global number without a global task: place inside the sorted task, plus the rows of all tasks before.
         ordered = ordered.select(
             "*", F.spark_partition_id().alias("_task"), F.monotonically_increasing_id().alias("_place")
