@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
 
 #: Seeds that share their tables and rows; every fourth such group runs with Spark's code generation.
-TOGETHER = 10
+TOGETHER = 20
 #: Views of a seed, candidates that it may offer for them, and rows that the truth of one may have.
-VIEWS, OFFERS, MOST_ROWS = 3, 20, 3_000
+VIEWS, OFFERS, MOST_ROWS = 2, 20, 3_000
 #: FLUSHes before the last one, which comes when all tables are far ahead; rounds of `history` that each takes.
 FLUSHES, ROUNDS = 2, 4
 
