@@ -71,7 +71,7 @@ _LATER_CREATE = {
     "CONNECTION": None,
     "SECRET": None,
 }
-#: Words that stand nowhere but at the beginning of a statement.
+#: Words that stand at the beginning of a line only where a statement begins.
 _BEGINS = ("CREATE", "ALTER", "INSERT", "UPDATE", "DELETE", "FLUSH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM")
 
@@ -101,11 +101,10 @@ def read_statement(text: Text, tokens: list[Token], description: str | None = No
 def _missing_semicolon(text: Text, tokens: list[Token], refused: TidegateError) -> TidegateError | None:
     """TG102 where the next statement begins, if that is what could not be understood."""
     for before, token in pairwise(tokens):
-        if (
-            token.text.upper() in _BEGINS
-            and is_word(token)
-            and text.at(token_span(token)) == refused.location
-        ):
+        begins = (
+            token.text.upper() in _BEGINS and is_word(token) and "\n" in text.sql[before.end : token.start]
+        )
+        if begins and text.at(token_span(token)) == refused.location:
             end = (before.end, before.end)
             hint = f"end the statement before {token.text} with ;"
             return error("TG102", 'a ";" is missing behind this', text.at(end), hint)
