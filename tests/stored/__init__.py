@@ -1,0 +1,1 @@
+"""Tables that earlier releases wrote, and the answers they gave: every later one reads them and goes on (E8)."""

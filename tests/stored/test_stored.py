@@ -1,0 +1,114 @@
+"""E8, R4: what a release has stored, every later one reads to the same answers, and goes on from as it is."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.kafka import Broker
+from tests.stored.answers import Rows, answers
+from tests.stored.place import KEPT, kept_answers, place, unpack
+from tidegate.engine.layout import is_of_view, relation_identity
+from tidegate.engine.session import Session
+from tidegate.engine.settled import settled
+from tidegate.project import Project
+from tidegate.store.metadata import load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+RELEASES = sorted(file.name.removesuffix(".tar.xz") for file in KEPT.glob("*.tar.xz"))
+
+
+@dataclass
+class Stored:
+    """A release's tables, unpacked, with the broker that its Kafka source and sink know."""
+
+    module: ModuleType
+    root: Path
+    broker: Broker
+    said: dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def stored(request: pytest.FixtureRequest) -> Iterator[Stored]:
+    module = importlib.import_module(f"tests.stored.{request.param}")
+    with place(request.param) as folder, pytest.MonkeyPatch.context() as patched:
+        unpack(request.param, folder)
+        broker = Broker(folder / "broker")
+        broker.start()
+        patched.setenv(module.BROKER, broker.bootstrap)
+        try:
+            yield Stored(module, folder / "project", broker, kept_answers(request.param))
+        finally:
+            broker.stop()
+
+
+def test_E8_everything_is_read_to_the_same_answers_and_nothing_is_written(
+    stored: Stored, spark: SparkSession
+) -> None:
+    before = _files(stored.root)
+    _is_of_todays_definitions(Project.load(stored.root))
+    session = Session.open(project=stored.root, spark=spark)
+    _same(answers(session, stored.broker, stored.module.OUT), stored.said["first"])
+    # A run that has nothing to do does nothing, and says so without Spark where the release would.
+    others = [r.name for r in session.catalog.relations if not r.primary_key and r.connector is not None]
+    assert settled(session.project, session.catalog, others) is not None
+    assert _files(stored.root) == before
+
+
+def _is_of_todays_definitions(project: Project) -> None:
+    """R4: nobody's tables are made anew by an upgrade."""
+    for relation in project.catalog().relations:
+        table = load_table(project.storage, relation.name)
+        assert table is not None
+        assert table.properties["tidegate.identity"] == relation_identity(relation), relation.name
+    for view in project.catalog().views:
+        table = load_table(project.storage, view.name)
+        assert table is not None
+        assert is_of_view(view, table.properties), view.name
+
+
+def _files(root: Path) -> dict[str, int]:
+    """Every file of the warehouse, and its size."""
+    folder = root / ".tidegate"
+    skipped = ("locks", "logs")
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        name: path.stat().st_size
+        for path in files
+        if (name := str(path.relative_to(folder))).split("/")[0] not in skipped
+    }
+
+
+def _same(found: dict[str, Any], said: dict[str, Any], but: Collection[str] = ()) -> None:
+    """Each answer of the release is that of today. What today says beyond it (new columns, facts) is not compared, nor
+    are the columns `but`."""
+    differ = {question for question, answer in said.items() if not _equal(found.get(question), answer, but)}
+    assert not {question: (found.get(question), said[question]) for question in sorted(differ)}
+
+
+def _equal(now: Any, answer: Any, but: Collection[str]) -> bool:
+    if isinstance(answer, dict) and set(answer) == {"columns", "rows"}:
+        columns = [column for column in answer["columns"] if column not in but]
+        return (
+            now is not None
+            and set(columns) <= set(now["columns"])
+            and _of(now, columns) == _of(answer, columns)
+        )
+    if isinstance(answer, dict):
+        return isinstance(now, dict) and all(now.get(name) == value for name, value in answer.items())
+    return now == answer
+
+
+def _of(answer: Rows, columns: Collection[str]) -> list[list[str]]:
+    """The rows of some of the columns, sorted."""
+    places = [answer["columns"].index(column) for column in columns]
+    return sorted([row[place] for place in places] for row in answer["rows"])
