@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import RUN, FakeSession
+from tidegate.cli.commands.sql import _asked
 from tidegate.cli.shell.loop import Shell, history_file
 from tidegate.cli.statements import is_complete, is_finished
 from tidegate.console import CaptureConsole
@@ -364,3 +365,26 @@ def test_T2_cleanup_says_what_it_did(tidegate: Call, fake: type[FakeSession], sh
     document = json.loads(tidegate("cleanup", "--json").stdout)
     assert document == {"cleaned": [{"table": "prices", "files_before": 12, "files_after": 3}]}
     assert tidegate("cleanup", "price").exit_code == 2
+
+
+@pytest.mark.parametrize(("answer", "agrees"), [("y", True), (" Yes ", True), ("", False), ("n", False)])
+def test_W9_the_prompt_asks_before_results_stay_behind_a_reset(
+    answer: str, agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or answer)
+    assert _asked("these results stay") is agrees
+    assert asked == ["these results stay\nGo on? [y/N] "]
+
+
+def test_W9_a_script_agrees_with_yes_and_is_not_asked(
+    tidegate: Call, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(fake, "close", lambda self: asked.append(self.confirm))
+    for arguments in (["--yes"], []):
+        assert tidegate("sql", "-c", "SELECT 1", *arguments).exit_code == 0
+    agreed, nobody = asked
+    assert callable(agreed)
+    assert agreed("these results stay") is True
+    assert nobody is None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
+import numpy as np
 import pytest
 
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.progress import Progress
+from tidegate.plan.resets import steps
 from tidegate.watermark import GateState
+from tidegate.watermark.memory import Memory
 
 TABLE = """
 CREATE TABLE events (
@@ -115,39 +119,15 @@ def test_W13_what_a_file_defines_is_altered_by_editing_the_file(workbench: Workb
     assert caught.value.code == "TG506"
 
 
-def test_W9_a_poisoned_watermark_is_reset_and_closed_windows_stay_closed(workbench: Workbench) -> None:
-    session = workbench.session()
-    session.execute(TABLE + PER_HOUR + rows("10:10", "11:30") + ";")
-    session.execute("INSERT INTO events VALUES ('poison', '2099-01-01')")
-    session.execute(rows("12:10") + "; FLUSH")  # late: the watermark is in 2098
-    closed = session.execute("SELECT n FROM per_hour").rows()
-    assert closed == [(1,), (1,)]
-    message = session.execute("ALTER TABLE events RESET WATERMARK TO '2026-01-01 12:00:00'").message
-    assert message == (
-        "reset the watermark of events to 2026-01-01 12:00:00 (it was 2098-12-31 23:59:00); rows from there on "
-        "are on time again, late rows stay late; windows that are closed in per_hour stay closed"
-    )
-    told = session.execute(rows("12:20", "11:59", "13:30")).message
-    assert told == "inserted 3: 2 on time, 1 late, 0 rejected; watermark 2026-01-01 13:29:00"
-    session.execute("FLUSH")
-    # The frontier is in 2098: nothing that is final is emitted again (C2).
-    assert session.execute("SELECT n FROM per_hour").rows() == closed
-    reset = session.execute(
-        "SELECT DISTINCT state, CAST(watermark AS STRING), CAST(published AS STRING) "
-        'FROM "events$watermarks" WHERE epoch = 4'
-    ).rows()
-    assert reset == [("reset", "2026-01-01 12:00:00", "2026-01-01 12:00:00")]
-    note = session.execute('SELECT note FROM "events$watermarks" WHERE note IS NOT NULL').rows()
-    assert note == [("RESET WATERMARK TO 2026-01-01 12:00:00, it was 2098-12-31 23:59:00",)]
-
-
-def test_W9_a_reset_forward_makes_rows_late_and_closes_windows(workbench: Workbench) -> None:
+def test_W9_a_reset_only_takes_back(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(TABLE + PER_HOUR + rows("10:10"))
-    session.execute("ALTER TABLE events RESET WATERMARK TO '2026-01-01 11:00:00'; FLUSH")
-    assert session.execute("SELECT n FROM per_hour").rows() == [(1,)]
+    told = session.execute("ALTER TABLE events RESET WATERMARK TO '2026-01-01 11:00:00'; FLUSH").message
+    assert told == "flushed 1 view: 0 rows closed"
+    told = session.execute("ALTER TABLE events RESET WATERMARK TO '2026-01-01 11:00:00'").message
+    assert told == "the watermark of events is 2026-01-01 10:09:00: RESET only takes it back, nothing changes"
     told = session.execute(rows("10:59:59", "11:00:00")).message
-    assert told == "inserted 2: 1 on time, 1 late, 0 rejected; watermark 2026-01-01 11:00:00"
+    assert told == "inserted 2: 2 on time, 0 late, 0 rejected; watermark 2026-01-01 10:59:00"
 
 
 def lines(*times: str) -> list[dict[str, str]]:
@@ -157,14 +137,17 @@ def lines(*times: str) -> list[dict[str, str]]:
     ]
 
 
-def test_W9_a_reset_starts_the_strategys_memory_anew_and_keeps_what_was_counted() -> None:
-    poisoned = GateState(
-        watermark=100, next_offset=7, on_time=5, late=2, max_event_time=999, memory=bytes(16)
-    )
-    before = Progress(epoch=3, published=100, states={"a": poisoned})
-    after = before.reset(50)
+def test_W9_a_reset_takes_back_what_is_beyond_it_and_keeps_what_was_counted() -> None:
+    memory = Memory(np.arange(3))
+    poisoned = GateState(watermark=100, next_offset=7, on_time=5, late=2, max_event_time=999)
+    other = GateState(watermark=30, next_offset=1, on_time=1, max_event_time=40)
+    before = Progress(epoch=3, published=100, states={"a": poisoned, "b": other, "c": GateState()})
+    after = before.reset(50, {"a": memory}, {"tidegate.resets-followed": "{}"})
     assert (after.epoch, after.published) == (4, 50)
-    assert after.states["a"] == GateState(watermark=50, next_offset=7, on_time=5, late=2, max_event_time=999)
+    assert after.states["a"] == replace(poisoned, watermark=50, max_event_time=50, memory=memory)
+    assert after.states["b"] == other
+    assert after.states["c"].watermark is None
+    assert [(step.mark, step.epoch) for step in steps(after.resets)] == [(50, 4)]
     assert before.states["a"] is poisoned
 
 

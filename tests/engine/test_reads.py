@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidegate.audit.view import audit_view
 from tidegate.engine.session import Session
-from tidegate.engine.upkeep import maintain_all
+from tidegate.engine.upkeep import maintain, maintain_all
 from tidegate.errors import TidegateError
+from tidegate.findings.look import look
 from tidegate.project import Project
+from tidegate.project.maintenance import Policy
+from tidegate.store.status import read_status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,3 +139,61 @@ def test_W1_a_source_that_the_branch_judges_otherwise_is_refused_not_silently_re
     with pytest.raises(TidegateError, match="has no log of") as caught:
         opened("dev").run()
     assert caught.value.code == "TG516"
+
+
+HOLE = """\
+CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n FROM TUMBLE(orders, at, INTERVAL '1 hour')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW daily AS SELECT window_end, sum(n) AS n FROM TUMBLE(hourly, window_end, INTERVAL '1 day')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW steps AS SELECT id, at, lag(id) OVER (PARTITION BY id % 2 ORDER BY at) AS before FROM orders
+EMIT ON WINDOW CLOSE;
+"""
+
+
+def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
+    opened: Callable[[str], Session],
+) -> None:
+    root = opened("dev").project.root
+    (root / "assets" / "views.sql").write_text(HOLE)
+    opened("dev").run()
+    # Production goes on, and keeps a day.
+    (root / "assets" / "views.sql").write_text("")
+    live = opened("local")
+    for day in (2, 4, 6, 8):
+        live.execute(
+            f"INSERT INTO orders VALUES ({day}, '2026-03-0{day} 10:10:00'), ({day + 10}, '2026-03-0{day} 12:10:00')"
+        )
+    maintain(live, "orders", Policy(retention=3 * 86_400, keep_snapshots=0, settle=0))
+    (root / "assets" / "views.sql").write_text(HOLE)
+    dev = opened("dev")
+    before = {v.name: v for v in read_status(dev.project, ["hourly", "steps"]).views}
+    assert (
+        before["hourly"].missing == 'rows of "orders" before 2026-03-05 00:00:00 are beyond their retention'
+    )
+    kinds = {f"{f.kind} {f.asset}": f.severity for f in look(dev.project).findings}
+    assert kinds["rows_gone hourly"] == kinds["rows_gone steps"] == "error"
+    dev.run(["hourly", "daily"])
+    # Nothing between what it had and the edge, and it says so; from there on, everything.
+    assert rows(dev, "SELECT CAST(window_end AS STRING), n FROM hourly WHERE n < 2") == [
+        ("2026-03-06 11:00:00", 1),
+        ("2026-03-06 13:00:00", 1),
+        ("2026-03-08 11:00:00", 1),
+    ]
+    after = {v.name: v for v in read_status(dev.project, ["hourly", "daily"]).views}
+    assert after["hourly"].skipped == (("2026-03-01 10:05:00", "2026-03-05 00:59:59.999999"),)
+    assert after["hourly"].missing is None
+    audit = audit_view(dev, "hourly")
+    assert audit.ok
+    assert any("not known: what ended after 2026-03-01 10:05:00" in note for note in audit.batch.notes)
+    # A view over it does not take the hole for hours without orders.
+    days = rows(dev, "SELECT CAST(window_end AS STRING), n FROM daily")
+    assert days == [("2026-03-07 00:00:00", 2)]
+    assert len(after["daily"].skipped) == 1
+    # lag() would take rows on both sides of the hole for neighbours.
+    with pytest.raises(TidegateError) as refused:
+        dev.run(["steps"])
+    assert refused.value.code == "TG543"
+    assert "nobody can tell which of its results" in refused.value.message
+    kinds = {f"{f.kind} {f.asset}": f.severity for f in look(dev.project).findings}
+    assert kinds["skipped hourly"] == "warning"

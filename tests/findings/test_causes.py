@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.findings.made import NOON, found, part, sink, source, view
+from tests.findings.made import NOON, found, micros, part, sink, source, view
 from tidegate.findings import KINDS, Memory, Waiting, diagnose
 from tidegate.findings.facts import Facts
 from tidegate.findings.lag import Lag
@@ -432,6 +432,31 @@ def test_what_no_longer_holds_is_forgotten() -> None:
     assert set(memory.first) == {"silent_partition:s:b"}
     _, memory = diagnose(Facts(NOON, (source(*GOOD, writer=HELD),)), lambda n: Limits(), memory)
     assert (set(memory.first), memory.looks) == ({"idle:s:"}, 2)
+
+
+def test_W9_a_view_behind_a_reset_says_where_it_goes_and_what_closes_again() -> None:
+    waits = found(views=(view(current=False, goes_back_to=micros(-90), goes_back_to_text="11:58:30"),))
+    assert "goes back from 2026-01-01 11:59:00+00:00 to 11:58:30" in waits["reset_pending:v:"].text
+    assert "view_behind:v:" not in waits
+    # Left by a reset of the first release, whose views never stepped back.
+    stuck = found(views=(view(frontier=micros(900), frontier_text="12:15", clock_text="12:00"),))[
+        "frontier_ahead:v:"
+    ]
+    assert (stuck.severity, "final up to 12:15" in stuck.text, "RESET WATERMARK" in stuck.advice) == (
+        "error",
+        True,
+        True,
+    )
+    again = found(views=(view(emitted_beyond="12:30"),))["closes_again:v:"]
+    assert (again.severity, "results up to 12:30" in again.text) == ("info", True)
+    assert found(views=(view(),)) == {}
+
+
+def test_R5_rows_that_were_retired_before_a_branch_came_to_them() -> None:
+    gone = found(views=(view(missing='rows of "s" before 12:00 are beyond their retention'),))["rows_gone:v:"]
+    assert (gone.severity, 'rows of "s" before 12:00' in gone.text) == ("error", True)
+    skipped = found(views=(view(skipped=(("10:00", "11:00"),)),))["skipped:v:"]
+    assert "after 10:00, up to 11:00" in skipped.text
 
 
 def test_every_cause_has_a_test_here() -> None:

@@ -15,10 +15,11 @@ from tidegate.audit.known import known
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.comparable import SHOWN_STATES, as_stored, comparable_since
 from tidegate.engine.differences import differences
-from tidegate.engine.inputs import positions
+from tidegate.engine.inputs import final_now, positions
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import without_units
+from tidegate.engine.step_back import effective_frontier
 from tidegate.plan.closing import commits
 from tidegate.sql.repeatable import order_dependent
 from tidegate.watermark import Identity, TimeKind, window_is_closed
@@ -115,13 +116,14 @@ def compared(session: Session, view: View, stored: str) -> Compared:
 
     current = IcebergTable(session.spark, stored).current()
     pinned = pin(session, view)
-    frontier = current.integer("tidegate.frontier")
+    frontier = effective_frontier(view, current.summary, pinned)
     notes: list[str] = []
     fresh = commits(positions(pinned)) == commits(current.summary.get("tidegate.inputs"))
     whole = fresh and not view.emit_on_window_close
     if not fresh and not view.emit_on_window_close:
         notes.append("open rows are not compared: the inputs have new rows since the last run")
     then = session.spark.table(stored).where(F.col("_open").isNotNull())
+    then = final_now(then, view, current.summary)
     now, recomputed, unknown = as_stored(session, view, pinned, stored, frontier, notes, most=SHOWN_STATES)
     if unknown is not None:
         then = without_units(then, unknown, view)
@@ -136,7 +138,7 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     if frontier is not None:
         final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(frontier)))
     if not whole:
-        now, then = now.where(final), then.where(~F.col("_open"))
+        now, then = now.where(final), then.where(~F.col("_open") & final)
     skipped = order_dependent(view)
     names = [
         "_window_start",

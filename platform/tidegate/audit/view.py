@@ -15,6 +15,7 @@ from tidegate.audit.batch import Comparison, comparable_since, compare
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.resolve import pin
 from tidegate.engine.retire import retired
+from tidegate.engine.step_back import effective_frontier
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Relation, View
 
@@ -82,11 +83,11 @@ def audit_view(session: Session, name: str) -> ViewAudit:
     stored = session.stored(view.name)
     if stored is None:
         raise TidegateError("TG512", f'"{name}" has no results yet', hint=f"tidegate run {name}")
-    frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
+    pinned = pin(session, view)
+    frontier = effective_frontier(view, IcebergTable(session.spark, stored).current().summary, pinned)
     batch = compare(session, view, stored)
     if not is_accountable(session, view):
         return ViewAudit(view.name, view.kind.format(frontier), batch)
-    pinned = pin(session, view)
     since = comparable_since(session, view, stored, pinned, [])
     sums, windows, problems = account(session, view, stored, frontier, since)
     log = IcebergTable(session.spark, session.identifier(view.inputs[0].name))

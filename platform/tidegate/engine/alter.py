@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.inputs import pending
+from tidegate.engine.resolve import pin
 from tidegate.engine.result import Result
+from tidegate.engine.step_back import back
 from tidegate.errors import TidegateError
+from tidegate.plan.resets import RESETS, with_step
+from tidegate.sql.catalog import Relation, reads
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -43,21 +51,89 @@ def alter_watermark(session: Session, statement: AlterWatermark) -> Result:
 
 
 def reset_watermark(session: Session, statement: ResetWatermark) -> Result:
-    """Set the watermark of every partition and of the whole, in a commit of its own.
+    """Take the watermark of every partition and of the whole back to a time, in a commit of its own (W9).
 
-    Closed windows stay closed: a view's frontier never goes back, whatever the watermark does.
+    Views follow at their next tick, each in a commit of its own. Results that can't be computed anew because rows are
+    gone stay as they are; they are listed first, and `session.confirm` is asked. Raises TG521 if nobody agrees.
     """
     relation = session.relation(statement.name)
     with session.lease(relation.name):
         log = session.log(relation)
-        before = log.progress.published
-        log.reset(statement.value, datetime.now(UTC))
-    message = f"reset the watermark of {relation.name} to {log.format(statement.value)}"
-    message += f" (it was {log.format(before)})"
-    if before is None or statement.value >= before:
-        return Result(message=f"{message}; rows before it are late from now on")
-    message += "; rows from there on are on time again, late rows stay late"
-    views = [x.name for x in session.catalog.readers(relation.name) if session.stored(x.name) is not None]
-    if views:
-        message += f"; windows that are closed in {', '.join(views)} stay closed"
+        before, to = log.progress.published, statement.value
+        beyond = any(s.watermark is not None and s.watermark > to for s in log.progress.states.values())
+        follow, stay = _followers(session, relation, to, log.table.current().summary)
+        if not beyond and (before is None or before <= to) and not follow:
+            return Result(
+                message=f"the watermark of {relation.name} is {log.format(before)}: RESET only takes it back, "
+                "nothing changes"
+            )
+        if stay:
+            _ask(session, relation.name, stay, statement)
+        log.reset(to, datetime.now(UTC))
+    message = f"reset the watermark of {relation.name} to {log.format(log.progress.published)}"
+    message += f" (it was {log.format(before)}); rows from there on are on time again, late rows stay late"
+    if follow:
+        message += f"; at the next run or FLUSH these go back, too, and close again as rows come: {', '.join(follow)}"
     return Result(message=message)
+
+
+def _followers(
+    session: Session, relation: Relation, to: int, log: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """The views that a reset to a time takes back, and what of their results stays as it is, in words."""
+    facts: dict[str, dict[str, str]] = {
+        relation.name: dict(log) | {RESETS: with_step(log, to), "tidegate.watermark": str(to)}
+    }
+    follow, stay = [], []
+    for item in session.catalog.order():
+        stored = session.stored(item.name)
+        if stored is None:
+            continue
+        if isinstance(item, Relation):
+            above = next((facts[n] for n in reads(item) if n in facts and _same_time(session, n, item)), None)
+            if above is not None:
+                own = IcebergTable(session.spark, stored).current().summary
+                facts[item.name] = own | {RESETS: with_step(own, to), "tidegate.watermark": str(to)}
+            continue
+        if not any(name in facts for name in item.reads):
+            continue
+        pinned = tuple(
+            replace(p, snapshot=replace(p.snapshot, summary=facts.get(p.source.name, p.snapshot.summary)))
+            for p in pin(session, item)
+        )
+        own = IcebergTable(session.spark, stored).current().summary
+        target = pending(item, own, pinned)
+        if target is None:
+            continue
+        found = back(session, item, stored, pinned, target)
+        text, was = item.kind.format, int(own["tidegate.frontier"])
+        if not found.is_possible:
+            stay.append(f"{item.name}: all of it, up to {text(was)}: {'; '.join(found.stays)}")
+            continue
+        frontier = min(int(found.frontier), was)
+        follow.append(item.name)
+        if frontier > target:
+            stay.append(
+                f"{item.name}: what ended after {text(target)}, up to {text(frontier)}: {'; '.join(found.stays)}"
+            )
+        facts[item.name] = own | {RESETS: with_step(own, frontier), "tidegate.frontier": str(frontier)}
+    return follow, stay
+
+
+def _same_time(session: Session, name: str, gate: Relation) -> bool:
+    above = session.relation(name).watermark
+    own = gate.watermark
+    return own is not None and above is not None and own.column.casefold() == above.column.casefold()
+
+
+def _ask(session: Session, name: str, stay: list[str], statement: ResetWatermark) -> None:
+    """TG521 unless somebody agrees."""
+    what = f"these results stay as they are when the watermark of {name} is reset:\n  " + "\n  ".join(stay)
+    if session.confirm is not None and session.confirm(what):
+        return
+    raise TidegateError(
+        "TG521",
+        what,
+        hint="agree when the shell asks, or with tidegate sql --yes; in Python: session.confirm = lambda text: True",
+        location=statement.location,
+    )

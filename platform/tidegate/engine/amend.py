@@ -38,6 +38,7 @@ from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import beside_units, latest, units, without_units
 from tidegate.engine.slices import read, run_sql
+from tidegate.engine.step_back import effective_frontier
 from tidegate.engine.view_table import same_view, ticks
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
@@ -133,7 +134,7 @@ class _Amendment:
 
     def run(self) -> ViewAmendment:
         started = time.monotonic()
-        frontier = self._base.integer("tidegate.frontier")
+        frontier = effective_frontier(self._view, self._base.summary, self._pinned)
         if frontier is None or self._base.id is None:
             return self._nothing("no window is closed yet", started)
         ranges = self._ranges(frontier)

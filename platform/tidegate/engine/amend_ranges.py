@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.inputs import Pinned
 from tidegate.engine.layout import LATE, quote
-from tidegate.engine.retention import same_scale
 from tidegate.engine.revisions import amended_ends
+from tidegate.plan.gaps import same_scale
 from tidegate.sql.catalog import Relation
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS

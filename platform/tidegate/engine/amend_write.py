@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import View
 
+#: Of a row that a window holds now: the commit that it counts to, if that is not its window's.
+OWN_TICK = "_own_tick"
 _ABOUT = ("_tick", "_number", "_late", "_upto")
 
 
@@ -65,7 +67,10 @@ class Writer:
         then = then.join(F.broadcast(chosen), F.col("_file") == F.col("_path"), "left_semi")
         kept = without_units(then, changed, view)
         gone = beside_units(then.drop("_tick"), changed, view, _ABOUT)
-        came = self._ordered(beside_units(now, changed, view, _ABOUT))
+        came = beside_units(now, changed, view, _ABOUT)
+        if OWN_TICK in came.columns:
+            came = came.withColumn("_tick", F.coalesce(OWN_TICK, "_tick")).drop(OWN_TICK)
+        came = self._ordered(came)
         was = F.coalesce(F.col("_revision"), self._mark(ROW, live=True))
         nobodys = F.lit(None).cast("boolean")
         frames = [
@@ -121,7 +126,7 @@ class Writer:
         from pyspark.sql import functions as F
 
         view = self._view
-        keys = [*units(view), *(view.group_columns or (c.name for c in view.columns))]
+        keys = [*units(view), *(view.group_columns or (() if view.over else (c.name for c in view.columns)))]
         keys = list(dict.fromkeys(keys))
         there = came.select(*[comparable(came, name).alias(f"_key{i}") for i, name in enumerate(keys)])
         same = F.lit(True)

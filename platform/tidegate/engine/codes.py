@@ -37,6 +37,7 @@ CODES: dict[str, str] = {
     "TG564": "what-if that can't be judged: windows over one source, and a constant delay, can be",
     "TG544": "upkeep of something that has no table",
     "TG545": "delivery to Kafka that broke off; the next run delivers what is missing",
+    "TG521": "reset of a watermark that would leave some results as they are, to which nobody has agreed (W9)",
     "TG520": "ALTER of something that a file in assets/ defines (W13)",
 }
 

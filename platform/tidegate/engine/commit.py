@@ -198,6 +198,15 @@ class IcebergTable:
                 expressions.lessThanOrEqual("_window_end", high),
             ),
         )
+        return self._named(paths, snapshot, where)
+
+    def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
+        """As `files_named`, of the rows that are nobody's result."""
+        return self._named(
+            paths, snapshot, self._jvm.org.apache.iceberg.expressions.Expressions.isNull("_open")
+        )
+
+    def _named(self, paths: set[str], snapshot: int, where: Any) -> list[Any]:
         found = []
         tasks = self._table.newScan().useSnapshot(snapshot).filter(where).planFiles()
         try:

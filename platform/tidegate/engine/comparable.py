@@ -17,6 +17,7 @@ from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.revisions import latest, with_units, without_units
 from tidegate.engine.slices import evaluate, read
 from tidegate.engine.table import state_identifier
+from tidegate.plan.gaps import gaps
 from tidegate.sql.catalog import Relation
 
 if TYPE_CHECKING:
@@ -231,6 +232,14 @@ def comparable_since(
     """Rows that end at or before it can't be compared: rows that they need were expired and cleaned up (T3) or are
     beyond their retention (R5), or they are themselves. None: all can."""
     bounds: list[float] = []
+    skipped = gaps(IcebergTable(session.spark, stored).current().summary)
+    for after, upto in skipped:
+        text = view.kind.format
+        notes.append(
+            f"not known: what ended after {text(after)}, up to {text(upto)}, was skipped: rows were gone before it ran"
+        )
+    if skipped:
+        bounds.append(skipped[-1][1])
     own = IcebergTable(session.spark, stored).property(RETAINED_FROM)
     if own is not None:
         bounds.append(int(own) - 1)

@@ -13,6 +13,7 @@ from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.partitions import Decisions
 from tidegate.engine.preceding import PrecedingTask
 from tidegate.engine.progress import ConsumedFile, FilesRead, InForce, Progress
+from tidegate.engine.relearn import relearned
 from tidegate.engine.shape import gate_input
 from tidegate.engine.sources import Rows
 from tidegate.engine.spark import settings
@@ -23,7 +24,7 @@ from tidegate.plan.events import BatchCommitted
 from tidegate.watermark import Expression, GateState, TimeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -144,9 +145,14 @@ class Log:
             commit_seconds=round(committed_at - judged_at, 3),
         )
 
-    def reset(self, watermark: int, at: datetime) -> None:
-        """Set every partition's watermark and `G`, in a commit of its own (W9). Raises TG502 like `add`."""
-        after = self.progress.reset(watermark)
+    def reset(self, watermark: int, at: datetime, followed: Mapping[str, str] | None = None) -> None:
+        """Take every partition's watermark and `G` back to `watermark` where they are beyond it, in a commit of its own
+        (W9). `followed`: what is said of the reset that this one follows (`plan.resets`). Raises TG502 like `add`."""
+        states = self.progress.states
+        memories = relearned(
+            self._spark, self.relation, self.table.identifier, states, self._memories, watermark
+        )
+        after = self.progress.reset(watermark, memories, followed or {})
         before, now = self.format(self.progress.published), self.format(watermark)
         self._commit(after, at, [], [], label="reset", note=f"RESET WATERMARK TO {now}, it was {before}")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import LATE, ON_TIME, quote, time_type
 from tidegate.errors import TidegateError
+from tidegate.plan.resets import Beyond, step_back
 from tidegate.sql.catalog import Input, Relation, View
-from tidegate.watermark import Mark, SessionMark, TimeKind
+from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,11 +91,11 @@ class Pinned:
                 seen = seen | ((F.col("_outcome") == LATE) & (F.col("_epoch") <= late))
             rows = stored.where(seen)
         elif view.emit_on_window_close and not self.input.lookup:
-            rows = stored.where(~F.col("_open"))
+            rows = final_now(stored.where(~F.col("_open")), self.source, self.snapshot.summary)
         else:
             # NULL: rows that an over view carries from one tick to the next, and what amendments have replaced; they
             # are nobody's result.
-            rows = stored.where(F.col("_open").isNotNull())
+            rows = shown(stored.where(F.col("_open").isNotNull()), self.source, self.snapshot.summary)
         return self.within(rows, view, base, clock).select(*names)
 
     def within(self, rows: DataFrame, view: View, base: int | None, clock: int | None) -> DataFrame:
@@ -152,6 +153,30 @@ class Pinned:
     def _literal(self, value: int) -> str:
         assert self.kind is not None
         return self.kind.spark_literal(value)
+
+
+def pending(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> int | None:
+    """See `plan.resets.step_back`; `own`: the summary of the view's last commit."""
+    inputs = {p.input.name: p.snapshot.summary for p in pinned}
+    return step_back(view, own, inputs, [p.mark for p in pinned])
+
+
+def shown(rows: DataFrame, view: View, summary: Mapping[str, str]) -> DataFrame:
+    """What a SELECT finds of a view's stored `rows`, by the summary of its last commit. What it had emitted beyond the
+    frontier that it stepped back to (W9) stays until it closes again; a view that shows its open windows shows it
+    as those again."""
+    return rows if view.emit_on_window_close else final_now(rows, view, summary)
+
+
+def final_now(rows: DataFrame, view: View, summary: Mapping[str, str]) -> DataFrame:
+    """Without those that were emitted, and are not final now (W9)."""
+    from pyspark.sql import functions as F
+
+    stale, frontier = Beyond.of(summary), summary.get("tidegate.frontier")
+    if stale is None or frontier is None:
+        return rows
+    final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(int(frontier))))
+    return rows.where(F.col("_open") | final)
 
 
 def positions(pinned: Sequence[Pinned]) -> str:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.engine.codes import is_curable
@@ -24,7 +23,7 @@ from tidegate.engine.failures import one_line, refused
 from tidegate.engine.live_upkeep import Caretaker
 from tidegate.engine.run import connect, resolve, select, select_sinks
 from tidegate.engine.sinks.deliver import begin, deliver
-from tidegate.engine.sources.log import LogConnector
+from tidegate.engine.sources.log import LogConnector, advance
 from tidegate.engine.steps import together
 from tidegate.engine.stream import SourceFeed, drive
 from tidegate.errors import TidegateError
@@ -119,7 +118,8 @@ class SourceMember(Member):
         log, connector, feed = self._open
         log.progress.enumerate(connector.pending().partitions)
         before = log.progress.epoch
-        more = self._follow(log, connector, tell) if feed is None else feed.advance(tell)
+        assert feed is not None or isinstance(connector, LogConnector)
+        more = advance(log, connector, tell) if feed is None else feed.advance(tell)
         return log.progress.epoch != before, more
 
     def problems(self) -> list[TidegateError]:
@@ -138,15 +138,6 @@ class SourceMember(Member):
             return log, connector, None
         folder = self.session.work_folder(self.name)
         return log, connector, SourceFeed(self.session.project.storage, log, connector, folder)
-
-    def _follow(self, log: Log, connector: Connector, tell: Listener) -> bool:
-        """One batch of another log's rows; it depends on no clock and no listing, so no plan is kept of it."""
-        plan = connector.plan(log.progress.epoch + 1, datetime.now(UTC))
-        if plan is None:
-            return False
-        rows, read = connector.read(plan), connector.consumed(plan)
-        tell(log.add(plan.epoch, rows, plan.arrived, read, last=not connector.waits()))
-        return connector.waits()
 
 
 class ViewMember(Member):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
@@ -16,8 +16,10 @@ from tidegate.engine.commit import Snapshot
 from tidegate.engine.layout import PROGRESS
 from tidegate.engine.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
 from tidegate.engine.writer import Target
+from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
 from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import GateState, Strategy, publish, start_watermark
+from tidegate.watermark.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ class Progress:
     """State after the last commit: epoch, published watermark `G`, and every partition's gate state.
 
     `files`: what a source of files has read (None: not known of a log of an earlier version). `strategy`: the one in
-    force (W13). `position`: how far a log that follows another log has read it. `sightings`: of
+    force (W13). `resets`: what the commits say of resets of this log, and of resets that it has followed (W9),
+    `plan.resets`. `position`: how far a log that follows another log has read it. `sightings`: of
     partitions of a broker, what else is known of them. `topic_id`: which topic they are of.
     """
 
@@ -118,6 +121,7 @@ class Progress:
     sightings: dict[str, Sighting] = field(default_factory=dict)
     topic_id: str | None = None
     files: FilesRead | None = FilesRead()
+    resets: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, snapshot: Snapshot, target: Target) -> Progress:
@@ -147,17 +151,19 @@ class Progress:
             sightings,
             snapshot.summary.get("tidegate.topic-id"),
             FilesRead.from_text(snapshot.summary.get("tidegate.files")),
+            {key: snapshot.summary[key] for key in (RESETS, FOLLOWED_RESETS) if key in snapshot.summary},
         )
 
     def enumerate(self, partitions: Iterable[str]) -> None:
-        """Let partitions take part before their first row is judged (W6); those without a row yet start at `G` (R3)."""
+        """Let partitions take part before their first row is judged (W6); those without a row yet start at `G`
+        (R3)."""
         for name in partitions:
             if name != UNKNOWN_PARTITION and not _rows(self.states.get(name)):
                 self.states[name] = GateState(watermark=start_watermark(self.published))
 
     def prepare(self, decisions: Decisions) -> None:
-        """Let a broker's partitions begin, before the first row of a batch is judged: new ones, and those that wake up,
-        at max(Wp, G) (W6, W7, R3)."""
+        """Let a broker's partitions begin, before the first row of a batch is judged: new ones, and those that wake
+        up, at max(Wp, G) (W6, W7, R3)."""
         for name, offset in decisions.start.items():
             self.states[name] = GateState(watermark=start_watermark(self.published), next_offset=offset)
         for name in decisions.until:
@@ -205,11 +211,29 @@ class Progress:
             self, epoch=epoch, published=published, states=states, sightings=sightings, topic_id=topic
         )
 
-    def reset(self, watermark: int) -> Progress:
-        """The progress with every `Wp`, and `G`, at `watermark` (W9): a new definition, so it may be below them."""
-        # What the strategy remembers may hold the event time that poisoned the watermark: it begins anew.
-        states = {n: replace(s, watermark=watermark, memory=None) for n, s in self.states.items()}
-        return replace(self, epoch=self.epoch + 1, published=watermark, states=states)
+    def reset(
+        self, watermark: int, memories: Mapping[str, Memory | None], followed: Mapping[str, str]
+    ) -> Progress:
+        """The progress with every `Wp`, `G`, and the largest event times, at `watermark` where they are beyond it
+        (W9): a new definition, on record for whoever reads the log. `memories`: what the strategy remembers of each
+        partition, made again from the log; `followed`: what is said of the reset that this one follows."""
+        states = {
+            name: replace(
+                state,
+                watermark=_at_most(state.watermark, watermark),
+                max_event_time=_at_most(state.max_event_time, watermark),
+                memory=memories.get(name),
+            )
+            for name, state in self.states.items()
+        }
+        resets = {RESETS: with_step(self.resets, watermark, epoch=self.epoch + 1), **followed}
+        return replace(
+            self,
+            epoch=self.epoch + 1,
+            published=_at_most(self.published, watermark),
+            states=states,
+            resets=self.resets | resets,
+        )
 
     def totals(self) -> dict[str, int]:
         """Rows so far by outcome, over all partitions."""
@@ -237,7 +261,7 @@ class Progress:
             facts["topic-id"] = self.topic_id
         if self.files is not None:
             facts["files"] = self.files.to_text()
-        return {f"tidegate.{key}": str(value) for key, value in facts.items()}
+        return {f"tidegate.{key}": str(value) for key, value in facts.items()} | self.resets
 
     def write(
         self,
@@ -307,6 +331,10 @@ class Progress:
             "day": None,
             "bounds": {"_epoch": [self.epoch, self.epoch]},
         }
+
+
+def _at_most(mark: int | None, limit: int) -> int | None:
+    return None if mark is None else min(mark, limit)
 
 
 def _rows(state: GateState | None) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.engine.inputs import empty
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.inputs import empty, shown
 from tidegate.engine.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
 from tidegate.engine.table import current_rows
 from tidegate.sql.hidden import hidden_columns
@@ -82,6 +83,8 @@ def view_frame(
     from pyspark.sql import functions as F
 
     frame = _table_or_empty(spark, table, view_columns(view, columns)).where(F.col("_open").isNotNull())
+    if table is not None and not view.emit_on_window_close and view.clock is not None:
+        frame = shown(frame, view, IcebergTable(spark, table).current().summary)
     if view.order:
         frame = frame.orderBy(F.asc_nulls_last("_window_end"), "_ordinal")
     return frame.select(*[quote(c.name) for c in view.columns])

@@ -40,6 +40,17 @@ def pin(session: Session, view: View) -> tuple[Pinned, ...]:
     return tuple(pinned)
 
 
+def standing(session: Session, view: View) -> tuple[Pinned, ...]:
+    """The inputs of a view as far as their commits tell; Spark is asked for nothing of its query."""
+    found = []
+    for entry in view.inputs:
+        source = source_of(session, entry.name)
+        table = session.stored(source.name)
+        snapshot = Snapshot(None, {}) if table is None else _current(session, source, table)
+        found.append(Pinned(entry, source, (), table, snapshot))
+    return tuple(found)
+
+
 def require_lent(session: Session, relation: Relation, table: str | None) -> None:
     """TG516 unless the environment that is read has this log, judged by the very definition that this one has: its
     decisions are taken as they are."""

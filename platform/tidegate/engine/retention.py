@@ -3,19 +3,20 @@ tables WITH TTL: rows go when they have expired (T2) and no view needs them any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.inputs import Pinned
+from tidegate.engine.inputs import Pinned, pending
 from tidegate.engine.progress import LogPosition
+from tidegate.engine.resolve import standing
 from tidegate.engine.steps import Steps
 from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, applied_state, is_untidy
 from tidegate.errors import TidegateError
+from tidegate.plan.gaps import Hole, edge_of, hole, same_scale
 from tidegate.sql.catalog import Relation, View
 from tidegate.store.positions import read_position
-from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 def needed_from(session: Session, source: Relation | View) -> int | None:
     """The lowest event time that a view over a relation or view may still read, in ticks; None if no view reads it in
-    time. EVERYTHING if one may read all of it. A view reads from its own frontier on; one that has never run reads all.
-    """
+    time. EVERYTHING if one may read all of it. A view reads from its own frontier on; one that has never run reads
+    all."""
     return min((needed for _, needed in needs(session, source)), default=None)
 
 
@@ -82,7 +83,7 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
     """
     marks = []
     for p in pinned:
-        edge = p.snapshot.integer("tidegate.retained-from")
+        edge = edge_of(p.snapshot.summary, p.snapshot.integer("tidegate.retained-from"))
         if edge is None or p.input.lookup:
             continue
         reaches_back = view.open_sql is not None or view.over is not None or p.input.low is None
@@ -98,9 +99,24 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
     return max(marks, default=None)
 
 
-def same_scale(kind: TimeKind | None, other: TimeKind) -> bool:
-    """Whether ticks of one say something about the other."""
-    return kind is not None and kind.same_ticks(other)
+def missing(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> Hole | None:
+    """What is missing for the next tick of a view whose last commit says `own` (R5). TG543 where nobody can tell
+    which of its results that concerns: it would read over the hole as if nothing had been there."""
+    edges = {
+        p.input.name: (p.kind, edge_of(p.snapshot.summary, p.snapshot.integer("tidegate.retained-from")))
+        for p in pinned
+    }
+    found = hole(view, own, edges)
+    if found is not None and found.upto is None:
+        raise TidegateError(
+            "TG543",
+            f'"{view.name}" can\'t go on from {view.kind.format(int(own["tidegate.frontier"]))}: {found.describe()}, '
+            "and nobody can tell which of its results they belong to",
+            hint="what it has stays as it is; run it more often than rows are retired, or let them be kept longer "
+            "(jobs/maintenance.yaml of the environment that owns them)",
+            location=view.location,
+        )
+    return found
 
 
 def tidy(session: Session, relations: Iterable[Relation]) -> list[Cleaned]:
@@ -167,6 +183,10 @@ def _needs(session: Session, source: Relation | View, view: View, entry: Input) 
     if table is None or entry.low is None or not same_scale(kind, view.kind):
         return EVERYTHING
     stood = IcebergTable(session.spark, table).current()
+    back = pending(view, stood.summary, standing(session, view))
+    if back is not None:
+        # It will step back behind a reset, and read from there again (W9).
+        return back + entry.low if view.open_sql is None else EVERYTHING
     marks = [stood.integer("tidegate.frontier"), stood.integer("tidegate.earliest-open")]
     known = [mark for mark in marks if mark is not None]
     return min(known) + entry.low if marks[0] is not None else EVERYTHING

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.inputs import empty
 from tidegate.engine.layout import quote
+from tidegate.sql.repeatable import not_over
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,7 +27,9 @@ ROW, TOMBSTONE, WINDOW = "row", "tombstone", "window"
 
 def units(view: View) -> tuple[str, ...]:
     """The columns that say what is amended as a whole: a window; of sessions, which every key has for itself, that of
-    one group."""
+    one group; of OVER windows the row itself, which another row can release earlier (C5)."""
+    if view.over is not None:
+        return ("_window_start", *not_over(view))
     bounds = ("_window_start", "_window_end")
     return (*bounds, *view.group_columns) if view.open_sql is not None else bounds
 
@@ -79,9 +82,12 @@ def without_units(frame: DataFrame, chosen: DataFrame, view: View) -> DataFrame:
     return _joined(frame, chosen, view, (), "left_anti")
 
 
-def beside_units(frame: DataFrame, chosen: DataFrame, view: View, added: Sequence[str]) -> DataFrame:
-    """The rows of the windows that are among `chosen`, each with the columns `added` of its window."""
-    return _joined(frame, chosen, view, added, "inner")
+def beside_units(
+    frame: DataFrame, chosen: DataFrame, view: View, added: Sequence[str], how: str = "inner"
+) -> DataFrame:
+    """The rows of the windows that are among `chosen`, each with the columns `added` of its window; `how` = "left": all
+    rows, NULL where there is none."""
+    return _joined(frame, chosen, view, added, how)
 
 
 def _joined(frame: DataFrame, chosen: DataFrame, view: View, added: Sequence[str], how: str) -> DataFrame:
@@ -96,7 +102,7 @@ def _joined(frame: DataFrame, chosen: DataFrame, view: View, added: Sequence[str
     for i, name in enumerate(keys):
         same = same & F.col(quote(name)).eqNullSafe(F.col(f"_unit{i}"))
     joined = frame.join(there, same, how)
-    return joined.drop(*[f"_unit{i}" for i in range(len(keys))]) if how == "inner" else joined
+    return joined.drop(*[f"_unit{i}" for i in range(len(keys))]) if how in ("inner", "left") else joined
 
 
 def revisions_frame(

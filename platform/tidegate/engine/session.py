@@ -58,6 +58,9 @@ class Session:
         self.settings = Settings()
         #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
         self.listener: Callable[[Event], None] | None = None
+        #: Who is asked before a statement does what can't be undone: given what it is, says whether to go on. None:
+        #: nobody is there, and the statement is refused.
+        self.confirm: Callable[[str], bool] | None = None
         self._parent = parent
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
         self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
@@ -176,8 +179,8 @@ class Session:
         keep_seconds: float = KEEP_SECONDS,
         steps: Steps | None = None,
     ) -> list[Cleaned]:
-        """Delete the rows of tables WITH TTL that have expired and that no view needs any more (T2, T3), and tidy their
-        files; views' results stay.
+        """Delete the rows of tables WITH TTL that have expired and that no view needs any more (T2, T3), and tidy
+        their files; views' results stay.
 
         `names`: tables with a PRIMARY KEY, None is all of them. `keep_seconds`: how long old snapshots can be read.
         `steps`: takes down what fails; None: the first failure is raised.

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.engine.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
-from tidegate.engine.inputs import Pinned, bound_type, positions
+from tidegate.engine.inputs import Pinned, bound_type, pending, positions
 from tidegate.engine.layout import create_view_table, is_of_view, quote, view_columns
-from tidegate.engine.over import CARRIED, carried_type, missing_totals
+from tidegate.engine.over import CARRIED, Evaluation, carried_type, missing_totals
 from tidegate.engine.over import evaluate as evaluate_over
 from tidegate.engine.panes import WindowTask
-from tidegate.engine.plain_slices import Slice, compute
+from tidegate.engine.plain_slices import compute
+from tidegate.engine.reclose import Reclosing
 from tidegate.engine.resolve import no_rows, pin, resolve_columns
-from tidegate.engine.retention import begin
+from tidegate.engine.retention import begin, missing
+from tidegate.engine.revisions import has_revisions
 from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
+from tidegate.engine.step_back import back, emitted_beyond, extent, facts, refused
 from tidegate.engine.writer import WriteTask, run_task
 from tidegate.errors import TidegateError
 from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.events import SliceCommitted
+from tidegate.plan.gaps import GAPS, with_gap
+from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
 from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:
@@ -37,6 +42,17 @@ if TYPE_CHECKING:
 STALE = "tidegate.stale"
 #: How often a tick is tried again that an amendment was in the way of.
 _TRIES = 3
+
+
+class Tick(NamedTuple):
+    """What one tick commits: new files, data files that they replace, rows that are final for the first time, what the
+    summary says beside the usual, and where the first session begins that is still open (D3)."""
+
+    files: list[dict[str, Any]]
+    removed: list[Any]
+    groups: int
+    summary: dict[str, str]
+    open_since: int | None
 
 
 class ViewTable:
@@ -85,54 +101,128 @@ class ViewTable:
         # A view that stays open for weeks: upkeep has compacted its files meanwhile, and expired old snapshots.
         base = self._snapshot = self.table.rebased(self._snapshot)
         pinned = pin(self._session, self.view)
+        stepped = self._step_back(base, pinned)
+        base = self._snapshot
         clock = clock_of(self.view, pinned)
         frontier = base.integer("tidegate.frontier")
+        gap: dict[str, str] = {}
         if frontier is None:
             frontier = begin(self.view, pinned)
+        elif (lost := missing(self.view, base.summary, pinned)) is not None and lost.upto is not None:
+            gap, frontier = with_gap(base.summary, frontier, lost.upto), lost.upto
         if not self._is_due(base, pinned, frontier, clock):
-            return None
-        # A reset watermark (W9) may stand below what is closed: the frontier never goes back.
+            return self._committed(base, started, started) if stepped else None
+        # The frontier goes back by a step back alone (W9).
         reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)
         earliest = base.integer("tidegate.earliest-open")
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
         emit = self.view.emit_on_window_close
         number = (base.integer("tidegate.tick") or 0) + 1
-        computed = self._plain(pinned, start, frontier, reached, number)
-        if computed is None:
+        beyond = Beyond.of(base.summary)
+        again = (
+            beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
+        )
+        tick = None if again else self._plain(pinned, start, frontier, reached, number)
+        if tick is None:
             rows = read(self._session, self.view, pinned, start, reached if emit else None)
-            if self.view.over is None:
-                files = self._write(self._result(rows, frontier, reached), number)
-            else:
-                files = self._write_over(rows, base, frontier, reached, number)
-            computed = Slice(files, self._earliest_open(rows, reached))
-        files = computed.files
-        groups = sum(f["rows"] for f in files if f["split"] is False)
-        opened = sum(f["rows"] for f in files if f["split"] is True)
-        total = (base.integer("tidegate.groups") or 0) + groups
+            over = None if self.view.over is None else self._evaluated_over(rows, base, frontier, reached)
+            result = (
+                self._result(rows, frontier, reached) if over is None else with_bounds(over.result, self.view)
+            )
+            since = self._earliest_open(rows, reached)
+            try:
+                tick = self._stored(result, number, since, (frontier, reached) if again else None)
+                if over is not None and over.carried is not None:
+                    tick.files.extend(self._write_carried(over.carried))
+            finally:
+                if over is not None:
+                    over.close()
+        total = (base.integer("tidegate.groups") or 0) + tick.groups
+        opened = sum(f["rows"] for f in tick.files if f["split"] is True)
         summary = {
             "tidegate.tick": str(number),
             "tidegate.inputs": positions(pinned),
             "tidegate.groups": str(total),
             "tidegate.open": str(opened),
         }
-        summary |= {key: base.summary[key] for key in AMENDMENT if key in base.summary}
+        kept = (*AMENDMENT, RESETS, GAPS, *([] if again else [BEYOND]))
+        summary |= {key: base.summary[key] for key in kept if key in base.summary}
+        summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | tick.summary | gap
         if reached is not None:
             summary["tidegate.frontier"] = str(reached)
-        if computed.open_since is not None:
-            summary["tidegate.earliest-open"] = str(computed.open_since)
-        # A view that emits on close is append-only by construction: nothing of it is ever replaced (C2).
-        replaced = [*([] if emit else [True]), *([] if self.view.over is None else [None])]
+        if tick.open_since is not None:
+            summary["tidegate.earliest-open"] = str(tick.open_since)
+        # A view that emits on close is append-only by construction (C2), but for what closes again.
+        replaced = [*([] if emit else [True]), *self._carried()]
+        removed = [*tick.removed, *self._carried_files(base, tick.files)]
         computed_at = time.monotonic()
-        committed = self.table.append(files, self._target, summary, base, replaced)
+        committed = self.table.append(tick.files, self._target, summary, base, replaced, removed)
         self._snapshot = Snapshot(committed, summary, committed)
+        return self._committed(self._snapshot, started, computed_at)
+
+    def _committed(self, at: Snapshot, started: float, computed: float) -> SliceCommitted:
+        now = time.monotonic()
         return SliceCommitted(
             view=self.view.name,
-            frontier=self.view.kind.format(reached),
-            groups=total,
-            open=opened,
-            seconds=round(time.monotonic() - started, 3),
-            commit_seconds=round(time.monotonic() - computed_at, 3),
+            frontier=self.view.kind.format(at.integer("tidegate.frontier")),
+            groups=at.integer("tidegate.groups") or 0,
+            open=at.integer("tidegate.open") or 0,
+            seconds=round(now - started, 3),
+            commit_seconds=round(now - computed, 3),
         )
+
+    def _step_back(self, base: Snapshot, pinned: Sequence[Pinned]) -> bool:
+        """Follow the resets of the inputs in a commit of its own (W9); whether there was one to make. TG543 if the
+        view can't go back."""
+        view = self.view
+        target = pending(view, base.summary, pinned)
+        if target is None:
+            return False
+        found = back(self._session, view, self.table.identifier, pinned, target)
+        if not found.is_possible:
+            raise refused(view, found)
+        frontier = min(int(found.frontier), base.integer("tidegate.frontier") or 0)
+        opened = None
+        if view.open_sql is not None:
+            opened = self._earliest_open(read(self._session, view, pinned), frontier)
+        beyond = extent(emitted_beyond(self._at(base), view, frontier), view)
+        summary = facts(view, base.summary, pinned, frontier, opened, beyond)
+        files: list[dict] = []
+        if view.over is not None:
+            # What its frames need of the rows before: as of the frontier that it has gone back to.
+            rows = read(self._session, view, pinned, None, frontier)
+            tick = evaluate_over(
+                self._spark, view, run_sql(self._spark, view, view.over.rows_sql, rows), None, None, frontier
+            )
+            try:
+                files = [] if tick.carried is None else self._write_carried(tick.carried)
+            finally:
+                tick.close()
+        removed = self._carried_files(base, files)
+        committed = self.table.append(files, self._target, summary, base, self._carried(), removed)
+        self._snapshot = Snapshot(committed, summary, committed)
+        return True
+
+    def _at(self, base: Snapshot) -> DataFrame:
+        """The view's table at a snapshot."""
+        return self._spark.read.option("versionAsOf", base.id).table(self.table.identifier)
+
+    def _stored(
+        self, result: DataFrame, number: int, since: int | None, again: tuple[int, int] | None
+    ) -> Tick:
+        """Write the rows of a tick. `since`: where the first session begins that stays open; `again`: where emitted
+        rows close again (`Reclosing`), the frontier before and after it."""
+        if again is None:
+            files = self._write(result, number)
+            return Tick(files, [], sum(f["rows"] for f in files if f["split"] is False), {}, since)
+        frontier, reached = again
+        result = result.localCheckpoint()
+        opened = self._write(result.where("_open"), number) if not self.view.emit_on_window_close else []
+        reclosing = Reclosing(self._session, self.view, self.table, self._snapshot, frontier, reached)
+        done = reclosing.write(
+            result.where("NOT _open"), number, since, lambda rows: self._write(rows, number)
+        )
+        return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
 
     def _plain(
         self,
@@ -141,7 +231,7 @@ class ViewTable:
         frontier: int | None,
         reached: int | None,
         number: int,
-    ) -> Slice | None:
+    ) -> Tick | None:
         """One tick of a view that needs no SQL; None if it does."""
         if self.view.plain is None:
             return None
@@ -149,7 +239,11 @@ class ViewTable:
         (entry,) = pinned
         bounds = entry.bounds(self.view, start, reached if emit else None)
         windows = WindowTask(self.view.plain, self._target, frontier, reached, emit, number)
-        return compute(self._spark, self._session.project.storage, entry, bounds, windows)
+        found = compute(self._spark, self._session.project.storage, entry, bounds, windows)
+        if found is None:
+            return None
+        groups = sum(f["rows"] for f in found.files if f["split"] is False)
+        return Tick(found.files, [], groups, {}, found.open_since)
 
     def totals(self) -> tuple[str, int, int]:
         """Frontier as text, closed result rows so far, open result rows."""
@@ -190,32 +284,42 @@ class ViewTable:
             "_open", F.coalesce(~window_is_closed(end, self._literal(reached)), F.lit(True))
         )
 
-    def _write_over(
-        self,
-        rows: Sequence[DataFrame],
-        base: Snapshot,
-        frontier: int | None,
-        reached: int | None,
-        number: int,
-    ) -> list[dict]:
-        """Results and carried rows of one tick (C5). What the last one carried stands where `_open` is NULL."""
+    def _evaluated_over(
+        self, rows: Sequence[DataFrame], base: Snapshot, frontier: int | None, reached: int | None
+    ) -> Evaluation:
+        """One tick of a view with OVER (C5). What the last one carried stands where `_open` is NULL."""
         over, view = self.view.over, self.view
         assert over is not None
         before = None
-        if base.id is not None:
-            stored = self._spark.read.option("versionAsOf", base.id).table(self.table.identifier)
-            before = stored.where("_open IS NULL").select(CARRIED)
-            before = None if reached is None or frontier is None else before
+        if base.id is not None and reached is not None and frontier is not None:
+            before = self._at(base).where(f"_open IS NULL AND {CARRIED} IS NOT NULL").select(CARRIED)
         arrived = run_sql(self._spark, view, over.rows_sql, rows)
-        tick = evaluate_over(self._spark, view, arrived, before, frontier, reached)
-        try:
-            files = self._write(with_bounds(tick.result, view), number)
-            if tick.carried is not None:
-                carried = tick.carried.selectExpr("CAST(NULL AS BOOLEAN) AS _open", CARRIED)
-                files += [f for task in run_task(carried, WriteTask(self._target)) for f in task]
-        finally:
-            tick.close()
-        return files
+        return evaluate_over(self._spark, view, arrived, before, frontier, reached)
+
+    def _write_carried(self, rows: DataFrame) -> list[dict]:
+        carried = rows.selectExpr("CAST(NULL AS BOOLEAN) AS _open", CARRIED)
+        return [file for files in run_task(carried, WriteTask(self._target)) for file in files]
+
+    def _carried(self) -> list[None]:
+        """What the next commit replaces of rows that are nobody's result (`IcebergTable.append`)."""
+        return [] if self.view.over is None or self._is_revised() else [None]
+
+    def _carried_files(self, base: Snapshot, files: list[dict]) -> list[Any]:
+        """The same where revisions are there, too: the data files of what the last tick has carried. Revisions that a
+        compaction has put into one of them are written anew: they are added to `files`."""
+        if self.view.over is None or base.id is None or not self._is_revised():
+            return []
+        rows = self._at(base).where("_open IS NULL").select("*", "_file")
+        # Bounded: one small file for each task of a tick.
+        paths = {r[0] for r in rows.where(f"{CARRIED} IS NOT NULL").select("_file").distinct().collect()}
+        beside = rows.where(f"{CARRIED} IS NULL").where(rows["_file"].isin(sorted(paths))).drop("_file")
+        bounds = ("_window_end", "_tick")
+        target = self.table.target(self._session.project.storage, "_open", self._target.day, bounds)
+        files += [file for written in run_task(beside, WriteTask(target)) for file in written]
+        return self.table.files_among(paths, base.id)
+
+    def _is_revised(self) -> bool:
+        return has_revisions(self._spark.table(self.table.identifier))
 
     def _write(self, result: DataFrame, number: int) -> list[dict]:
         from pyspark.sql import functions as F

@@ -224,7 +224,8 @@ class _One:
                 "error" if rows else "warning",
                 f"a row{where} of {event} is from the future: the watermark {self._text(now.watermark)} is "
                 f"{format_duration(ahead)} ahead of the clock, and {rows:,} rows since {_clock(old.at)} are late by it",
-                f"ALTER SOURCE {name} RESET WATERMARK TO '…', then tidegate amend {name} for what was late; a smaller "
+                f"ALTER SOURCE {name} RESET WATERMARK TO '…' takes it back, and at the next run what has "
+                f"closed too early; then tidegate amend for what was late by it; a smaller "
                 "max_future_skew keeps such rows from raising it (W9)",
                 old.at,
                 offset=offset,

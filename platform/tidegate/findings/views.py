@@ -15,13 +15,81 @@ from tidegate.project.stalls import Limits
 
 def of_view(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Iterator[Candidate]:
     """What keeps its windows open although, or because, its inputs are as far as they are."""
+    yield from _reset(view)
+    yield from _gone(view)
     yield from _behind(view, limits, at, memory)
     yield from _held(view, limits, at)
 
 
+def _gone(view: ViewFacts) -> Iterator[Candidate]:
+    """R5: rows that were retired before the view had come to them."""
+    status = view.status
+    if status.missing is not None:
+        finding = Finding(
+            kind="rows_gone",
+            severity="error",
+            asset=status.name,
+            text=f"{status.name}: final up to {status.frontier_text}; {status.missing}: what needs them can't be "
+            "computed any more",
+            advice=f"tidegate run {status.name} skips these windows and says which, or refuses to go on; to lose "
+            "nothing, run it more often than rows are retired, or keep them longer (jobs/maintenance.yaml)",
+            waiting=(Waiting(status.name, f"after {status.frontier_text}"),),
+        )
+        yield Candidate(finding)
+    if status.skipped:
+        stretches = "; ".join(f"after {after}, up to {upto}" for after, upto in status.skipped)
+        finding = Finding(
+            kind="skipped",
+            severity="warning",
+            asset=status.name,
+            text=f"{status.name}: windows that end {stretches} are not known: rows were retired before it ran (R5)",
+            advice="run it more often than rows are retired, or keep them longer (jobs/maintenance.yaml)",
+        )
+        yield Candidate(finding)
+
+
+def _reset(view: ViewFacts) -> Iterator[Candidate]:
+    """W9: what a reset watermark takes back, and what a poisoned one has left in front of the inputs."""
+    status = view.status
+    if status.goes_back_to is not None:
+        finding = Finding(
+            kind="reset_pending",
+            severity="warning",
+            asset=status.name,
+            text=f"{status.name}: a watermark that it follows was reset: its next run goes back from "
+            f"{status.frontier_text} to {status.goes_back_to_text}, and closes again what lies beyond (W9)",
+            advice=f"tidegate run {status.name}; if it breaks off, the run says why the view can't go back",
+            waiting=(Waiting(status.name, f"after {status.goes_back_to_text}"),),
+        )
+        yield Candidate(finding)
+    elif status.frontier is not None and status.clock is not None and status.frontier > status.clock:
+        sources = ", ".join(view.upstream)
+        finding = Finding(
+            kind="frontier_ahead",
+            severity="error",
+            asset=status.name,
+            text=f"{status.name}: it is final up to {status.frontier_text}, but its inputs have only reached "
+            f"{status.clock_text}: it closes nothing until they are there",
+            advice=f"ALTER SOURCE … RESET WATERMARK TO '…' takes it back to where its inputs are (W9), for the one of "
+            f"{sources} that was poisoned",
+            waiting=(Waiting(status.name, f"after {status.frontier_text}"),),
+        )
+        yield Candidate(finding)
+    elif status.emitted_beyond is not None:
+        finding = Finding(
+            kind="closes_again",
+            severity="info",
+            asset=status.name,
+            text=f"{status.name}: final up to {status.frontier_text} since a watermark was reset; results up to "
+            f"{status.emitted_beyond} are from before the reset, and are replaced as they close again (W9)",
+            advice="nothing is to be done",
+        )
+        yield Candidate(finding)
+
+
 def _behind(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Iterator[Candidate]:
     status = view.status
-    if status.current or view.due_end is None:
+    if status.current or view.due_end is None or status.goes_back_to is not None:
         return
     far = "" if not status.behind else f", {format_duration(status.behind)} further"
     done = f"final up to {status.frontier_text}" if status.ran else "never computed"

@@ -13,6 +13,7 @@ from tidegate.engine.comparable import comparable_since
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import units
+from tidegate.engine.step_back import effective_frontier
 from tidegate.quality.model import Span
 from tidegate.watermark import TimeKind, window_is_closed
 from tidegate.watermark.timekind import DAY_MICROS
@@ -79,12 +80,13 @@ def read_windows(session: Session, view: View, stored: str, span: Span, accounta
 
     Three Spark jobs over one line for each window; that line is computed once.
     """
-    frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
+    pinned = pin(session, view)
+    frontier = effective_frontier(view, IcebergTable(session.spark, stored).current().summary, pinned)
     notes: list[str] = []
     if frontier is None:
         return Windows(accountable, notes=["no window is final yet"])
     high = frontier + 1 if span.high is None else min(frontier + 1, span.high)
-    since = comparable_since(session, view, stored, pin(session, view), notes)
+    since = comparable_since(session, view, stored, pinned, notes)
     if since == math.inf:
         return Windows(accountable, notes=notes)
     bounds = [b for b in (since, None if span.low is None else span.low - 1) if b is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -22,18 +23,32 @@ def order_dependent(view: View) -> frozenset[str]:
     """The view's columns that are computed, over any number of steps, with an aggregate that depends on the order of
     rows. By name and therefore rather one too many: a recount must not compare them (C7)."""
     texts = [view.query_sql] if view.over is None else [view.over.rows_sql, view.over.query_sql]
-    found: set[str] = set()
+    return _following(view, texts, set(), lambda item: _CALL.search(item.sql(dialect="spark")) is not None)
+
+
+def not_over(view: View) -> tuple[str, ...]:
+    """The columns of a view with `over` that follow from one source row alone: no call with OVER is part of them."""
+    assert view.over is not None
+    calls = {function.name for function in view.over.functions}
+    computed = _following(view, [view.over.query_sql], calls, lambda item: False)
+    return tuple(c.name for c in view.columns if c.name not in computed)
+
+
+def _following(
+    view: View, texts: Sequence[str], known: set[str], begins: Callable[[exp.Expression], bool]
+) -> frozenset[str]:
+    """The view's columns that are computed, over any number of steps of `texts`, from a column in `known`, or by an
+    expression that `begins` a chain of them."""
+    found = set(known)
     while True:
         before = len(found)
         for text in texts:
             tree = sqlglot.parse_one(re.sub(r"\{(\w+)\}", r"_\1", text), read="spark")
             for select in tree.find_all(exp.Select):
-                found |= {item.alias_or_name for item in select.expressions if _depends(item, found)}
+                found |= {
+                    item.alias_or_name
+                    for item in select.expressions
+                    if begins(item) or any(column.name in found for column in item.find_all(exp.Column))
+                }
         if len(found) == before:
             return frozenset(c.name for c in view.columns if c.name in found)
-
-
-def _depends(item: exp.Expression, names: set[str]) -> bool:
-    if any(column.name in names for column in item.find_all(exp.Column)):
-        return True
-    return _CALL.search(item.sql(dialect="spark")) is not None

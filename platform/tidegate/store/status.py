@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.plan.closing import closes_anything, commits
+from tidegate.plan.gaps import edge_of, gaps, hole
+from tidegate.plan.resets import Beyond, step_back
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog import Catalog, Object, Relation, SystemTable, View
 from tidegate.sql.kafka_options import KafkaOptions
@@ -30,8 +32,8 @@ class PartitionStatus:
     """One partition of a source. Times are in the unit of its time column; `*_text` is the same for
     people. `state`: as of the last commit (W8). `lag`: how far its watermark trails the clock, seconds (None: there is
     none yet, or it is an integer epoch). `end_offset`: a broker's next free offset, now, or if the broker does not
-    answer as of the last batch; None for other inputs. `lag_rows`: end_offset − next_offset. `holds_back`: it keeps the
-    source's watermark where it is. `quiet_since`: when something last arrived from a broker, ISO, UTC.
+    answer as of the last batch; None for other inputs. `lag_rows`: end_offset − next_offset. `holds_back`: it keeps
+    the source's watermark where it is. `quiet_since`: when something last arrived from a broker, ISO, UTC.
     """
 
     partition: str
@@ -90,7 +92,11 @@ class ViewStatus:
     inputs allow it (D2, D3); None where no row ever is. `groups`: final result rows; `open`: open ones. `behind`:
     clock − frontier, seconds (None: undefined, or an integer epoch). `holds_back`: the inputs whose watermark keeps
     the clock where it is, if there are several. `current`: nothing that its inputs have committed is still to be
-    taken in. `time_kind`: what frontier and clock count in.
+    taken in. `time_kind`: what frontier and clock count in. `skipped`: (after, up to) of the
+    window ends that it had to skip because rows were gone (R5); `missing`: what is gone of the rows that its next tick
+    needs; None: nothing. `goes_back_to`: where its next tick takes the frontier
+    back, because a watermark was reset (W9); None: nowhere. `emitted_beyond`: since it went back, results up to
+    there are from before the reset until they close again; None: there are none.
     """
 
     name: str
@@ -109,6 +115,11 @@ class ViewStatus:
     snapshot_id: int | None
     committed_at: str | None
     time_kind: str | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
+    missing: str | None = None
+    goes_back_to: int | None = None
+    goes_back_to_text: str | None = None
+    emitted_beyond: str | None = None
 
 
 @dataclass(frozen=True)
@@ -134,8 +145,8 @@ def read_status(
     ask_brokers: bool = True,
     catalog: Catalog | None = None,
 ) -> ProjectStatus:
-    """Status of the project, or of `names` of it, without a JVM. `now` replaces the clock (with a time zone), `catalog`
-    what the project's files define.
+    """Status of the project, or of `names` of it, without a JVM. `now` replaces the clock (with a time zone),
+    `catalog` what the project's files define.
 
     `ask_brokers`: whether Kafka says how much waits; a broker that does not answer is named, not an error. Raises the
     errors of the project's SQL, and TG620 if tables can't be read.
@@ -259,7 +270,13 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
     clock = view.clock.at(*marks) if view.clock is not None else None
     frontier = table.integer("tidegate.frontier") if table else None
     ran = bool(table and table.snapshot_id is not None)
-    if view.emit_on_window_close:
+    facts = {name: {} if state is None else state.summary for name, state in states.items()}
+    back = step_back(view, table.summary, facts, marks) if table else None
+    edges = {name: (_kind(sources[name]), _edge(states[name])) for name in view.reads}
+    lost = hole(view, table.summary, edges) if table else None
+    if back is not None:
+        current = False
+    elif view.emit_on_window_close:
         current = ran and not closes_anything(view, frontier, clock)
     else:
         taken = commits(table.summary.get("tidegate.inputs")) if table else {}
@@ -282,7 +299,26 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
         snapshot_id=table.snapshot_id if table else None,
         committed_at=_committed(table),
         time_kind=view.kind.name if view.clock is not None else None,
+        skipped=tuple(
+            (_text(view.kind, a), _text(view.kind, b)) for a, b in gaps(table.summary if table else {})
+        ),
+        missing=None if lost is None else lost.describe(),
+        goes_back_to=back,
+        goes_back_to_text=None if back is None else _text(view.kind, back),
+        emitted_beyond=_emitted_beyond(view, table),
     )
+
+
+def _edge(table: TableState | None) -> int | None:
+    if table is None:
+        return None
+    retained = table.properties.get("tidegate.retained-from")
+    return edge_of(table.summary, None if retained is None else int(retained))
+
+
+def _emitted_beyond(view: View, table: TableState | None) -> str | None:
+    stale = Beyond.of(table.summary) if table else None
+    return None if stale is None else _text(view.kind, stale.upto)
 
 
 def _groups(table: TableState | None) -> int:

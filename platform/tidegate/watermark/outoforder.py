@@ -96,7 +96,7 @@ class SourceWatermark:
         margin = next((margin for bound, margin in self.warm_up if known.rows < bound), 0)
         return min(max(known.quantile + margin, self.min_delay), self.max_delay)
 
-    def resumed(self, rows: int, newest: int) -> Memory:
+    def resumed(self, rows: int, newest: int | None) -> Memory:
         """A memory to go on from in the middle of a partition, for estimates over a sample: rows seen and the newest
         event time are known, the rows' out-of-orderness is not, and is learned anew."""
         return _Known(rows, 0, newest, np.empty(0, dtype=np.int64)).write()

@@ -26,6 +26,9 @@ def sql(
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="Run this file; - is stdin.", show_default=False)
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree to what a statement would ask, such as RESET WATERMARK.")
+    ] = False,
 ) -> int:
     """Run SQL: interactively, or with -c, -f, or from a pipe. With --json every row is one object.
 
@@ -40,6 +43,7 @@ def sql(
             return 0
         with call.session(call.project_or_temporary()) as session:
             session.listener = call.console.event
+            session.confirm = (lambda text: True) if yes else None
             run_script(session, call.console, text, name, stream=call.json)
         return 0
     from tidegate.cli.shell.loop import interact
@@ -48,8 +52,14 @@ def sql(
     call.console.note("starting Spark …")
     with call.session(project) as session:
         session.listener = call.console.event
+        session.confirm = (lambda text: True) if yes else _asked
         interact(session, call.console)
     return 0
+
+
+def _asked(text: str) -> bool:
+    """Whether whoever sits at the prompt agrees."""
+    return input(f"{text}\nGo on? [y/N] ").strip().casefold() in ("y", "yes")
 
 
 def _script(command: str | None, file: Path | None) -> tuple[str, str] | None:

@@ -76,6 +76,8 @@ def render(found: ProjectStatus, partitions: bool) -> str:
         columns = ["sink", "delivers", "to", "delivered", "waiting", "up to commit", "up to date", "moved"]
         parts.append(draw(Table(columns, [_sink_row(s) for s in found.sinks], unit=None), width))
     notes = [f"{r.name}: {r.broker_error}" for r in found.relations if r.broker_error]
+    for view in found.views:
+        notes += _notes(view)
     if not parts:
         notes.append("there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
     elif not any(x.ran for x in [*found.relations, *found.views, *found.sinks]):
@@ -97,6 +99,28 @@ def _view_row(v: ViewStatus) -> list[object]:
     current = "yes" if v.current else "no" if v.ran else "never run"
     held = ", ".join(v.holds_back) or "–"
     return [v.name, v.frontier_text, v.groups, v.open, current, held, v.committed_at or "never run"]
+
+
+def _notes(v: ViewStatus) -> list[str]:
+    found = [
+        f"{v.name}: windows that end after {a}, up to {b}, are not known: rows were gone (R5)"
+        for a, b in v.skipped
+    ]
+    if v.missing is not None:
+        found.append(f"{v.name}: {v.missing}, and its next windows need them (R5)")
+    if v.goes_back_to_text is not None:
+        found.append(
+            f"{v.name}: goes back to {v.goes_back_to_text} at its next run: a watermark was reset (W9)"
+        )
+    elif v.frontier is not None and v.clock is not None and v.frontier > v.clock:
+        found.append(
+            f"{v.name}: closes nothing until its inputs, now at {v.clock_text}, have reached {v.frontier_text}"
+        )
+    elif v.emitted_beyond is not None:
+        found.append(
+            f"{v.name}: rows up to {v.emitted_beyond} are from before a reset until they close again (W9)"
+        )
+    return found
 
 
 def _sink_row(s: SinkStatus) -> list[object]:

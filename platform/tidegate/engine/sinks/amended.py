@@ -28,7 +28,8 @@ _THEN = "_then"
 @dataclass(frozen=True)
 class Amended:
     """Windows that were amended since a sink delivered them. `windows`: one line for each, with the columns of `units`,
-    `_number` and `_amendment` of its newest revision; `count` of them, which end from `low` to `high` (ticks)."""
+    `_number` and `_amendment` of its newest revision; `count` of them, which lie from `low` to `high` (ticks of
+    `bound_of`)."""
 
     windows: DataFrame
     count: int
@@ -45,14 +46,20 @@ def amended(stored: DataFrame, view: View, delivered: Position, upto: int) -> Am
         return None
     windows = revised(stored, view, delivered.amendments, upto)
     windows = windows.where(F.col("_tick") <= delivered.tick).drop("_tick", _THEN)
-    if delivered.since is not None:
+    bound = bound_of(view)
+    if delivered.since is not None and bound == "_window_end":
         windows = windows.where(F.col("_window_end") > F.expr(view.kind.spark_literal(delivered.since)))
-    end = ticks_of("_window_end", view.kind)
+    end = ticks_of(bound, view.kind)
     sums = windows.agg(F.count(F.lit(1)).alias("n"), F.min(end).alias("low"), F.max(end).alias("high"))
     found = sums.first()
     if found is None or not found["n"]:
         return None
     return Amended(windows, found["n"], found["low"], found["high"])
+
+
+def bound_of(view: View) -> str:
+    """The column that says where in time a unit is: rows of OVER windows can be released anew at another one."""
+    return "_window_start" if view.over is not None else "_window_end"
 
 
 def revised(stored: DataFrame, view: View, after: int, upto: int | None = None) -> DataFrame:

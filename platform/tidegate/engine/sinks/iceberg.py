@@ -14,7 +14,7 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import quote
 from tidegate.engine.revisions import units
 from tidegate.engine.sinks import Delivered, Position
-from tidegate.engine.sinks.amended import NUMBER, Amended
+from tidegate.engine.sinks.amended import NUMBER, Amended, bound_of
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.errors import TidegateError
 from tidegate.project.storage import CATALOG
@@ -127,7 +127,8 @@ class IcebergSink:
         same = [f"t.{quote(name)} <=> s.{alias}" for name, alias in keys.items()]
         # So that files without any of these windows are not read.
         low, high = view.kind.spark_literal(changed.low), view.kind.spark_literal(changed.high)
-        within = f"t.`_window_end` >= {low} AND t.`_window_end` <= {high}"
+        bound = f"t.{quote(bound_of(view))}"
+        within = f"{bound} >= {low} AND {bound} <= {high}"
         self._merge(changes, f"s.{_GONE} AND {within} AND {' AND '.join(same)}", names)
         table.current()
         # A MERGE that finds nothing to do commits nothing; and where the sink stands is a fact all the same.

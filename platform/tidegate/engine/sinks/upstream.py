@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import AMENDMENTS, IcebergTable
 from tidegate.engine.layout import ON_TIME, quote
 from tidegate.engine.sinks import Position
-from tidegate.engine.sinks.amended import AMENDMENT, Amended, amended, as_of
+from tidegate.engine.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.engine.spark import settings
 from tidegate.sql.catalog import Relation, View
 from tidegate.store.positions import final_keys
@@ -124,7 +124,8 @@ class Upstream:
 
         assert isinstance(self.source, View)
         low, high = (F.expr(self.source.kind.spark_literal(mark)) for mark in (changed.low, changed.high))
-        return rows.where((F.col("_window_end") >= low) & (F.col("_window_end") <= high))
+        bound = F.col(bound_of(self.source))
+        return rows.where((bound >= low) & (bound <= high))
 
     def table(self, spark: SparkSession) -> DataFrame:
         """The stored table at the snapshot, which there must be."""

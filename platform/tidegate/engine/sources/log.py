@@ -7,7 +7,8 @@ partition, offset and arrival time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from tidegate.engine.layout import ON_TIME, PROGRESS, quote
 from tidegate.engine.progress import ConsumedFile, LogPosition, Progress
 from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows
 from tidegate.errors import TidegateError
+from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +47,8 @@ class LogConnector(Connector):
         position: LogPosition | None,
         max_rows: int | None = None,
     ) -> None:
-        """`identifier`: the upstream's log, None if there is none yet. `position`: up to where the gate has read it."""
+        """`identifier`: the upstream's log, None if there is none yet. `position`: up to where the gate has read
+        it."""
         self._spark, self._storage, self._gate, self._options = spark, storage, gate, options
         self._upstream, self._identifier = upstream, identifier
         self._size = max_rows or options.max_rows_per_batch
@@ -53,6 +56,18 @@ class LogConnector(Connector):
         self._of = position.table if position is not None else None
         self._table = ""
         self._epochs: list[tuple[int, int]] = []
+        self._before: int | None = None
+        self._resets: Mapping[str, str] = {}
+
+    @property
+    def follows(self) -> str:
+        """The name of the relation that it reads."""
+        return self._upstream.name
+
+    def resets(self, own: Mapping[str, str]) -> list[Step]:
+        """The upstream's resets that the gate has not followed, whose log says `own`; none where its time is
+        another."""
+        return not_followed(own, self._upstream.name, self._resets)
 
     def pending(self) -> Pending:
         """The upstream's partitions, and how many of its rows are new. Raises TG505 if it was made anew meanwhile."""
@@ -68,6 +83,9 @@ class LogConnector(Connector):
                 location=self._gate.location,
             )
         snapshot = table.current()
+        own, above = self._gate.watermark, self._upstream.watermark
+        if own is not None and above is not None and own.column.casefold() == above.column.casefold():
+            self._resets = snapshot.summary
         newest = snapshot.integer("tidegate.epoch") or 0
         if newest > self._read:
             self._epochs = self._new_epochs(newest)
@@ -78,7 +96,7 @@ class LogConnector(Connector):
         if not self.waits():
             return None
         after, rows = self._read, 0
-        while self._epochs and (rows == 0 or rows + self._epochs[0][1] <= self._size):
+        while self._next() and (rows == 0 or rows + self._epochs[0][1] <= self._size):
             self._read, added = self._epochs.pop(0)
             rows += added
         unit = {"table": self._table, "after": after, "until": self._read, "rows": rows}
@@ -86,7 +104,14 @@ class LogConnector(Connector):
 
     def waits(self) -> bool:
         # Epochs without a row on time (say, of late rows only) are read along with the next that has one.
-        return any(rows for _, rows in self._epochs)
+        return any(rows for _, rows in self._next())
+
+    def only_before(self, epoch: int | None) -> None:
+        """From here on plan only what was committed before an epoch; None: everything."""
+        self._before = epoch
+
+    def _next(self) -> list[tuple[int, int]]:
+        return [e for e in self._epochs if self._before is None or e[0] < self._before]
 
     def adopt(self, plan: BatchPlan) -> bool:
         self._read = plan.units[0]["until"]
@@ -124,7 +149,8 @@ class LogConnector(Connector):
         return self._spark.sql(self._options.sql.replace("{slice}", _SLICE))
 
     def _new_epochs(self, newest: int) -> list[tuple[int, int]]:
-        """(epoch, rows on time) of what was committed after the position, in order. Bounded: one small row for each."""
+        """(epoch, rows on time) of what was committed after the position, in order. Bounded: one small row for
+        each."""
         from pyspark.sql import functions as F
 
         history = self._spark.table(str(self._identifier)).where(
@@ -150,9 +176,21 @@ def follow(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted
     No plan is kept outside the log: a batch depends on no clock and no listing, so one that broke off is planned
     anew from the position of the last commit, and reads the same rows (W4, R2).
     """
-    while True:
-        plan = connector.plan(log.progress.epoch + 1, datetime.now(UTC))
-        if plan is None:
-            return
+    while advance(log, connector, on_batch):
+        pass
+
+
+def advance(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None]) -> bool:
+    """At most one batch of a gate; whether there may be more. A reset of the upstream's watermark is followed where it
+    came, between two of its commits (W9)."""
+    step = next(iter(connector.resets(log.progress.resets)), None)
+    connector.only_before(None if step is None else step.epoch)
+    plan = connector.plan(log.progress.epoch + 1, datetime.now(UTC))
+    if plan is not None:
         rows, read = connector.read(plan), connector.consumed(plan)
         on_batch(log.add(plan.epoch, rows, plan.arrived, read, last=not connector.waits()))
+        return connector.waits() or step is not None
+    if step is None:
+        return False
+    log.reset(step.mark, datetime.now(UTC), {FOLLOWED_RESETS: json.dumps({connector.follows: step.number})})
+    return True

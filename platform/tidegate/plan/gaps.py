@@ -1,0 +1,96 @@
+"""Windows that nobody can know any more, because rows went before a view had come to them (R5): found by pure
+functions over what commits and tables say.
+
+In one environment upkeep keeps what its views still need. A branch (`reads:`) is none of its views: rows can be
+retired between two of a branch's runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.plan.closing import closes_anything
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from tidegate.sql.catalog import View
+
+#: Key of a view's commits: the stretches of its frontier that it has skipped, ticks: after the one, up to the other.
+GAPS = "tidegate.gaps"
+#: Stretches that are kept; the oldest ones become one.
+_KEPT = 20
+
+
+@dataclass(frozen=True)
+class Hole:
+    """A view's next windows need rows of `input` that are gone: those before `edge`, ticks of `kind`. `upto`:
+    windows that end up to there can't be known; None: nobody can tell which."""
+
+    input: str
+    edge: int
+    kind: TimeKind | None
+    upto: int | None
+
+    def describe(self) -> str:
+        """What is gone, in words."""
+        before = "" if self.kind is None else f" before {self.kind.format(self.edge)}"
+        return f'rows of "{self.input}"{before} are beyond their retention'
+
+
+def gaps(summary: Mapping[str, str]) -> list[tuple[int, int]]:
+    """What a view has skipped, oldest first."""
+    return [(after, upto) for after, upto in json.loads(summary.get(GAPS) or "[]")]
+
+
+def with_gap(summary: Mapping[str, str], after: int, upto: int) -> dict[str, str]:
+    """What the commit says that skips the windows which end after the one, and up to the other."""
+    known = [*gaps(summary), (after, upto)]
+    while len(known) > _KEPT:
+        known[:2] = [(known[0][0], known[1][1])]
+    return {GAPS: json.dumps(known)}
+
+
+def edge_of(summary: Mapping[str, str], retained_from: int | None) -> int | None:
+    """Rows of an input before it may be missing: those beyond its retention, and of a view what it has skipped
+    itself."""
+    marks = [upto + 1 for _, upto in gaps(summary)] + ([] if retained_from is None else [retained_from])
+    return max(marks, default=None)
+
+
+def hole(
+    view: View,
+    own: Mapping[str, str],
+    edges: Mapping[str, tuple[TimeKind | None, int | None]],
+) -> Hole | None:
+    """What is missing for the next tick of a view at `own`, the summary of its last commit; None: nothing.
+
+    `edges`: by name of an input, what its time counts in, and `edge_of`.
+    """
+    marks = [own.get(f"tidegate.{name}") for name in ("frontier", "earliest-open")]
+    known = [int(mark) for mark in marks if mark is not None]
+    if view.clock is None or marks[0] is None:
+        return None
+    found: list[Hole] = []
+    for entry in view.inputs:
+        kind, edge = edges.get(entry.name, (None, None))
+        if edge is None or entry.lookup:
+            continue
+        if entry.low is None or not same_scale(kind, view.kind):
+            found.append(Hole(entry.name, edge, kind, None))
+        elif min(known) + entry.low < edge:
+            reaches_back = view.open_sql is not None or view.over is not None
+            upto = edge - entry.low
+            if reaches_back:
+                found.append(Hole(entry.name, edge, kind, None))
+            elif closes_anything(view, int(marks[0]), upto):
+                found.append(Hole(entry.name, edge, kind, upto))
+    unknown = [h for h in found if h.upto is None]
+    return unknown[0] if unknown else max(found, key=lambda h: h.upto or 0, default=None)
+
+
+def same_scale(kind: TimeKind | None, other: TimeKind) -> bool:
+    """Whether ticks of one say something about the other."""
+    return kind is not None and kind.same_ticks(other)

@@ -1,0 +1,217 @@
+"""RESET WATERMARK on a real session (W9): what is closed too early closes again, in views, views over views and sinks;
+a kill between its commits loses nothing. The property test is in test_property_reset.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Workbench
+from tidegate import TidegateError
+from tidegate.amend.run import amend
+from tidegate.audit.view import audit_view
+from tidegate.engine import upkeep
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.session import Session
+from tidegate.findings.look import look
+from tidegate.project.maintenance import Policy
+from tidegate.store.status import read_status
+
+TABLE = (
+    "CREATE TABLE events (k VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 minute') APPEND ONLY;"
+)
+OPENED = """
+CREATE MATERIALIZED VIEW opened AS SELECT window_end, k, count(*) AS n FROM TUMBLE(events, ts, INTERVAL '1 hour')
+GROUP BY window_end, k;"""
+VIEWS = f"""
+CREATE MATERIALIZED VIEW per_hour AS SELECT window_end, k, count(*) AS n FROM TUMBLE(events, ts, INTERVAL '1 hour')
+GROUP BY window_end, k EMIT ON WINDOW CLOSE;{OPENED}
+CREATE MATERIALIZED VIEW twice AS SELECT window_start, sum(n) AS n
+FROM TUMBLE(per_hour, window_end, INTERVAL '2 hours') GROUP BY window_start EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW gated AS SELECT ts, k FROM WATERMARK(events, ts, INTERVAL '10 minutes') EMIT ON WINDOW CLOSE;
+"""
+SINKS = """
+CREATE SINK plain FROM per_hour WITH (connector = 'iceberg', table = 'plain');
+CREATE SINK upserted FROM per_hour WITH (connector = 'iceberg', table = 'upserted', amendments = 'upsert');
+"""
+RESET = "ALTER TABLE events RESET WATERMARK TO '2026-01-01 12:00:00'"
+
+
+def rows(*at: str) -> str:
+    """INSERT of rows `key time` of one day."""
+    values = (f"('{row[0]}', '2026-01-01 {row[2:]}')" for row in at)
+    return "INSERT INTO events VALUES " + ", ".join(values) + ";"
+
+
+def shown(session: Session, sql: str) -> list[tuple]:
+    return sorted(
+        tuple(f"{v:%d %H:%M}" if hasattr(v, "hour") else v for v in row)
+        for row in session.execute(sql).rows()
+    )
+
+
+def poisoned(session: Session) -> None:
+    """Windows that end at 11 and 12 are right, the one at 13 was closed with one of its rows."""
+    session.execute(TABLE + VIEWS + SINKS)
+    session.execute(rows("a 10:10", "a 11:30", "b 12:10", "a 12:10"))
+    session.execute("INSERT INTO events VALUES ('x', '2999-01-01');" + rows("a 12:40") + "FLUSH")
+
+
+def delivered(session: Session, sink: str) -> list[tuple]:
+    table = session.spark.table(f"tidegate.main.{sink}").select("window_end", "k", "n")
+    return sorted((f"{row[0]:%d %H:%M}", row[1], row[2]) for row in table.collect())
+
+
+def findings(session: Session) -> dict[str, str]:
+    """What `why` says: severity by kind and asset."""
+    return {f"{f.kind} {f.asset}": f.severity for f in look(session.project).findings}
+
+
+def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(workbench: Workbench) -> None:
+    session = workbench.session()
+    poisoned(session)
+    closed = [("01 11:00", "a", 1), ("01 12:00", "a", 1), ("01 13:00", "a", 1), ("01 13:00", "b", 1)]
+    assert shown(session, "SELECT * FROM per_hour") == closed
+    told = session.execute(RESET).message
+    assert told == (
+        "reset the watermark of events to 2026-01-01 12:00:00 (it was 2998-12-31 23:59:00); rows from there on are on "
+        "time again, late rows stay late; at the next run or FLUSH these go back, too, and close again as rows come: "
+        "per_hour, opened, twice, gated"
+    )
+    views = {v.name: v for v in read_status(session.project).views}
+    assert (views["per_hour"].current, views["per_hour"].goes_back_to_text) == (False, "2026-01-01 12:00:00")
+    assert findings(session)["reset_pending per_hour"] == "warning"
+    # Before any view has stepped back: no row on time is called late, no window that is open is written.
+    session.execute(rows("c 12:20", "a 12:50"))
+    # The row that the poison made late is in a window that is open again.
+    assert [(r.windows, r.late) for r in amend(session, ["opened"], dry_run=True)] == [(0, 0)]
+    session.execute("FLUSH")
+    # What was emitted stays until it closes again; what shows open windows shows it as open.
+    assert shown(session, "SELECT * FROM per_hour") == closed
+    sql = "SELECT window_end, k, n FROM opened WHERE window_end BETWEEN '2026-01-01 12:30' AND '2026-01-02'"
+    assert shown(session, sql) == [("01 13:00", "a", 2), ("01 13:00", "b", 1), ("01 13:00", "c", 1)]
+    assert findings(session)["closes_again per_hour"] == "info"
+    assert audit_view(session, "per_hour").ok
+    session.execute(rows("a 15:30") + "FLUSH")
+    assert shown(session, "SELECT * FROM per_hour") == [
+        ("01 11:00", "a", 1),
+        ("01 12:00", "a", 1),
+        ("01 13:00", "a", 2),
+        ("01 13:00", "b", 1),
+        ("01 13:00", "c", 1),
+    ]
+    assert shown(session, "SELECT * FROM twice") == [("01 10:00", 1), ("01 12:00", 5)]
+    gated = ["10:10 a", "11:30 a", "12:10 a", "12:10 b", "12:20 c", "12:50 a"]
+    found = shown(session, "SELECT ts, k FROM gated WHERE ts < '2026-01-02'")
+    assert [f"{at[3:]} {k}" for at, k in found] == gated
+    revisions = shown(
+        session, "SELECT window_end, k, n, revision, is_current FROM \"per_hour$revisions\" WHERE k <> 'b'"
+    )
+    assert ("01 13:00", "a", 1, 1, False) in revisions
+    assert ("01 13:00", "a", 2, 2, True) in revisions
+    assert findings(session).keys().isdisjoint({"closes_again per_hour", "frontier_ahead per_hour"})
+    for name in ("per_hour", "opened", "twice", "gated"):
+        assert audit_view(session, name).ok, audit_view(session, name)
+    # An append-only sink has each window once, as it was first emitted; the other has what holds now.
+    assert delivered(session, "upserted") == shown(session, "SELECT * FROM per_hour")
+    assert delivered(session, "plain") == closed
+    # What was late by the poison is still there for an amendment.
+    report = amend(session, ["per_hour"])[0]
+    assert (report.windows, report.late) == (1, 1)
+    assert ("01 13:00", "a", 3) in shown(session, "SELECT * FROM per_hour")
+
+
+def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(TABLE + VIEWS.replace(OPENED, ""))
+    session.execute(rows("a 10:10", "a 11:30", "b 12:10"))
+    session.execute("INSERT INTO events VALUES ('x', '2999-01-01');FLUSH")
+    real, broke = IcebergTable.append, 0
+
+    def until(commits: int) -> object:
+        left = iter(range(commits))
+
+        def append(self: IcebergTable, *arguments: object, **more: object) -> int:
+            if next(left, None) is None:
+                raise RuntimeError("killed")
+            return real(self, *arguments, **more)  # type: ignore[arg-type]
+
+        return append
+
+    steps = [RESET, rows("c 12:20", "a 14:10"), "FLUSH"]
+    while steps:
+        # Each process commits once, is killed at its second commit, and the next one begins where it was.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(IcebergTable, "append", until(1))
+            again = workbench.session()
+            try:
+                again.execute(steps[0])
+                steps.pop(0)
+            except RuntimeError:
+                broke += 1
+        assert broke < 20
+    assert broke >= 4
+    again = workbench.session()
+    assert shown(again, "SELECT * FROM per_hour WHERE window_end > '2026-01-01 12:00'") == [
+        ("01 13:00", "b", 1),
+        ("01 13:00", "c", 1),
+    ]
+    assert shown(again, "SELECT * FROM twice") == [("01 10:00", 1), ("01 12:00", 3)]
+    for name in ("per_hour", "twice", "gated"):
+        assert audit_view(again, name).ok, audit_view(again, name)
+
+
+def test_W9_S1_what_SOURCE_WATERMARK_remembers_is_as_if_the_poison_had_never_led(
+    workbench: Workbench,
+) -> None:
+    session = workbench.session()
+    create = "CREATE TABLE {} (id INT, ts TIMESTAMP, WATERMARK FOR ts AS SOURCE_WATERMARK()) APPEND ONLY;"
+    for name, poison in (("good", ""), ("bad", ", (9, '2999-01-01')")):
+        session.execute(create.format(name))
+        session.execute(
+            f"INSERT INTO {name} VALUES (1, '2026-01-01 10:00:10'), (2, '2026-01-01 10:00:04'){poison}"
+        )
+        session.execute(f"INSERT INTO {name} VALUES (3, '2026-01-01 10:00:20'), (4, '2026-01-01 10:00:13')")
+    session.execute("ALTER TABLE bad RESET WATERMARK TO '2026-01-01 10:00:30'")
+    states = {}
+    for name in ("good", "bad"):
+        log = session.log(session.relation(name))
+        ((_, state),) = log.progress.states.items()
+        assert state.memory is not None
+        states[name] = state.memory.numbers.tolist()
+    # Tag, rows, estimate, whether there is a newest, the newest, and how far each row was behind.
+    assert states["good"][4:] == [states["good"][4], 0, 6_000_000, 0, 7_000_000]
+    assert states["bad"][4:] == [states["good"][4], 0, 6_000_000, 0, 0, 7_000_000]
+
+
+def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(TABLE + VIEWS.split(";")[0] + ";")
+    session.execute(
+        "CREATE MATERIALIZED VIEW steps AS SELECT ts, k, lag(ts) OVER (PARTITION BY k ORDER BY ts) AS l FROM events "
+        "EMIT ON WINDOW CLOSE"
+    )
+    for day in (1, 2, 3, 4):
+        session.execute(
+            f"INSERT INTO events VALUES ('a', '2026-01-0{day} 10:00'), ('a', '2026-01-0{day} 10:30'); FLUSH"
+        )
+    upkeep.maintain(session, "events", Policy(retention=86_400, keep_snapshots=0, settle=0))
+    session.execute("INSERT INTO events VALUES ('x', '2999-01-01'); FLUSH")
+    statement = "ALTER TABLE events RESET WATERMARK TO '2026-01-01 09:00'"
+    with pytest.raises(TidegateError) as caught:
+        session.execute(statement)
+    assert caught.value.code == "TG521"
+    assert "per_hour: what ended after 2026-01-01 09:00:00, up to 2026-01-0" in caught.value.message
+    assert "steps: all of it, up to 2998-12-31 23:59:00: nothing is compared" in caught.value.message
+    asked: list[str] = []
+    session.confirm = lambda text: bool(asked.append(text)) or True
+    session.execute(statement)
+    assert asked == [caught.value.message]
+    (event,) = read_status(session.project, ["per_hour"]).views
+    assert event.goes_back_to is not None
+    session.run(["per_hour"])
+    (event,) = read_status(session.project, ["per_hour"]).views
+    assert event.frontier_text.startswith("2026-01-0")
+    with pytest.raises(TidegateError) as refused:
+        session.run(["steps"])
+    assert refused.value.code == "TG543"
+    assert session.execute("SELECT count(*) FROM steps").rows() == [(7,)]
