@@ -172,10 +172,14 @@ def test_X5_property_records_of_a_csv_file_are_those_of_messages() -> None:
             for _ in range(BATCH)
         ]
         if r.random() < 0.3:
-            records.append(b'"open\n' + records[0])
+            records.append(b'"open\n' + records[0].replace(b'"', b""))
         end = r.choice([b"\n", b"\r\n", b"\r"])
         lines = [(b"\xef\xbb\xbf" if r.random() < 0.2 else b"") + ",".join(header).encode(), *records]
-        data = end.join(lines) + (end if r.random() < 0.7 else b"")
+        last = end if r.random() < 0.7 else b""
+        data = end.join(lines) + last
+        if b'"open' in records[-1]:
+            # The break behind a quote that is never closed is inside of it.
+            records[-1] += last
         size = r.choice([1, 2, 7, 64, 1000, 1 << 20])
         files = CsvFiles(pafs.LocalFileSystem(), decoder("CSV"), (), header=True)
         found = [

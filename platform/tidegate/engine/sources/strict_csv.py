@@ -189,7 +189,8 @@ class Records:
         if self._cut_off or not ended:
             pieces.append(len(found))
         record = b"".join(self._begun)
-        found.append(_bare(record) if ended else record)
+        # The last line break of a quote that is never closed is inside of it.
+        found.append(_bare(record) if ended and self._before != b'"' else record)
         self._begun, self._size, self._cut_off = [], 0, not ended
         if ended:
             self._before = b""
