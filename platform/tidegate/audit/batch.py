@@ -21,6 +21,7 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import without_units
 from tidegate.engine.step_back import effective_frontier
 from tidegate.plan.closing import commits
+from tidegate.plan.resets import RESETS
 from tidegate.sql.repeatable import order_dependent
 from tidegate.watermark import Identity, TimeKind, window_is_closed
 
@@ -138,7 +139,10 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     if frontier is not None:
         final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(frontier)))
     if not whole:
-        now, then = now.where(final), then.where(~F.col("_open") & final)
+        now, then = now.where(final), then.where(~F.col("_open"))
+        if frontier != current.integer("tidegate.frontier"):
+            # What the next tick takes back (W9) is not compared. Without a reset nothing may stand beyond the frontier.
+            then = then.where(final)
     skipped = order_dependent(view)
     names = [
         "_window_start",
@@ -153,6 +157,9 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     # What is shown as open is not taken for final by anybody.
     opened = ~F.coalesce(final, F.lit(False)) if whole else F.lit(False)
     early = (F.col("_kind") != "missing") & ~opened & states.is_early(end)
+    if RESETS in current.summary:
+        # Windows that a reset could not take back stay as they are, up to the frontier (W9).
+        early &= ~F.coalesce(final, F.lit(False))
     rows = rows.withColumns(
         {
             "_kind": F.when(early, "too early").otherwise(F.col("_kind")),
