@@ -214,4 +214,4 @@ def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Wo
     with pytest.raises(TidegateError) as refused:
         session.run(["steps"])
     assert refused.value.code == "TG543"
-    assert session.execute("SELECT count(*) FROM steps").rows() == [(7,)]
+    assert session.execute("SELECT count(*) FROM steps").rows() == [(8,)]

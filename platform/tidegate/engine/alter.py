@@ -98,7 +98,9 @@ def _followers(
         if not any(name in facts for name in item.reads):
             continue
         pinned = tuple(
-            replace(p, snapshot=replace(p.snapshot, summary=facts.get(p.source.name, p.snapshot.summary)))
+            replace(
+                p, snapshot=replace(p.snapshot, summary=p.snapshot.summary | facts.get(p.source.name, {}))
+            )
             for p in pin(session, item)
         )
         own = IcebergTable(session.spark, stored).current().summary
