@@ -282,11 +282,11 @@ def current_rows(
     state = state_identifier(log)
     if not spark.catalog.tableExists(state):
         return spark.table(log).where("false").select(*[quote(c.name) for c in relation.columns], *system)
+    stored = IcebergTable(spark, state)
     reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
     rows = reader.table(state)
     if relation.ttl:
         assert relation.watermark is not None
-        stored = IcebergTable(spark, state)
         now = _applied(stored.current() if snapshot is None else stored.at(snapshot))
         column = F.col(quote(relation.watermark.column))
         if now.watermark is not None:
