@@ -351,6 +351,7 @@ def test_W4_who_reads_a_batch_the_tasks_or_spark_changes_nothing_of_its_log(
         10: '{"id": 10, "ts": "' + at(10) + '"}]',
         11: "{'id': 11, 'ts': '" + at(11) + "'}",
         12: b"\xff",
+        13: json.dumps({"id": 13, "ts": at(13).replace(" 0", " ", 1)}),
         24: None,
         25: '{"id": 25}',
     }
@@ -378,7 +379,9 @@ def test_W4_who_reads_a_batch_the_tasks_or_spark_changes_nothing_of_its_log(
     assert logs[0] == logs[1]
     assert len(logs[0][0]) == 36
     assert {r["outcome"] for r in logs[0][0]} == {"on_time", "late", "rejected"}
-    # The second batch is refused, the third is left to Spark on that account; then the tasks read again.
+    assert [r["outcome"] for r in logs[0][0] if r["id"] == 13] == ["on_time"]
+    # Poison is the tasks' to reject. A time in a spelling of Spark's refuses the second batch, and the third is left to
+    # Spark on that account; then the tasks read again.
     assert by_spark == [2, 3, *range(1, 6)]
 
 
