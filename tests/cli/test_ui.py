@@ -90,7 +90,6 @@ def test_what_is_left_of_a_program_that_crashed_is_ended(tmp_path: Path) -> None
     until(lambda: all(map(gone, pids)))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux tells a child of its parent's end")
 def test_the_program_is_ended_in_order_when_the_command_is_killed(tmp_path: Path) -> None:
     process, pids = start(tmp_path, "polite", grace=200)
     process.kill()
@@ -110,7 +109,6 @@ def below(pid: int) -> set[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
 def test_nothing_of_dagster_is_left_behind(shop: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -114,8 +114,6 @@ def test_alerts_fire_when_they_should_by_prometheus_itself() -> None:
         "TidegateWorkerHangs",
     }
     assert fired <= {rule["alert"] for rule in RULES}
-    if shutil.which("promtool") is None:
-        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
     for words in (["check", "config", "prometheus.yaml"], ["test", "rules", "rules_test.yaml"]):
         done = run_tool(["promtool", *words])
         assert done.returncode == 0, done.stdout + done.stderr
@@ -126,8 +124,6 @@ def test_alertmanager_takes_its_example_and_sends_the_watchdog_outside() -> None
     route = example["route"]["routes"][0]
     assert route["matchers"] == ['alertname = "TidegateWatchdog"']
     assert route["receiver"] in {receiver["name"] for receiver in example["receivers"]}
-    if shutil.which("amtool") is None:
-        pytest.skip("amtool is not installed (Debian: apt-get install prometheus-alertmanager)")
     done = run_tool(["amtool", "check-config", "alertmanager.yaml"])
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -10,19 +10,19 @@ import lzma
 import os
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 #: What is kept of each release.
 KEPT = Path(__file__).parent / "releases"
-_ROOT = Path("/tmp/tidegate-stored")
 
 
 @contextlib.contextmanager
 def place(release: str) -> Iterator[Path]:
     """The release's own folder, empty; nobody else on this machine has it meanwhile, and it is removed at the end."""
-    folder = Path(f"{_ROOT}-{release}")
+    folder = made_at(release)
     # Nobody removes the lock: who waits for it would hold another one than who comes later.
     lock = os.open(f"{folder}.lock", os.O_CREAT | os.O_RDONLY, 0o644)
     try:
@@ -33,6 +33,22 @@ def place(release: str) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+def made_at(release: str) -> Path:
+    """The folder that a release's tables were made in, as the metadata of one of them says; for a release of which
+    nothing is kept yet, where to make them."""
+    kept = KEPT / f"{release}.tar.xz"
+    if not kept.exists():
+        return Path(tempfile.gettempdir()) / f"tidegate-stored-{release}"
+    with tarfile.open(kept) as archive:
+        entry = next(e for e in archive if e.name.endswith(".metadata.json"))
+        content = archive.extractfile(entry)
+        assert content is not None
+        location = json.load(content)["location"]
+    inside = Path(entry.name).parent.parent.as_posix()
+    assert location.endswith(f"/{inside}"), (location, inside)
+    return Path(location.removeprefix("file:").removesuffix(f"/{inside}"))
 
 
 def pack(folder: Path, release: str) -> Path:
