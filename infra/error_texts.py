@@ -221,7 +221,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Name a source or table with a watermark.",
     ),
     "TG702": ("The file for `tidegate sql -f` is not there, or is not text.", "Correct the path."),
-    "TG703": ("Another program listens on the port.", "Stop it, or give another port."),
+    "TG703": (
+        "Another program listens on the port, or the file of the token or of the certificate can't be used.",
+        "Stop the other program or give another port; correct the file that the message names.",
+    ),
     "TG704": (
         "The folder has files that would be overwritten, or can't be written.",
         "Give an empty folder or a new name.",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Workbench
+from tests.engine.pane_tasks import report_of
 from tidegate.engine import view_table
-from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
+from tidegate.engine.panes import UNREAD, LogFile, PaneTask, WindowTask
 from tidegate.engine.plain_slices import dealt
 from tidegate.engine.writer import Target
 from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value
@@ -72,16 +71,7 @@ def run(
     panes = PaneTask(pafs.LocalFileSystem(), what, dealt(found, tasks), None, None)
     windows = WindowTask(what, target(folder), frontier, reached, only_closed, 7)
 
-    def numbers() -> Iterator[pa.RecordBatch]:
-        for number in range(len(panes.tasks)):
-            yield pa.RecordBatch.from_pydict({"id": [number]})
-
-    def apart() -> Iterator[pa.RecordBatch]:
-        for number in numbers():
-            yield from panes(iter([number]))
-
-    once = Both(panes, windows)(numbers()) if tasks == 1 else windows(apart())
-    (report,) = [json.loads(b.column(0)[0].as_py()) for b in once]
+    report = report_of(panes, windows, tasks)
     if report == UNREAD:
         return UNREAD
     rows = [

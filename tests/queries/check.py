@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +11,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from tests.engine.pane_tasks import report_of
 from tests.queries.generate import Case
 from tests.sql.support import load
-from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
+from tidegate.engine.panes import UNREAD, LogFile, PaneTask, WindowTask
 from tidegate.engine.plain_slices import dealt
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
@@ -103,16 +102,7 @@ def by_tasks(case: Case, view: View, rows: pa.Table, types: list[pa.DataType], f
     )
     windows = WindowTask(view.plain, target, case.frontier, case.reached, True, 1)
 
-    def numbers() -> Iterator[pa.RecordBatch]:
-        for number in range(len(panes.tasks)):
-            yield pa.RecordBatch.from_pydict({"id": [number]})
-
-    def apart() -> Iterator[pa.RecordBatch]:
-        for number in numbers():
-            yield from panes(iter([number]))
-
-    once = Both(panes, windows)(numbers()) if case.tasks == 1 else windows(apart())
-    (report,) = [json.loads(b.column(0)[0].as_py()) for b in once]
+    report = report_of(panes, windows, case.tasks)
     if report == UNREAD:
         return UNREAD
     found = [pq.read_table(file["uri"]).select([*names, *SYSTEM]) for file in report["files"]]
