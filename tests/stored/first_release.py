@@ -8,6 +8,7 @@ on from them (`test_stored.py`). What is here must stay as it is as long as its 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,16 +174,17 @@ def first(session: Session, broker: Broker) -> None:
     _run_and_amend(session)
 
 
-def then(session: Session, broker: Broker) -> None:
-    """What comes after: rows on time and late for every source, closed windows, an amendment, deliveries."""
+def then(session: Session, broker: Broker, names: Sequence[str] | None = None) -> None:
+    """What comes after: rows on time and late for every source, closed windows, an amendment, deliveries. `names`: what
+    is run of it; None: everything."""
     _read(session, broker, 1)
-    _run_and_amend(session)
+    _run_and_amend(session, names)
 
 
-def _run_and_amend(session: Session) -> None:
+def _run_and_amend(session: Session, names: Sequence[str] | None = None) -> None:
     from tidegate.amend.run import amend
 
-    session.run()
+    session.run(names)
     amend(session, AMENDED)
     session.run(["above", "to_lake", "to_topic"])
 
