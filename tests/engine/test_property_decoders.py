@@ -202,7 +202,7 @@ def test_X5_property_records_of_a_csv_file_are_those_of_messages() -> None:
 
 @pytest.mark.parametrize("limit", [5, 50])
 def test_a_record_that_never_ends_is_rejected_in_pieces_and_nothing_of_it_is_a_row(limit: int) -> None:
-    from tidegate.engine.sources.strict_csv import Records
+    from tidegate.engine.sources.records import Records
 
     lines = [
         b"1,a\n",

@@ -10,8 +10,7 @@ import pytest
 from infra.fetch_jars import SOURCES, STANDIN, TOKEN_PROVIDER, is_standin, standin_jar
 from infra.ivy import Unresolved
 from tests.conftest import ROOT
-from tidegate.engine.class_archive import ANY_PURPOSE
-from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder, jar_settings
+from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder
 
 PACKAGES = [ICEBERG_PACKAGE, *KAFKA_PACKAGES]
 
@@ -66,15 +65,3 @@ def test_the_stand_in_is_outside_of_what_is_shipped_and_says_what_it_is() -> Non
     for source in sources:
         assert source.read_text().startswith("// Test-only stand-in")
         assert not source.is_relative_to(ROOT / "platform")
-
-
-def test_jars_of_which_one_has_to_be_resolved_share_a_class_loader(places: tuple[Path, Path]) -> None:
-    cache, _ = places
-    missing = PACKAGES[-1]
-    for package in PACKAGES[:-1]:
-        (cache / "{}_{}-{}.jar".format(*package.split(":"))).touch()
-    found = jar_settings(PACKAGES, {}, True, ANY_PURPOSE)
-    assert found == {
-        "spark.jars.packages": missing,
-        "spark.jars": ",".join(str(cache / "{}_{}-{}.jar".format(*p.split(":"))) for p in PACKAGES[:-1]),
-    }

@@ -121,7 +121,7 @@ def start(
     _require_master(environment.spark.master)
     builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
     settings = dict(_LOCAL_SETTINGS) if local else dict(_REMOTE_SETTINGS)
-    settings |= environment.spark.conf | jar_settings(
+    settings |= environment.spark.conf | _jars(
         [ICEBERG_PACKAGE, *packages], environment.spark.conf, local, purpose
     )
     for key, value in settings.items():
@@ -237,15 +237,12 @@ def cached_jar(package: str, ivy: str | None = None) -> Path | None:
     return next((jar for jar in places if jar.is_file()), None)
 
 
-def jar_settings(
-    packages: Sequence[str], given: Mapping[str, Any], local: bool, purpose: Purpose
-) -> dict[str, str]:
+def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, purpose: Purpose) -> dict[str, str]:
     """Where Spark finds the jars of `packages`: on this machine (no resolution at start-up), else it resolves them.
 
     `given`: the environment's own settings. Its jars, packages and class path are added, not replaced by ours.
     `local`: tasks run in the driver's JVM. Then the jars are on its class path, where nothing copies them for the tasks
-    and an archive of classes can have theirs, too; unless one has to be resolved: Spark gives such a jar to a class
-    loader of its own, where classes on the class path (Iceberg's, for S3) do not find it.
+    and an archive of classes can have theirs, too.
     """
     ivy = given.get("spark.jars.ivy")
     found = {package: cached_jar(package, ivy) for package in packages}
@@ -254,7 +251,7 @@ def jar_settings(
     lists: dict[str, Sequence[str | Path]] = {"spark.jars.packages": missing}
     if not set(S3A_PACKAGES).isdisjoint(missing):
         lists["spark.jars.excludes"] = EXCLUDED_PACKAGES
-    lists[_CLASS_PATH if local and not missing else "spark.jars"] = here
+    lists[_CLASS_PATH if local else "spark.jars"] = here
     if local and not missing:
         theirs = [Path(part) for part in str(given.get(_CLASS_PATH, "")).split(os.pathsep)]
         jars = [*here, *(path for path in theirs if path.is_file()), *spark_jars()]

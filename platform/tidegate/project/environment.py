@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
+from tidegate.project.sizes import Bytes
 from tidegate.project.strict import ScalarText, StrictModel, Text, refuse
 from tidegate.project.variables import Expanded
 
@@ -149,6 +150,19 @@ class Warehouse(StrictModel):
         return self
 
 
+class DecodingSettings(StrictModel):
+    """How much one row may be, whatever its encoding; what is beyond is rejected, with the reason (X2)."""
+
+    depth: Annotated[int, Field(ge=10, le=500)] = 500
+    """How deeply the values of a row may be nested."""
+
+    values: Annotated[int, Field(ge=1_000)] = 1_000_000
+    """How many values a row may have, those in arrays and nested ones included."""
+
+    row_bytes: Annotated[Bytes, Field(ge=1 << 10, le=256 << 20)] = 16 << 20
+    """How many bytes a row may have, as it is stored: `16 MB`. At most 256 MB."""
+
+
 class Environment(StrictModel):
     """Everything an environment file may say. Every key is optional; an empty file is the local default."""
 
@@ -157,6 +171,9 @@ class Environment(StrictModel):
 
     warehouse: Warehouse = Field(default_factory=Warehouse)
     """Where tables are stored."""
+
+    decoding: DecodingSettings = Field(default_factory=DecodingSettings)
+    """How much one row of a source may be."""
 
     reads: Text | None = None
     """Name of another environment, such as `production`: its sources and tables are read from its warehouse, and never

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.jobs import MAINTENANCE, Schedule, Seconds, Times
-from tidegate.project.strict import StrictModel, refuse, validate
+from tidegate.project.sizes import Bytes
+from tidegate.project.strict import StrictModel, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 from tidegate.watermark import TimeKind
 
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 _DAY = 86_400
 #: Younger snapshots are never removed: a tick, an audit or a query may be reading them.
 _SHORTEST_KEEP = 600
-_SIZE = re.compile(r"^\s*(\d+)\s*(KB|MB|GB)\s*$", re.IGNORECASE)
-_UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
-
-
-def _size(value: object) -> object:
-    match = _SIZE.match(value) if isinstance(value, str) else None
-    if match is None or int(match.group(1)) == 0:
-        raise refuse("a size needs a unit", hint="for example 128 MB, 1 GB")
-    return int(match.group(1)) * _UNITS[match.group(2).lower()]
-
-
-Bytes = Annotated[int, BeforeValidator(_size)]
 
 
 class Rules(StrictModel):

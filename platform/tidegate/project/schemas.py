@@ -33,6 +33,8 @@ def avro_text(root: Path, form: Format) -> str:
     text = _bytes(root, location).decode("utf-8", errors="replace")
     try:
         json.loads(text)
+    except RecursionError:
+        raise _unreadable(location, "is nested too deeply", "a schema with fewer levels") from None
     except ValueError as error:
         raise _unreadable(
             location, f"is not JSON: {error}", "an Avro schema, as .avsc files have it"

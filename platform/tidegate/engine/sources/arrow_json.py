@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from tidegate.engine.sources import Unread
 from tidegate.engine.sources.bulk import decode, pieces
+from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.reasons import reasons
 from tidegate.engine.sources.text import JsonDecoder, text_decoder
 from tidegate.watermark import Expression
@@ -46,9 +47,9 @@ def supports(relation: Relation) -> bool:
     )
 
 
-def json_reader(relation: Relation, arrived: datetime) -> JsonReader:
+def json_reader(relation: Relation, arrived: datetime, limits: Limits = STANDARD) -> JsonReader:
     """The reader of a relation that `supports` allows, for rows that came at `arrived` (aware)."""
-    decoder = text_decoder(relation)
+    decoder = text_decoder(relation, limits)
     assert isinstance(decoder, JsonDecoder)
     return JsonReader(
         decoder=decoder,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidegate.engine.sources.avro_limits import Walk
 from tidegate.engine.sources.binary import (
     UNKNOWN_SCHEMA,
     UNPARSEABLE,
@@ -39,7 +40,9 @@ from tidegate.engine.sources.binary import (
     time,
     unfit,
 )
+from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
 from tidegate.engine.sources.registry import Registry, Schema, registry_of, unframed
+from tidegate.engine.sources.strict_json import depth
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 
 #: Python would round to 28 digits.
 _EXACT = Context(prec=100)
+#: Far more than 38 digits with any scale that Avro's tools write, and fewer digits than are rounded.
+_MOST_BITS = 330
 #: What fastavro makes of bytes of something else.
 _BROKEN = (EOFError, LookupError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
 _TIMES = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
@@ -60,11 +65,15 @@ class AvroVersion:
     schema: Any
     fields: list[tuple[str, Convert] | None]
     problem: str = UNPARSEABLE
+    walk: Walk | None = None
 
-    def read(self, value: bytes) -> list[Any]:
-        """The columns of one message. Raises Undecodable for bytes of another schema."""
+    def read(self, value: bytes, limits: Limits) -> list[Any]:
+        """The columns of one message. Raises Undecodable for bytes of another schema, and for more than a row may
+        be."""
         from fastavro import schemaless_reader
 
+        if self.walk is not None:
+            self.walk.check(value, limits)
         stream = io.BytesIO(value)
         try:
             record = schemaless_reader(stream, self.schema, None)
@@ -90,6 +99,7 @@ class AvroDecoder:
     schema: str | None = None
     schemas: dict[int, Schema] = field(default_factory=dict)
     registry: Registry | None = None
+    limits: Limits = STANDARD
     _versions: dict[int, AvroVersion | None] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,12 +109,12 @@ class AvroDecoder:
         if self.schema is not None:
             version = self._versions.get(-1)
             if version is None:
-                version = self._versions[-1] = avro_version(Schema(self.schema), self.columns)
-            return version.read(value)
+                version = self._versions[-1] = avro_version(Schema(self.schema), self.columns, self.limits)
+            return version.read(value, self.limits)
         framed = unframed(value)
         if framed is None:
             raise Undecodable
-        return self._version(framed[0]).read(framed[1])
+        return self._version(framed[0]).read(framed[1], self.limits)
 
     def _version(self, number_: int) -> AvroVersion:
         if number_ not in self._versions:
@@ -112,7 +122,8 @@ class AvroDecoder:
             if schema is None and self.registry is not None:
                 schema = self.registry.schema(number_)
             try:
-                self._versions[number_] = avro_version(schema, self.columns) if schema is not None else None
+                found = None if schema is None else avro_version(schema, self.columns, self.limits)
+                self._versions[number_] = found
             except Incompatible as error:
                 self._versions[number_] = AvroVersion(None, [], unfit(error))
             except ValueError:
@@ -133,27 +144,32 @@ def avro_decoder(
     from tidegate.project.schemas import avro_text, unfitting
 
     assert relation.format is not None
-    found = registry_of(relation, environ)
+    found, limits = registry_of(relation, environ), limits_of(project)
     if found is not None:
         registry, schemas = found
-        return AvroDecoder(columns, None, schemas, registry)
+        return AvroDecoder(columns, None, schemas, registry, limits)
     text = avro_text(project.root, relation.format)
     try:
-        avro_version(Schema(text), columns)
+        avro_version(Schema(text), columns, limits)
     except (Incompatible, ValueError) as error:
         raise unfitting(relation, str(error)) from error
-    return AvroDecoder(columns, text)
+    return AvroDecoder(columns, text, limits=limits)
 
 
-def avro_version(schema: Schema, columns: tuple[Wanted, ...]) -> AvroVersion:
+def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = STANDARD) -> AvroVersion:
     """Raises Incompatible if a field can't be in its column, ValueError for what is no schema of a record."""
     from fastavro.schema import SchemaParseException, UnknownType
 
     try:
         named: dict[str, Any] = {}
+        bare_named: dict[str, Any] = {}
+        if depth(schema.text) > limits.depth:
+            raise ValueError(f"the schema is nested more than {limits.depth} times")
         whole = _parsed(schema, named)
-        bare = _parsed(schema, {}, bare=True)
-    except (SchemaParseException, UnknownType, TypeError, AttributeError) as error:
+        bare = _parsed(schema, bare_named, bare=True)
+    except RecursionError:
+        raise ValueError("the schema is nested too deeply") from None
+    except (SchemaParseException, UnknownType, TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"not an Avro schema: {error}") from error
     if not isinstance(whole, dict) or whole.get("type") not in ("record", "error"):
         raise ValueError("the schema is not one of a record")
@@ -169,7 +185,7 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...]) -> AvroVersion:
             problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
             problem.column = column
             raise problem from None
-    return AvroVersion(bare, found)
+    return AvroVersion(bare, found, walk=Walk.of(bare, bare_named, limits))
 
 
 def _parsed(schema: Schema, named: dict[str, Any], bare: bool = False) -> Any:
@@ -241,11 +257,17 @@ def _logical(kind: Mapping[str, Any], name: str, target: pa.DataType) -> Convert
     if logical == "decimal":
         is_decimal(target)
         scale = int(kind.get("scale", 0))
-        return lambda value: _EXACT.scaleb(Decimal(int.from_bytes(value, "big", signed=True)), -scale)
+        return lambda value: _EXACT.scaleb(Decimal(_unscaled(value)), -scale)
     if logical == "uuid":
         is_string(target)
         return (lambda value: str(uuid.UUID(bytes=value))) if name == "fixed" else same
     return None
+
+
+def _unscaled(value: bytes) -> int:
+    """The integer of a decimal. One that no column can hold is cut: to make digits of megabytes takes minutes."""
+    found = int.from_bytes(value, "big", signed=True)
+    return found if found.bit_length() <= _MOST_BITS else 1 << _MOST_BITS
 
 
 def _union(kinds: list[Any], target: pa.DataType, named: Mapping[str, Any]) -> Convert:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.reasons import misfit
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 NULL_VALUE, INVALID_UTF8 = "null_value", "invalid_utf8"
 UNPARSEABLE = "unparseable: not a message of its schema"
 UNKNOWN_SCHEMA = "unknown_schema"
+#: Bytes of messages that are decoded at a time.
+_PART = 4 << 20
 #: What stands in `_raw` before bytes that are no text.
 BASE64 = "base64:"
 
@@ -61,6 +64,8 @@ def unfit(problem: Incompatible) -> str:
 class Decoder(Protocol):
     """One encoding with one source's schema; pickled into the tasks."""
 
+    limits: Limits
+
     def read(self, value: bytes) -> list[Any]:
         """A value for each declared column, ready for an Arrow array of its type. Raises Undecodable."""
 
@@ -88,7 +93,8 @@ class DecodeTask:
 
     def __call__(self, messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for batch in messages:
-            yield self._decode(batch)
+            parts = [self._decode(part) for part in _parts(batch)]
+            yield parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def _decode(self, batch: pa.Array) -> pa.Array:
         raw: list[str | None] = [None] * len(batch)
@@ -102,6 +108,8 @@ class DecodeTask:
                 rows.append(nothing)
                 continue
             try:
+                if len(value) > self.decoder.limits.row_bytes:
+                    raise Undecodable(self.decoder.limits.too_long)
                 rows.append(self.decoder.read(value))
             except Undecodable as error:
                 why[index], raw[index] = error.reason, _text(value)
@@ -118,6 +126,14 @@ class DecodeTask:
         return pa.StructArray.from_arrays(
             [*arrays, pa.array(raw, pa.string()), pa.array(why, pa.string())], names
         )
+
+
+def _parts(batch: pa.Array) -> list[pa.Array]:
+    """A batch in parts that are not large: Python's values take many times the bytes of their messages."""
+    if len(batch) < 2 or batch.nbytes <= _PART:
+        return [batch]
+    middle = len(batch) // 2
+    return [*_parts(batch.slice(0, middle)), *_parts(batch.slice(middle))]
 
 
 def _text(value: bytes) -> str:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.engine.sources.binary import BASE64, INVALID_UTF8, NULL_VALUE
+from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.values import Left, Misfit, Target, finished
 
 #: pyarrow's parser takes up to 100,000 rows, and int32 offsets, at once.
@@ -49,6 +50,10 @@ class TextDecoder(Protocol):
     """JSON or CSV; pickled into the tasks."""
 
     targets: tuple[Target, ...]
+    limits: Limits
+
+    def too_many(self, text: bytes) -> bool:
+        """Whether a text has more values than a row may have."""
 
     def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
         """Parts of what is plain, and the places of what is not. `text`: a text for each place."""
@@ -62,6 +67,7 @@ def decode(decoder: TextDecoder, value: pa.Array) -> Decoded:
     count, targets = len(value), decoder.targets
     why: dict[int, str] = {int(i): NULL_VALUE for i in np.flatnonzero(np.asarray(value.is_null()))}
     raw: dict[int, str] = {}
+    value = _within_limits(decoder, value, why, raw)
     text, places = _texts(value, why, raw)
     parts, rest = decoder.plain(text, places) if len(places) else ([], places)
     if len(rest):
@@ -134,6 +140,29 @@ def pieces(batch: pa.RecordBatch, column: str) -> list[pa.RecordBatch]:
         start += piece.num_rows
         found.append(piece)
     return found
+
+
+def _within_limits(
+    decoder: TextDecoder, value: pa.Array, why: dict[int, str], raw: dict[int, str]
+) -> pa.Array:
+    """The values, NULL where one is more than a row may be."""
+    limits = decoder.limits
+    lengths = pc.binary_length(value)
+    suspects = pc.greater(lengths, min(limits.row_bytes, limits.values)).fill_null(False)
+    if not pc.any(suspects).as_py():
+        return value
+    beyond = np.zeros(len(value), dtype=bool)
+    for place in np.flatnonzero(np.asarray(suspects)):
+        data = value[int(place)].as_py()
+        if len(data) > limits.row_bytes:
+            reason = limits.too_long
+        elif decoder.too_many(data):
+            reason = limits.too_many
+        else:
+            continue
+        beyond[place] = True
+        why[int(place)], raw[int(place)] = reason, as_text(data)
+    return pc.if_else(pa.array(beyond), pa.scalar(None, value.type), value)
 
 
 def _texts(value: pa.Array, why: dict[int, str], raw: dict[int, str]) -> tuple[pa.Array, np.ndarray]:

@@ -18,6 +18,7 @@ from tidegate.engine.layout import quote
 from tidegate.engine.sources.binary import NULL_VALUE
 from tidegate.engine.sources.bulk import parsed, parsed_fields
 from tidegate.engine.sources.files import reader_options, stored_columns
+from tidegate.engine.sources.limits import Limits, limits_of
 from tidegate.engine.sources.text import text_decoder
 
 if TYPE_CHECKING:
@@ -55,16 +56,16 @@ def decode(
         why = F.when(F.col(_VALUE).isNull(), F.lit(NULL_VALUE))
         raw = F.lit(None).cast("string")
         return inside.select(F.col(_VALUE).alias(column.name), raw.alias("_raw"), why.alias("_why"), *system)
-    return decode_text(frame, relation)
+    return decode_text(frame, relation, limits_of(project))
 
 
-def decode_text(frame: DataFrame, relation: Relation) -> DataFrame:
+def decode_text(frame: DataFrame, relation: Relation, limits: Limits) -> DataFrame:
     """JSON and CSV, as `decode`. A row that is no row has whatever columns could be read."""
     from pyspark.sql import functions as F
     from pyspark.sql.functions import arrow_udf
 
     system = [quote(name) for name in frame.columns if name != "value"]
-    decoder = text_decoder(relation)
+    decoder = text_decoder(relation, limits)
     fields = [f"{name}: {kind}" for name, kind in parsed_fields(decoder.targets)]
 
     # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.

@@ -15,6 +15,7 @@ import pyarrow.fs as pafs
 
 from tidegate.engine.sources import no_input
 from tidegate.engine.sources.footers import Look, Looker
+from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetFrame, Unit, wanted_of
 from tidegate.engine.sources.tasks import tasks_of
 from tidegate.engine.sources.text_files import read_text_files
@@ -36,8 +37,6 @@ T = TypeVar("T")
 _WILDCARDS = "*?["
 #: Up to so many footers the driver reads by itself; a Spark job costs more.
 _FEW_FILES = 200
-#: What Hadoop takes for a pattern in a path, unless a backslash stands before it.
-_NO_PATTERN = re.compile(r"[{}\[\]*?\\]")
 #: Names of files that are still being written, copied or edited, or were left by that.
 _LEFTOVER = re.compile(
     r"(~|#|\.(tmp|temp|part|partial|filepart|crdownload|download|incomplete|inprogress|uploading|writing|lock|bak"
@@ -159,10 +158,8 @@ def read_files(spark: SparkSession, project: Project, relation: Relation, uris: 
         require_s3(spark, f'source "{relation.name}"')
     if relation.format.encode == "parquet":
         return _read_parquet(spark, project, stored_columns(relation), uris)
-    # The names come from a listing: a bracket in one is a bracket, not a pattern.
-    named = [_NO_PATTERN.sub(r"\\\g<0>", uri) for uri in uris]
     filesystem, paths = paths_of(project, uris)
-    return read_text_files(spark, relation, uris, named, paths, filesystem)
+    return read_text_files(spark, relation, uris, paths, filesystem, limits_of(project))
 
 
 def _read_parquet(spark: SparkSession, project: Project, columns: list[Column], uris: list[str]) -> DataFrame:

@@ -18,6 +18,7 @@ from tidegate.engine.shape import add_generated
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.arrow_json import LONG, Turns, json_reader, supports
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
+from tidegate.engine.sources.limits import limits_of
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
@@ -135,7 +136,7 @@ class KafkaConnector(Connector):
         # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
         messages = messages.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
         if supports(self._relation) and self._turns.ours():
-            reader = json_reader(self._relation, plan.arrived)
+            reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
             direct = Direct(_short(messages), reader, _NO_MEASURING)
             return Rows(
                 lambda: self._refused(messages, plan),

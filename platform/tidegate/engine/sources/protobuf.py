@@ -35,6 +35,7 @@ from tidegate.engine.sources.binary import (
     same,
     unfit,
 )
+from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
 from tidegate.engine.sources.registry import Registry, Schema, registry_of, unframed
 from tidegate.errors import TidegateError
 from tidegate.sql.formats import LOCATION, MESSAGE
@@ -57,17 +58,37 @@ class ProtobufVersion:
     make: Callable[[], Any]
     columns: list[Get | None]
 
-    def read(self, value: bytes) -> list[Any]:
-        """The columns of one message. Raises Undecodable for bytes that are none."""
+    def read(self, value: bytes, limits: Limits) -> list[Any]:
+        """The columns of one message. Raises Undecodable for bytes that are none, and for more than a row may be."""
         from google.protobuf.message import DecodeError
 
         message = self.make()
         try:
             message.ParseFromString(value)
+            if len(value) > limits.values and _values(message) > limits.values:
+                raise Undecodable(limits.too_many)
             return [None if get is None else get(message) for get in self.columns]
         except (DecodeError, ValueError, ArithmeticError, RecursionError) as error:
             # The text of a proto2 message may be no UTF-8, which only who reads it finds.
             raise Undecodable from error
+
+
+def _values(message: Any) -> int:
+    """How many values a message has, nested ones included. None has fewer bytes than values."""
+    count = 0
+    for field_, value in message.ListFields():
+        if not field_.is_repeated:
+            count += _values(value) if field_.message_type is not None else 1
+            continue
+        count += len(value)
+        if field_.message_type is None:
+            continue
+        entry = field_.message_type.GetOptions().map_entry
+        if not entry:
+            count += sum(map(_values, value))
+        elif field_.message_type.fields_by_name["value"].message_type is not None:
+            count += sum(map(_values, value.values()))
+    return count
 
 
 @dataclass
@@ -80,6 +101,7 @@ class ProtobufDecoder:
     files: bytes | None = None
     schemas: dict[int, Schema] = field(default_factory=dict)
     registry: Registry | None = None
+    limits: Limits = STANDARD
     _versions: dict[tuple[int, tuple[int, ...]], ProtobufVersion | str] = field(default_factory=dict)
     _pools: dict[int, Any] = field(default_factory=dict)
 
@@ -88,14 +110,14 @@ class ProtobufDecoder:
 
     def read(self, value: bytes) -> list[Any]:
         if self.registry is None:
-            return self._of_file().read(value)
+            return self._of_file().read(value, self.limits)
         framed = unframed(value)
         indexes = message_indexes(framed[1]) if framed is not None else None
         if framed is None or indexes is None:
             raise Undecodable
         path, rest = indexes
         version = self._of_file() if self.files is not None else self._of_registry(framed[0], path)
-        return version.read(rest)
+        return version.read(rest, self.limits)
 
     def _of_file(self) -> ProtobufVersion:
         version = self._versions.get((-1, ()))
@@ -148,7 +170,7 @@ def protobuf_decoder(
     found = registry_of(relation, environ, form="serialized")
     registry, schemas = found if found is not None else (None, {})
     files = protobuf_files(project.root, relation.format) if LOCATION in options else None
-    decoder = ProtobufDecoder(columns, options.get(MESSAGE), files, schemas, registry)
+    decoder = ProtobufDecoder(columns, options.get(MESSAGE), files, schemas, registry, limits_of(project))
     if files is not None:
         decoder.schemas = {}
         try:

@@ -15,20 +15,19 @@ from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
+from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.values import Left, Misfit, Target, number, pattern, time
 
-#: Objects and arrays may be nested so deeply; Python's own limit depends on who asks.
-DEPTH = 500
 _OBJECT = "unparseable: not one JSON object"
 _SYNTAX = "unparseable: not valid JSON"
 _MORE = "unparseable: more text behind the JSON object"
 _TWICE = "unparseable: a name is there twice in an object"
-_DEEP = f"unparseable: JSON nested more than {DEPTH} times"
 _SURROGATE = "unparseable: half a character (an unpaired surrogate) in a JSON text"
 #: No value of any type needs more, and some parsers would write out all the zeros.
 _EXPONENT = 1000
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_COMMAS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|,', re.DOTALL)
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _scan_text = json.decoder.scanstring  # type: ignore[attr-defined]
@@ -72,17 +71,17 @@ _scan = json.JSONDecoder(
 ).scan_once
 
 
-def members(text: str) -> dict[str, Member]:
+def members(text: str, limits: Limits) -> dict[str, Member]:
     """The members of the one object that a text is, by name. Raises NotStrict."""
     place = _after_space(text, 0)
     if text[place : place + 1] != "{":
         raise NotStrict(_OBJECT)
-    if text.count("{") + text.count("[") > DEPTH and _depth(text) > DEPTH:
-        raise NotStrict(_DEEP)
+    if text.count("{") + text.count("[") > limits.depth and depth(text) > limits.depth:
+        raise NotStrict(limits.too_deep)
     try:
         found, place = _object(text, place + 1)
     except RecursionError:
-        raise NotStrict(_DEEP) from None
+        raise NotStrict(limits.too_deep) from None
     except (StopIteration, ValueError, IndexError):
         raise NotStrict(_SYNTAX) from None
     if _after_space(text, place) != len(text):
@@ -124,14 +123,21 @@ def _after_space(text: str, place: int) -> int:
     return _SPACE.match(text, place).end()  # type: ignore[union-attr]
 
 
-def _depth(text: str) -> int:
-    deepest = depth = 0
+def too_many(text: bytes, most: int) -> bool:
+    """Whether there are more values in a JSON text than so many; each but the first of an object or array stands
+    behind a comma."""
+    return text.count(b",") >= most and sum(t[0] == b"," for t in _COMMAS.finditer(text)) >= most
+
+
+def depth(text: str) -> int:
+    """How deeply objects and arrays are nested in a JSON text."""
+    deepest = now = 0
     for token in _BRACKETS.finditer(text):
         if token[0] in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
+            now += 1
+            deepest = max(deepest, now)
         elif token[0] in "]}":
-            depth -= 1
+            now -= 1
     return deepest
 
 

@@ -16,6 +16,7 @@ import pyarrow.json as pj
 
 from tidegate.engine.sources import strict_csv, strict_json
 from tidegate.engine.sources.bulk import Part, offsets_of, one_row, without
+from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.reasons import twice
 from tidegate.engine.sources.strict_json import Member, NotStrict, Shape
 from tidegate.engine.sources.values import Target
@@ -36,6 +37,7 @@ class JsonDecoder:
 
     targets: tuple[Target, ...]
     insensitive: bool = False
+    limits: Limits = STANDARD
     _places: dict[str, int] = field(default_factory=dict)
     _shapes: list[Shape] = field(default_factory=list)
 
@@ -45,9 +47,12 @@ class JsonDecoder:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_shapes": []}
 
+    def too_many(self, text: bytes) -> bool:
+        return strict_json.too_many(text, self.limits.values)
+
     def one(self, text: str) -> tuple[list[Any], list[str | None], str | None]:
         try:
-            found = self._by_place(strict_json.members(text))
+            found = self._by_place(strict_json.members(text, self.limits))
         except NotStrict as error:
             nothing: list[Any] = [None] * len(self.targets)
             return nothing, nothing, self._reason(error)
@@ -81,7 +86,7 @@ class JsonDecoder:
 
     def _learned(self, text: str) -> Shape | None:
         try:
-            found = strict_json.members(text)
+            found = strict_json.members(text, self.limits)
             self._by_place(found)
         except NotStrict:
             return None
@@ -174,6 +179,7 @@ class CsvDecoder:
     fields: tuple[int | None, ...]
     delimiter: str = ","
     null: str = ""
+    limits: Limits = STANDARD
     _regex: str | None = None
 
     def __post_init__(self) -> None:
@@ -181,6 +187,9 @@ class CsvDecoder:
         self._regex = strict_csv.regex(filled, self.delimiter, self.null)
         # Each target's field; -1 for one that has none.
         self._field = [self.fields.index(i) if i in self.fields else -1 for i in range(len(self.targets))]
+
+    def too_many(self, text: bytes) -> bool:
+        return False  # no more than it has columns
 
     def one(self, text: str) -> tuple[list[Any], list[str | None], str | None]:
         try:
@@ -249,7 +258,7 @@ class CsvDecoder:
         return columns, left
 
 
-def text_decoder(relation: Relation) -> JsonDecoder | CsvDecoder:
+def text_decoder(relation: Relation, limits: Limits = STANDARD) -> JsonDecoder | CsvDecoder:
     """The decoder of a relation with JSON or CSV, whose fields are its columns in their order. Driver side."""
     from tidegate.sql.types import display
 
@@ -259,7 +268,6 @@ def text_decoder(relation: Relation) -> JsonDecoder | CsvDecoder:
     stored = [c for c in relation.columns if c.generated is None]
     targets = tuple(Target(c.name, c.type, display(c.type), formatted) for c in stored)
     if relation.format.encode == "json":
-        return JsonDecoder(targets, insensitive=options.get("case") == "insensitive")
-    return CsvDecoder(
-        targets, tuple(range(len(targets))), options.get("delimiter", ","), options.get("null_value", "")
-    )
+        return JsonDecoder(targets, options.get("case") == "insensitive", limits)
+    delimiter, null = options.get("delimiter", ","), options.get("null_value", "")
+    return CsvDecoder(targets, tuple(range(len(targets))), delimiter, null, limits)

@@ -2,15 +2,16 @@
 
 A file of JSON is split between tasks at line breaks. A CSV file is read by one task from its beginning: whether a line
 break ends a record depends on all that stands before it. Each CSV file has its own header: columns go by name, what no
-column is called is left out, and a column that a file does not have is NULL.
+column is called is left out, and a column that a file does not have is NULL. A record is never longer in memory than a
+row may be: what is longer is rejected in pieces.
 """
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote as percent_encoded
 
 import numpy as np
@@ -19,11 +20,13 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.bulk import as_text, parsed, parsed_fields
+from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.reasons import twice
-from tidegate.engine.sources.strict_csv import TOO_LONG, Records, fields
+from tidegate.engine.sources.records import CHUNK, Records, chunks_of
+from tidegate.engine.sources.strict_csv import fields
 from tidegate.engine.sources.strict_json import NotStrict
 from tidegate.engine.sources.tasks import tasks_of
-from tidegate.engine.sources.text import CsvDecoder, text_decoder
+from tidegate.engine.sources.text import CsvDecoder, JsonDecoder, text_decoder
 from tidegate.engine.sources.values import Target
 
 if TYPE_CHECKING:
@@ -31,107 +34,186 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog import Relation
 
-_CHUNK = 4 << 20
+#: A file of JSON is split into parts of so many bytes. It is the same wherever a batch is tried, since a row is known
+#: by its part (`crashed`).
+_PART = 16 << 20
 _NO_COLUMN = "unparseable: the header of the file has none of the columns"
 _NO_HEADER = "unparseable: the header of the file is not CSV"
+
+
+class Span(NamedTuple):
+    """A part of a file for one task: the lines that begin in [start, end), all of them without an `end`. `uri`: as
+    Spark would name the file."""
+
+    path: str
+    uri: str
+    start: int = 0
+    end: int | None = None
 
 
 def read_text_files(
     spark: SparkSession,
     relation: Relation,
     uris: Sequence[str],
-    patterns: Sequence[str],
     paths: Sequence[str],
     filesystem: FileSystem,
+    limits: Limits,
 ) -> DataFrame:
     """Rows of the files with `_raw` and `_why` (of what is no row), and their positions `_path`, `_block`, `_row`.
-    `patterns`: of the same files, for Spark; `paths`: as `filesystem` has them."""
-    from pyspark.sql import functions as F
+    `paths`: of the same files, as `filesystem` has them."""
+    from tidegate.engine.sources.decode import converted
 
-    from tidegate.engine.sources.decode import converted, decode_text
-
-    assert relation.format is not None
-    if relation.format.encode == "json":
-        lines = spark.read.text(list(patterns))
-        # An empty line is no row.
-        lines = lines.where(F.trim("value", F.lit(" \t\r\n")) != "").select(
-            F.col("value").cast("binary").alias("value"),
-            F.col("_metadata.file_path").alias("_path"),
-            F.col("_metadata.file_block_start").alias("_block"),
-            F.monotonically_increasing_id().alias("_row"),
-        )
-        return decode_text(lines, relation)
-    decoder = text_decoder(relation)
-    assert isinstance(decoder, CsvDecoder)
-    dealt = tasks_of(
-        [(path, [path]) for path in paths], [1] * len(paths), spark.sparkContext.defaultParallelism
-    )
-    named = dict(zip(paths, uris, strict=True))
-    tasks = tuple(tuple((path, named[path]) for path in task) for task in dealt)
-    header = relation.format.options.get("without_header", "false") != "true"
-    reader = CsvFiles(filesystem, decoder, tasks, header)
+    decoder = text_decoder(relation, limits)
+    cores = spark.sparkContext.defaultParallelism
+    files = list(zip(paths, uris, strict=True))
+    reader: TextFiles
+    if isinstance(decoder, JsonDecoder):
+        reader = JsonFiles(filesystem, decoder, dealt(spans_of(filesystem, files), cores))
+    else:
+        assert relation.format is not None
+        header = relation.format.options.get("without_header", "false") != "true"
+        spans = [(Span(path, uri), 1) for path, uri in files]
+        reader = CsvFiles(filesystem, decoder, dealt(spans, cores), header=header)
+    tasks = len(reader.tasks)
     schema = ", ".join(f"{name} {kind}" for name, kind in [*parsed_fields(decoder.targets), *_PLACE.items()])
-    rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(reader, schema)
-    return converted(rows, relation, list(_PLACE))
+    return converted(spark.range(0, tasks, 1, tasks).mapInArrow(reader, schema), relation, list(_PLACE))
+
+
+def spans_of(filesystem: FileSystem, files: Sequence[tuple[str, str]]) -> list[tuple[Span, int]]:
+    """The parts of JSON files (path, URI), each with its bytes. What is compressed can't be split."""
+    sizes = [info.size or 0 for info in filesystem.get_file_info([path for path, _ in files])]
+    found = []
+    for (path, uri), size in zip(files, sizes, strict=True):
+        if _compressed(path):
+            found.append((Span(path, uri), size))
+            continue
+        for start in range(0, size, _PART):
+            end = min(start + _PART, size)
+            found.append((Span(path, uri, start, end), end - start))
+    return found
+
+
+def dealt(spans: Sequence[tuple[Span, int]], at_most: int) -> tuple[tuple[Span, ...], ...]:
+    """The spans of each task."""
+    names = [(str(i), (str(i),)) for i in range(len(spans))]
+    tasks = tasks_of(names, [size for _, size in spans], at_most)
+    return tuple(tuple(spans[int(name)][0] for name in task) for task in tasks) or ((),)
+
+
+def _compressed(path: str) -> bool:
+    """Whether pyarrow decompresses the file when it opens it as a stream."""
+    return path.endswith((".gz", ".bz2", ".lz4", ".zst"))
 
 
 _PLACE = {"_path": "string", "_block": "bigint", "_row": "bigint"}
 
 
+class Group(NamedTuple):
+    """Some consecutive records of a file and their `decoder`. `bad`: why a record is rejected without a look at it."""
+
+    records: list[bytes]
+    bad: list[str | None]
+    decoder: JsonDecoder | CsvDecoder
+
+    def parsed(self) -> dict[str, pa.Array]:
+        """The `parsed` columns of the records."""
+        looked_at = [b"" if why else r for r, why in zip(self.records, self.bad, strict=True)]
+        columns = parsed(self.decoder, pa.array(looked_at, pa.binary()))
+        return _rejected(columns, self.bad, self.records) if any(self.bad) else columns
+
+
 @dataclass(frozen=True)
-class CsvFiles:
-    """Turns numbers of `tasks` (files as path and URI) into the `parsed` columns of their records, with `_path`
-    (percent-encoded, as Spark has it), `_block` and `_row`. `header`: whether each begins with one."""
+class TextFiles:
+    """Turns numbers of `tasks` into the `parsed` columns of records, with `_path` (percent-encoded, as Spark has it),
+    `_block` and `_row`."""
 
     filesystem: FileSystem
-    decoder: CsvDecoder
-    tasks: tuple[tuple[tuple[str, str], ...], ...]
-    header: bool
+    decoder: JsonDecoder | CsvDecoder
+    tasks: tuple[tuple[Span, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for path, uri in self.tasks[task]:
-                    yield from self._file(path, percent_encoded(uri, safe="/:"))
+                for span in self.tasks[task]:
+                    yield from self._of_span(span)
 
-    def _file(self, path: str, name: str) -> Iterator[pa.RecordBatch]:
-        with self.filesystem.open_input_stream(path) as stream:
-            row = 0
-            for columns in self.rows(iter(lambda: stream.read(_CHUNK), b"")):
-                count = len(columns["_why"])
-                numbers = pa.array(np.arange(row, row + count))
-                place = [pa.repeat(name, count), pa.repeat(pa.scalar(0, pa.int64()), count), numbers]
-                row += count
-                yield pa.RecordBatch.from_arrays([*columns.values(), *place], names=[*columns, *_PLACE])
+    def _of_span(self, span: Span) -> Iterator[pa.RecordBatch]:
+        name, row = percent_encoded(span.uri, safe="/:"), 0
+        for group in self.groups(self._chunks(span)):
+            columns, count = group.parsed(), len(group.records)
+            numbers = pa.array(np.arange(row, row + count))
+            place = [pa.repeat(name, count), pa.repeat(pa.scalar(span.start, pa.int64()), count), numbers]
+            row += count
+            yield pa.RecordBatch.from_arrays([*columns.values(), *place], names=[*columns, *_PLACE])
+
+    def _chunks(self, span: Span) -> Iterator[bytes]:
+        if span.end is None:
+            with self.filesystem.open_input_stream(span.path) as stream:
+                yield from _without_mark(iter(lambda: stream.read(CHUNK), b""))
+            return
+        with self.filesystem.open_input_file(span.path) as file:
+            chunks = chunks_of(file, span.start, span.end)
+            yield from _without_mark(chunks) if span.start == 0 else chunks
 
     def rows(self, chunks: Iterator[bytes]) -> Iterator[dict[str, pa.Array]]:
         """The `parsed` columns of a file's records, in their order; empty lines are none."""
+        for group in self.groups(_without_mark(chunks)):
+            yield group.parsed()
+
+    def groups(self, chunks: Iterator[bytes]) -> Iterator[Group]:
+        """The records of a file, in their order; empty lines are none."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class JsonFiles(TextFiles):
+    """Of JSON lines."""
+
+    def groups(self, chunks: Iterator[bytes]) -> Iterator[Group]:
+        limits = self.decoder.limits
+        for records, pieces in Records(None, limits.row_bytes)(chunks):
+            cut = set(pieces)
+            kept = [(r, limits.too_long if i in cut else None) for i, r in enumerate(records)]
+            kept = [(r, why) for r, why in kept if why or r.strip(b" \t\r\n")]
+            if kept:
+                yield Group([r for r, _ in kept], [why for _, why in kept], self.decoder)
+
+
+@dataclass(frozen=True)
+class CsvFiles(TextFiles):
+    """Of CSV. `header`: whether each file begins with one."""
+
+    header: bool = field(default=True, kw_only=True)
+
+    def groups(self, chunks: Iterator[bytes]) -> Iterator[Group]:
+        assert isinstance(self.decoder, CsvDecoder)
+        limits = self.decoder.limits
         decoder = None if self.header else self.decoder
         wrong: str | None = None
-        for records, pieces in Records(self.decoder.delimiter)(_without_mark(chunks)):
-            marked = set(pieces)
-            kept = [(r, i in marked) for i, r in enumerate(records) if r or i in marked]
+        for records, pieces in Records(self.decoder.delimiter, limits.row_bytes)(chunks):
+            cut = set(pieces)
+            kept = [
+                (r, limits.too_long if i in cut else None) for i, r in enumerate(records) if r or i in cut
+            ]
             if decoder is None and kept:
                 decoder, wrong = self._of_header(kept.pop(0)[0])
-            if not kept or decoder is None:
-                continue
-            columns = parsed(decoder, pa.array([r for r, _ in kept], pa.binary()))
-            if wrong is not None or marked:
-                mask = pa.array([wrong is not None or long for _, long in kept])
-                columns = _rejected(columns, mask, wrong or TOO_LONG, [r for r, _ in kept])
-            yield columns
+            if kept and decoder is not None:
+                yield Group([r for r, _ in kept], [wrong or why for _, why in kept], decoder)
 
     def _of_header(self, record: bytes) -> tuple[CsvDecoder, str | None]:
         """The decoder of a file with this header, and why all of its records are rejected (None: they are not)."""
-        targets, delimiter = self.decoder.targets, self.decoder.delimiter
+        own = self.decoder
+        assert isinstance(own, CsvDecoder)
+        if len(record) > own.limits.row_bytes or record.count(own.delimiter.encode()) >= own.limits.values:
+            return own, _NO_HEADER
         try:
-            names = fields(record.decode(errors="replace"), delimiter, "", None)
+            names = fields(record.decode(errors="replace"), own.delimiter, "", None)
         except NotStrict:
-            return self.decoder, _NO_HEADER
-        places, problem = by_name([name or "" for name in names], targets)
+            return own, _NO_HEADER
+        places, problem = by_name([name or "" for name in names], own.targets)
         if problem is None and not any(place is not None for place in places):
             problem = _NO_COLUMN
-        return CsvDecoder(targets, tuple(places), delimiter, self.decoder.null), problem
+        return CsvDecoder(own.targets, tuple(places), own.delimiter, own.null, own.limits), problem
 
 
 def by_name(names: Sequence[str], targets: Sequence[Target]) -> tuple[list[int | None], str | None]:
@@ -158,16 +240,16 @@ def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _rejected(
-    columns: dict[str, pa.Array], mask: pa.Array, reason: str, records: list[bytes]
+    columns: dict[str, pa.Array], bad: Sequence[str | None], records: Sequence[bytes]
 ) -> dict[str, pa.Array]:
-    """The rows of the mask rejected for this reason, without any values."""
-    out = {}
+    """The rows that have a reason rejected for it, without any values."""
+    reasons = pa.array(bad, pa.string())
+    mask, out = reasons.is_valid(), {}
     for name, column in columns.items():
         if name == "_why":
-            column = pc.if_else(mask, reason, column)
+            out[name] = pc.if_else(mask, reasons, column)
         elif name == "_raw":
-            column = pc.if_else(mask, pa.array([as_text(r) for r in records], pa.string()), column)
+            out[name] = pc.if_else(mask, pa.array([as_text(r) for r in records], pa.string()), column)
         else:
-            column = pc.if_else(mask, pa.scalar(None, column.type), column)
-        out[name] = column
+            out[name] = pc.if_else(mask, pa.scalar(None, column.type), column)
     return out
