@@ -4,9 +4,14 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := python -m pip install --quiet --disable-pip-version-check
+# What looks at the dependencies has an environment of its own, so that it is no part of what it looks at.
+AUDIT := .tidegate/audit
+AUDIT_STAMP := $(AUDIT)/.installed
+COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak
+.PHONY: help demo test test-fast property lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -66,6 +71,18 @@ chaos: java $(STAMP) ## kill -9 at random during a load of 2,000,000 rows, then 
 soak: java $(STAMP) ## Half an hour at a steady rate: does anything grow?
 	@$(BIN)/python tests/soak/run.py $(ARGS)
 
+lock: $(AUDIT_STAMP) ## Write the locks anew, with sums; versions stay where pyproject.toml allows it (ARGS=--upgrade: newest)
+	@$(COMPILE) $(ARGS) pyproject.toml --extra demo --extra dev -o infra/requirements.lock
+	@$(COMPILE) pyproject.toml --extra avro --extra protobuf --extra postgres -c infra/requirements.lock -o infra/image.lock
+	@$(COMPILE) infra/build.in -c infra/requirements.lock -o infra/build.lock
+	@$(COMPILE) $(ARGS) infra/audit.in -o infra/audit.lock
+
+sbom: $(STAMP) $(AUDIT_STAMP) ## What tidegate is made of, packages and jars, as CycloneDX: dist/sbom.json
+	@$(AUDIT)/bin/python -m infra.sbom infra/image.lock dist/sbom.json
+
+audit: $(AUDIT_STAMP) ## Known vulnerabilities of the Python packages (asks PyPI)
+	@$(AUDIT)/bin/pip-audit --disable-pip --require-hashes -r infra/requirements.lock
+
 clean: kafka-stop stack-stop cluster-stop ## Remove everything that was made here, data included
 	rm -rf $(VENV) .tidegate dist .pytest_cache .ruff_cache .hypothesis
 
@@ -101,10 +118,18 @@ postgres:
 	  { echo "make stack needs PostgreSQL: install it (Debian: apt-get install postgresql) and run again."; exit 1; }; }
 
 # Installed once; again when the pins or the project file change.
-$(STAMP): pyproject.toml infra/requirements.lock infra/fetch_jars.py
+# Every file that pip installs has its sum in a lock; --require-hashes takes none without. The locks are whole: nothing is looked up.
+$(STAMP): pyproject.toml infra/build.lock infra/requirements.lock infra/fetch_jars.py platform/tidegate/engine/jars.sha256
 	@command -v $(PYTHON) >/dev/null || { echo "tidegate needs Python 3.11: $(PYTHON) not found. Install it, or make PYTHON=/path/to/python3.11 …"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (the first time takes a few minutes) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c infra/requirements.lock -e '.[demo,dev]'
+	@$(BIN)/$(PIP) --no-deps --require-hashes -r infra/build.lock
+	@$(BIN)/$(PIP) --no-deps --require-hashes --no-build-isolation -r infra/requirements.lock
+	@$(BIN)/$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m infra.fetch_jars
+	@touch $@
+
+$(AUDIT_STAMP): infra/audit.lock
+	@$(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/$(PIP) --no-deps --require-hashes -r infra/audit.lock
 	@touch $@

@@ -105,6 +105,12 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The broker refused messages, or was away for longer than the client waits.",
         "Nothing to mend here: the next run reads what arrived, and delivers the rest. Look after the broker.",
     ),
+    "TG518": (
+        "Each jar that Spark loads for tidegate has a recorded SHA-256 (`tidegate/engine/jars.sha256`), and this file has "
+        "another: a broken download, a mirror that serves something else, or somebody changed it.",
+        "Remove the file that the message names, and fetch it again from Maven Central. If it comes back the same, tell whoever "
+        "runs the mirror.",
+    ),
     "TG550": (
         "No broker answers at the address, or it refuses the login.",
         "Check that it runs, the address and the login. Live mode tries again by itself; nothing is lost meanwhile.",
@@ -282,6 +288,9 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 PRINTED: dict[str, str] = {
+    "TG518": """error TG518: /home/ada/.ivy2.5.2/jars/org.apache.kafka_kafka-clients-3.9.1.jar is not the jar that tidegate was \
+made with: its SHA-256 is 2c1f…, not 7568…
+hint: remove the file, find out who put it there, and fetch it again from Maven Central""",
     "TG503": """error TG503: source "orders" reads file:///home/ada/shop/data/orders, which does not exist
 hint: check the option path, or create it""",
     "TG504": """error TG504: source "orders": the file 2026-03-01.parquet has no column "amount"

@@ -14,21 +14,22 @@ import zipfile
 from pathlib import Path
 
 from infra.ivy import SPARK_JARS, Unresolved, resolve
-from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder
+from tidegate.engine.jars import STANDIN, is_standin, ivy_name, read_sums, verify_folder
+from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, ivy_jars, jar_folder
 from tidegate.errors import TidegateError
 from tidegate.project.java import require_java
 
 SOURCES = Path(__file__).resolve().parent / "kafka" / "standin"
 TOKEN_PROVIDER = next(package for package in KAFKA_PACKAGES if "token-provider" in package)
-STANDIN = "test-only stand-in, see infra/kafka/standin"
 
 
 def main() -> int:
     packages = [ICEBERG_PACKAGE, *KAFKA_PACKAGES]
     standin = standin_jar()
-    if cached_jars(packages) and not is_standin(standin):
-        return 0
     try:
+        if cached_jars(packages) and not is_standin(standin):
+            check_cache()
+            return 0
         require_java()
         print("Fetching Spark's jars for Iceberg and Kafka …", flush=True)
         try:
@@ -48,24 +49,22 @@ def main() -> int:
         else:
             if is_standin(standin):
                 standin.unlink()
+        check_cache()
     except (TidegateError, Unresolved) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
+def check_cache() -> None:
+    """Compare what was fetched, also what the packages depend on, with the sums (TG518). Other jars are not ours."""
+    sums = read_sums()
+    verify_folder((jar for jar in ivy_jars().glob("*.jar") if jar.name in sums), sums)
+
+
 def standin_jar() -> Path:
     """Where the stand-in goes: the jar folder, which Ivy's cache goes before."""
-    group, name, version = TOKEN_PROVIDER.split(":")
-    return jar_folder() / f"{group}_{name}-{version}.jar"
-
-
-def is_standin(jar: Path) -> bool:
-    """Whether this jar is the stand-in, and not the real artifact that somebody put into the jar folder."""
-    if not jar.is_file():
-        return False
-    with zipfile.ZipFile(jar) as archive:
-        return STANDIN in archive.read("META-INF/MANIFEST.MF").decode()
+    return jar_folder() / ivy_name(TOKEN_PROVIDER)
 
 
 def compile_standin(jar: Path) -> None:

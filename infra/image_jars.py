@@ -1,4 +1,5 @@
-"""Bring every jar that an environment can ask for into one folder: `python -m infra.image_jars FOLDER`."""
+"""Bring every jar that an environment can ask for into one folder, each compared with its sum:
+`python -m infra.image_jars FOLDER`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from infra.ivy import resolve
+from tidegate.engine.jars import read_sums, verify_folder
 from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
 from tidegate.project.storage import EXCLUDED_PACKAGES, OPTIONAL_PACKAGES
 
@@ -18,7 +20,10 @@ def main(arguments: list[str]) -> int:
     packages = [ICEBERG_PACKAGE, *KAFKA_PACKAGES, *OPTIONAL_PACKAGES]
     with tempfile.TemporaryDirectory() as ivy:
         resolve(packages, Path(ivy), EXCLUDED_PACKAGES)
-        for jar in sorted((Path(ivy) / "jars").glob("*.jar")):
+        jars = sorted((Path(ivy) / "jars").glob("*.jar"))
+        for note in verify_folder(jars, read_sums()):
+            print(note, flush=True)
+        for jar in jars:
             shutil.copy2(jar, folder / jar.name)
     return 0
 

@@ -18,12 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from infra.ivy import SPARK_JARS, Unresolved, resolve
+from tidegate.engine.jars import read_sums, verify_folder
+from tidegate.errors import TidegateError
 from tidegate.project.java import require_java
 
 #: What a broker is made of. Kafka itself logs through slf4j and brings no logger along.
 BROKER_PACKAGES = ("org.apache.kafka:kafka_2.13:4.1.2", "org.slf4j:slf4j-simple:1.7.36")
 #: Apart from Spark's jars: those hold another version of Kafka's client.
 BROKER_IVY = Path(sys.prefix) / "share" / "tidegate" / "broker"
+BROKER_SUMS = Path(__file__).with_name("jars.sha256")
 
 HOST = "127.0.0.1"
 _READY = "Kafka Server started"
@@ -277,7 +280,8 @@ def _jars(tell: Callable[[str], None]) -> list[str]:
             tell("Fetching the broker's jars (38 MB, once) …")
             try:
                 resolve(BROKER_PACKAGES, BROKER_IVY)
-            except Unresolved as error:
+                verify_folder(folder.glob("*.jar"), read_sums(BROKER_SUMS))
+            except (Unresolved, TidegateError) as error:
                 raise BrokerError(str(error)) from error
             done.write_text(" ".join(BROKER_PACKAGES))
     scala = next(SPARK_JARS.glob("scala-library-2.13.*.jar"))

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,35 @@ def test_every_image_is_pinned(image: str) -> None:
     assert name
     assert re.search(r"\d", tag)
     assert tag != "latest"
+
+
+LOCKS = sorted(INFRA.glob("*.lock"))
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_package_of_a_lock_is_pinned_with_sums(lock: Path) -> None:
+    text = lock.read_text().replace("\\\n", " ")
+    for line in text.splitlines():
+        assert re.match(r"[a-z0-9-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line), line
+
+
+def test_the_image_has_what_every_extra_for_users_needs_and_no_more_than_the_tests_had() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pins = {lock.name: set(re.findall(r"^(\S+==\S+)", lock.read_text(), re.MULTILINE)) for lock in LOCKS}
+    names = {pin.split("==")[0] for pin in pins["image.lock"]}
+    for extra in extras.keys() - {"dev", "demo"}:
+        assert {re.split(r"[=><\[]", wanted)[0] for wanted in extras[extra]} <= names
+    assert pins["image.lock"] <= pins["requirements.lock"]
+    assert "-r infra/image.lock" in (INFRA / "Dockerfile").read_text()
+
+
+def test_pip_takes_nothing_without_a_sum() -> None:
+    """Everywhere that something is installed, but for the project itself."""
+    for file in (ROOT / "Makefile", INFRA / "Dockerfile"):
+        installs = re.findall(r"(?:PIP\)|pip install) +(.*)", file.read_text())
+        installs = [words for words in installs if not words.startswith("--quiet")]
+        assert installs
+        assert all("--require-hashes" in words or "--no-deps" in words for words in installs), file
 
 
 def test_compose_names_services_and_volumes_that_are_there() -> None:

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from infra.fetch_jars import SOURCES, STANDIN, TOKEN_PROVIDER, is_standin, standin_jar
+from infra.fetch_jars import SOURCES, TOKEN_PROVIDER, standin_jar
 from infra.ivy import Unresolved
+from infra.kafka.broker import BROKER_SUMS
+from infra.sbom import jar_components
 from tests.conftest import ROOT
+from tidegate.cli.diagnosis import jar_sums
+from tidegate.engine.jars import STANDIN, SUMS, is_standin, ivy_name, read_sums, verify
 from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder
+from tidegate.errors import TidegateError
+from tidegate.project.storage import OPTIONAL_PACKAGES
 
 PACKAGES = [ICEBERG_PACKAGE, *KAFKA_PACKAGES]
 
@@ -65,3 +71,50 @@ def test_the_stand_in_is_outside_of_what_is_shipped_and_says_what_it_is() -> Non
     for source in sources:
         assert source.read_text().startswith("// Test-only stand-in")
         assert not source.is_relative_to(ROOT / "platform")
+
+
+def test_every_jar_that_a_session_may_load_has_a_sum() -> None:
+    wanted = {ivy_name(package) for package in (*PACKAGES, *OPTIONAL_PACKAGES)}
+    assert wanted - read_sums().keys() == {ivy_name(TOKEN_PROVIDER)}
+    for file in (SUMS, BROKER_SUMS):
+        assert all(len(digest) == 64 for digest in read_sums(file).values())
+
+
+def test_a_jar_with_another_sum_is_refused_also_by_doctor(places: tuple[Path, Path]) -> None:
+    _, folder = places
+    jar = folder / ivy_name(ICEBERG_PACKAGE)
+    jar.write_bytes(b"not what it was")
+    with pytest.raises(TidegateError) as refused:
+        verify({jar.name: jar})
+    assert refused.value.code == "TG518"
+    assert str(jar) in refused.value.message
+    (finding,) = jar_sums(None)
+    assert finding.state == "bad"
+    known = {jar.name: "06a5bcbdd3b1ba5f2ed3ea4a92b7cbc4a5ecb9de09f4e5b6ea2ba8cf93f5b4d3"}
+    with pytest.raises(TidegateError, match=known[jar.name]):
+        verify({jar.name: jar}, known)
+
+
+def test_doctor_names_the_stand_in(places: tuple[Path, Path]) -> None:
+    jar = standin_jar()
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("META-INF/MANIFEST.MF", f"Implementation-Title: {STANDIN}\n")
+    (finding,) = jar_sums(None)
+    assert finding.state == "warning"
+    assert finding.found == f"{jar} is a stand-in for tests: Kafka without TLS, login or delegation tokens"
+
+
+def test_a_jar_without_a_sum_is_named_with_the_one_it_has(places: tuple[Path, Path]) -> None:
+    jar = standin_jar()
+    jar.write_bytes(b"")
+    (note,) = verify({jar.name: jar})
+    assert note.endswith("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+
+
+def test_the_bill_of_materials_has_every_jar_with_its_sum() -> None:
+    components = jar_components(SUMS.read_text())
+    assert {component["hashes"][0]["content"] for component in components} == set(read_sums().values())
+    purls = {component["purl"] for component in components}
+    for package in {*PACKAGES, *OPTIONAL_PACKAGES} - {TOKEN_PROVIDER}:
+        group, name, version = package.split(":")
+        assert f"pkg:maven/{group}/{name}@{version}" in purls

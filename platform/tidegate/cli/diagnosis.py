@@ -44,6 +44,7 @@ def examine(project: Project | None, problem: TidegateError | None) -> list[Find
         java(),
         package("pyspark", PYSPARK),
         iceberg_jar(project),
+        *jar_sums(project),
         dagster(),
         disk(project),
     ]
@@ -94,6 +95,24 @@ def iceberg_jar(project: Project | None) -> Finding:
         return Finding("iceberg jar", "ok", f"{version} at {jar}")
     todo = "the first tidegate run downloads it from Maven Central (about 50 MB)"
     return Finding("iceberg jar", "warning", f"{artifact} {version} not in the cache", todo)
+
+
+def jar_sums(project: Project | None) -> list[Finding]:
+    """Whether the jars that are here are those that tidegate was made with; a stand-in of tests is named."""
+    from tidegate.engine.jars import ivy_name, verify
+    from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
+    from tidegate.project.storage import OPTIONAL_PACKAGES
+
+    packages = (ICEBERG_PACKAGE, *KAFKA_PACKAGES, *OPTIONAL_PACKAGES)
+    found = {ivy_name(p): jar for p in packages if (jar := _jar(p, project)) is not None}
+    try:
+        notes = verify(found)
+    except TidegateError as error:
+        return [Finding("jar sums", "bad", error.message, error.hint)]
+    todo = "fetch the real jar (docs/install.md) before Kafka with TLS or a login, and for production"
+    return [Finding("jar sums", "warning", note, todo) for note in notes] or [
+        Finding("jar sums", "ok", f"{len(found)} jars are those that tidegate was made with")
+    ]
 
 
 def dagster() -> Finding:

@@ -21,6 +21,7 @@ CODES: dict[str, str] = {
     "TG515": "write to something that belongs to another environment, and is only read in this one",
     "TG516": "source or table that the environment which this one reads does not have, or has otherwise",
     "TG517": "input file that was moved after it was read; it is not read again",
+    "TG518": "jar that is not the one that tidegate was made with",
     "TG550": "Kafka broker that does not answer, or refuses the login",
     "TG551": "Kafka topic that is not there",
     "TG552": "rows that Kafka's retention removed before they were read",

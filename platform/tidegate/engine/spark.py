@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.class_archive import ANY_PURPOSE, Purpose, java_options
 from tidegate.engine.failures import spark_message
+from tidegate.engine.jars import ivy_name, verify
 from tidegate.errors import TidegateError
 from tidegate.project.java import find_java
 from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES
@@ -106,7 +107,7 @@ def start(
     Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
     jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
     error. `purpose`: Sparks of the same one share an archive of classes (`class_archive.py`).
-    Raises TG514, with the end of that log, if Spark does not start.
+    Raises TG514, with the end of that log, if Spark does not start, and TG518 for a jar that is not the right one.
     """
     from pyspark.sql import SparkSession
 
@@ -121,21 +122,33 @@ def start(
     _require_master(environment.spark.master)
     builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
     settings = dict(_LOCAL_SETTINGS) if local else dict(_REMOTE_SETTINGS)
-    settings |= environment.spark.conf | _jars(
-        [ICEBERG_PACKAGE, *packages], environment.spark.conf, local, purpose
-    )
+    packages = [ICEBERG_PACKAGE, *packages]
+    settings |= environment.spark.conf | _jars(packages, environment.spark.conf, local, purpose)
+    here, notes = _verified(packages, environment)
     for key, value in settings.items():
         builder = builder.config(key, value)
     if log is None or SparkSession.getActiveSession() is not None:
         return builder.getOrCreate()
     try:
         with _standard_error_to(log):
-            return builder.getOrCreate()
+            os.write(2, "".join(f"{note}\n" for note in notes).encode())
+            started = builder.getOrCreate()
     except Exception as error:
         tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
         raise TidegateError(
             "TG514", f"Spark does not start: {spark_message(error)}", hint=f"{log} ends with: {tail}"
         ) from error
+    _verified([package for package in packages if package not in here], environment)  # what Spark has fetched
+    return started
+
+
+def _verified(packages: Sequence[str], environment: Environment) -> tuple[dict[str, Path], list[str]]:
+    """Those of `packages` that are on this machine, and what is to be said of their jars (`jars.verify`; TG518)."""
+    found = {
+        package: cached_jar(package, environment.spark.conf.get("spark.jars.ivy")) for package in packages
+    }
+    here = {package: jar for package, jar in found.items() if jar}
+    return here, verify({ivy_name(package): jar for package, jar in here.items()})
 
 
 @contextmanager
@@ -220,6 +233,11 @@ def has_class(spark: SparkSession, name: str) -> bool:
     return True
 
 
+def ivy_jars(ivy: str | None = None) -> Path:
+    """Where Spark 4.1 keeps the jars that it resolved. `ivy`: `spark.jars.ivy`, if set."""
+    return (Path(ivy).expanduser() if ivy else Path.home() / ".ivy2.5.2") / "jars"
+
+
 def cached_jars(packages: Sequence[str], ivy: str | None = None) -> list[str] | None:
     """The jars of Maven coordinates on this machine; None unless all are there. `ivy`: see `cached_jar`."""
     jars = [cached_jar(package, ivy) for package in packages]
@@ -228,10 +246,8 @@ def cached_jars(packages: Sequence[str], ivy: str | None = None) -> list[str] | 
 
 def cached_jar(package: str, ivy: str | None = None) -> Path | None:
     """The jar of one artifact (group:artifact:version), if it is on this machine; `ivy`: `spark.jars.ivy`, if set."""
-    group, name, version = package.split(":")
-    base = Path(ivy).expanduser() if ivy else Path.home() / ".ivy2.5.2"
-    cache = base / "jars"  # where Spark 4.1 keeps what it resolved
-    folder, full = jar_folder(), f"{group}_{name}-{version}.jar"
+    _, name, version = package.split(":")
+    cache, folder, full = ivy_jars(ivy), jar_folder(), ivy_name(package)
     # What was resolved goes before what somebody put into the folder.
     places = (cache / full, folder / full, folder / f"{name}-{version}.jar")
     return next((jar for jar in places if jar.is_file()), None)
