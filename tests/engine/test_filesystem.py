@@ -182,7 +182,7 @@ def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_th
     ]
     rejected = session.table("s$rejected").orderBy("offset").select("reason", "raw").collect()
     assert [tuple(r) for r in rejected] == [
-        ("not_null", None),
+        ('not_null: column "id" is NULL', None),
         ("invalid_utf8", "base64:" + base64.b64encode(b"7,\xff\xfe," + at(7).encode()).decode()),
         ("unparseable: fewer fields than columns", "8,x"),
         ("unparseable: a quoted field is not closed", f'9,"open,{at(8)}\n10,x,y\n'),

@@ -63,7 +63,7 @@ def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     assert message == "inserted 4: 3 on time, 0 late, 1 rejected; watermark 2025-12-29 00:00:00"
     assert shown(session) == [("a", "2026-01-01", "paid"), ("b", "2026-01-03", "new")]
     assert rows(session, 'SELECT reason, op, deposit_status FROM "deposits_src$rejected"') == [
-        ("not_null", "upsert", "no key")
+        ('not_null: column "trx_id" is NULL', "upsert", "no key")
     ]
     # The watermark comes to stand exactly at a's time: at it is expired (T1), so a is absent.
     session.execute("INSERT INTO deposits_src VALUES ('c', '2026-01-06', 'new')")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
 from tidegate.engine.preceding import add_preceding, argument_column
+from tidegate.engine.sources.reasons import not_null
 from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import PROC_TIME, Expression
 
@@ -30,7 +31,7 @@ def add_generated(frame: DataFrame, relation: Relation) -> DataFrame:
 
 def reason(relation: Relation, decoded: bool = False) -> Column:
     """Why a row is rejected, or NULL: what its decoder says in `_why` (if it was `decoded`), `unparseable`,
-    `null_event_time`, `not_null`, in this order."""
+    `null_event_time`, `not_null: …`, in this order."""
     from pyspark.sql import functions as F
 
     unparseable = F.col("_raw").isNotNull()
@@ -42,7 +43,7 @@ def reason(relation: Relation, decoded: bool = False) -> Column:
         out = out.when(F.col(quote(relation.watermark.column)).isNull(), F.lit("null_event_time"))
     for column in relation.columns:
         if not column.nullable:
-            out = out.when(F.col(quote(column.name)).isNull(), F.lit("not_null"))
+            out = out.when(F.col(quote(column.name)).isNull(), F.lit(not_null(column.name)))
     return out
 
 

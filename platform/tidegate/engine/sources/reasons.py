@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 
 
 def reasons(
-    rows: int, columns: Mapping[str, pa.Array], time_column: str | None, not_null: Sequence[str]
+    rows: int, columns: Mapping[str, pa.Array], time_column: str | None, required: Sequence[str]
 ) -> pa.Array:
-    """`null_event_time`, then `not_null`, for each of `rows` rows; NULL for one that is accepted."""
+    """`null_event_time`, then `not_null: …`, for each of `rows` rows; NULL for one that is accepted."""
     found = pa.nulls(rows, pa.string())
-    checks = [(name, "not_null") for name in reversed(not_null)]
+    checks = [(name, not_null(name)) for name in reversed(required)]
     if time_column is not None:
         checks.append((time_column, "null_event_time"))
     for name, reason in checks:
@@ -24,6 +24,11 @@ def reasons(
 def misfit(column: str, kind: str) -> str:
     """The reason of a row with a value that its column can't hold. The value itself stands in the raw text alone."""
     return f'unparseable: column "{column}" wants {kind}'
+
+
+def not_null(column: str) -> str:
+    """The reason of a row without a value that it must have."""
+    return f'not_null: column "{column}" is NULL'
 
 
 def twice(column: str) -> str:
