@@ -16,6 +16,7 @@ from tidegate.findings.facts import Facts
 from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.findings.skews import _middle
+from tidegate.plan.crashes import CRASHES, Crashes, and_crashed, named
 from tidegate.project.stalls import Limits, Stall, limits_of
 from tidegate.store.writers import Writer
 
@@ -200,6 +201,21 @@ def test_all_rejected() -> None:
     [finding] = found(source(*commits, writer=HELD)).values()
     assert (finding.key, finding.numbers["rows"]) == ("all_rejected:s:a", 70)
     assert "s$rejected" in finding.advice
+
+
+def test_X2_rows_that_crash_their_decoder_are_told_for_a_day() -> None:
+    at = round((NOON - 3_600) * 1e6)
+    two = and_crashed(and_crashed(None, [["0", 17]], at - 1), [["1", 4]], at)
+    some = source((-10, [part("a", -10, -10)]), writer=HELD, crashes=two)
+    finding = found(some)["crashed_decoder:s:"]
+    assert (finding.severity, finding.numbers) == ("warning", {"rows": 2})
+    assert finding.text == (
+        "s: rows have ended the process that decodes them, 2 so far; the last: offset 4 of partition 1"
+    )
+    assert "crashed_decoder:s:" not in found(replace(some, crashes=replace(two, at=at - 86_400 * 1_000_000)))
+    assert Crashes.of({CRASHES: two.to_text()}) == two
+    files = [["file:///d/a.json", 0, 2], ["file:///d/b.json", 16777216, 0], ["x", 0, 0], ["y", 0, 0]]
+    assert named(files) == "row 3 of a.json, row 1 of b.json behind byte 16,777,216, row 1 of x and 1 more"
 
 
 def test_strategy_null() -> None:

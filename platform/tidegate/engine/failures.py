@@ -6,6 +6,8 @@ import re
 
 from tidegate.errors import Location, TidegateError
 
+#: What Spark says of a worker that has ended in the middle of a task.
+_GONE = ("Python worker exited unexpectedly", "MemoryError")
 _NAMED_FILE = re.compile(r"reading file (?:file:/+)?(\S+?)\.\s")
 
 
@@ -36,6 +38,13 @@ def failed(what: str, error: BaseException, location: Location | None = None) ->
         todo = f"compare the declared columns with those of {named.group(1).rpartition('/')[2]}"
     hint = f"nothing of this batch was kept; {todo}"
     return TidegateError("TG513", f"{what} failed: {text}", hint=hint, location=location)
+
+
+def worker_died(error: BaseException) -> bool:
+    """Whether a job has failed because a process of its Python workers is gone: over a row, or for want of memory."""
+    java = getattr(error, "java_exception", None)
+    text = f"{error} {java.getMessage() if java is not None else ''}"
+    return is_from_spark(error) and any(sign in text for sign in _GONE)
 
 
 def one_line(error: BaseException) -> str:

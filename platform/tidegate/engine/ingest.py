@@ -20,11 +20,12 @@ from tidegate.engine.spark import settings
 from tidegate.engine.table import TableState
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
+from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
 from tidegate.watermark import Expression, GateState, TimeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -97,11 +98,12 @@ class Log:
         files: list[ConsumedFile] | None = None,
         last: bool = False,
         decisions: Decisions | None = None,
+        crashed: Sequence[Sequence[Any]] = (),
     ) -> BatchCommitted:
         """Judge and commit one batch as `epoch`, which must follow the last one. Returns what was committed.
 
         `last`: nothing waits behind it (see `Progress.after`). `decisions`: what its plan says of a
-        broker's partitions.
+        broker's partitions. `crashed`: of its rows those that no decoder has seen (`BatchPlan.crashed`).
         Raises TG502 if another run has committed meanwhile; then nothing of the batch is in the log.
         """
         if epoch != self.progress.epoch + 1:
@@ -116,7 +118,9 @@ class Log:
             for r in reports
             for name, entry in r["partitions"].items()
         }
-        after = self.progress.after(epoch, judged, last, decisions, int(arrived.timestamp() * 1_000_000))
+        at = int(arrived.timestamp() * 1_000_000)
+        after = self.progress.after(epoch, judged, last, decisions, at)
+        after.crashes = and_crashed(after.crashes, crashed, at)
         after.strategy, after.position = self.strategy, rows.position
         if files and after.files is not None:
             if not after.files.timed:
@@ -127,6 +131,9 @@ class Log:
             after.files = after.files.and_files((f.path, f.size, f.modified) for f in files)
         written = [file for report in reports for file in report["files"]]
         note = altered(self.progress, after)
+        if crashed:
+            aside = f"crashed their decoder, and are rejected: {named(crashed)}"
+            note = aside if note is None else f"{note}; {aside}"
         judged_at = time.monotonic()
         self._commit(after, arrived, written, files or [], note=note, decisions=decisions)
         committed_at = time.monotonic()

@@ -16,6 +16,7 @@ from tidegate.engine.commit import Snapshot
 from tidegate.engine.layout import PROGRESS
 from tidegate.engine.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
 from tidegate.engine.writer import Target
+from tidegate.plan.crashes import CRASHES, Crashes
 from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
 from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import GateState, Strategy, publish, start_watermark
@@ -110,7 +111,8 @@ class Progress:
     `files`: what a source of files has read (None: not known of a log of an earlier version). `strategy`: the one in
     force (W13). `resets`: what the commits say of resets of this log, and of resets that it has followed (W9),
     `plan.resets`. `position`: how far a log that follows another log has read it. `sightings`: of
-    partitions of a broker, what else is known of them. `topic_id`: which topic they are of.
+    partitions of a broker, what else is known of them. `topic_id`: which topic they are of. `crashes`: rows that have
+    crashed their decoder (X2).
     """
 
     epoch: int = 0
@@ -122,6 +124,7 @@ class Progress:
     topic_id: str | None = None
     files: FilesRead | None = FilesRead()
     resets: dict[str, str] = field(default_factory=dict)
+    crashes: Crashes | None = None
 
     @classmethod
     def load(cls, snapshot: Snapshot, target: Target) -> Progress:
@@ -152,6 +155,7 @@ class Progress:
             snapshot.summary.get("tidegate.topic-id"),
             FilesRead.from_text(snapshot.summary.get("tidegate.files")),
             {key: snapshot.summary[key] for key in (RESETS, FOLLOWED_RESETS) if key in snapshot.summary},
+            Crashes.of(snapshot.summary),
         )
 
     def enumerate(self, partitions: Iterable[str]) -> None:
@@ -261,6 +265,8 @@ class Progress:
             facts["topic-id"] = self.topic_id
         if self.files is not None:
             facts["files"] = self.files.to_text()
+        if self.crashes is not None:
+            facts[CRASHES.removeprefix("tidegate.")] = self.crashes.to_text()
         return {f"tidegate.{key}": str(value) for key, value in facts.items()} | self.resets
 
     def write(

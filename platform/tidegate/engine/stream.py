@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
-from tidegate.engine.failures import failed, is_from_spark
+from tidegate.engine.failures import failed, is_from_spark, worker_died
 from tidegate.engine.partitions import Decisions
 from tidegate.engine.sources import BatchPlan, Connector
 from tidegate.plan.events import BatchCommitted
@@ -95,18 +95,35 @@ class SourceFeed:
             return False
         plan, self._planned = self._planned, None
         assert plan is not None
-        try:
-            rows, read = self.connector.read(plan), self.connector.consumed(plan)
-            last, decisions = not self.connector.waits(), Decisions.from_json(plan.decisions)
-            event = self.log.add(plan.epoch, rows, plan.arrived, read, last, decisions)
-        except Exception as error:
-            if is_from_spark(error):
-                relation = self.log.relation
-                raise failed(f'a batch of "{relation.name}"', error, relation.location) from error
-            raise
+        what, where = f'a batch of "{self.log.relation.name}"', self.log.relation.location
+        while True:
+            try:
+                event = self._carried_out(plan)
+                break
+            except Exception as error:
+                if not is_from_spark(error):
+                    raise
+                other = self._without_crashes(plan) if worker_died(error) else None
+                if other is None:
+                    raise failed(what, error, where) from error
+            # On record before it is used: whoever retries the batch reads by it (W4).
+            self._inbox.write(other)
+            plan = other
         self._inbox.forget(plan.epoch)
         on_batch(event)
         return self.connector.waits()
+
+    def _carried_out(self, plan: BatchPlan) -> BatchCommitted:
+        rows, read = self.connector.read(plan), self.connector.consumed(plan)
+        last, decisions = not self.connector.waits(), Decisions.from_json(plan.decisions)
+        return self.log.add(plan.epoch, rows, plan.arrived, read, last, decisions, plan.crashed)
+
+    def _without_crashes(self, plan: BatchPlan) -> BatchPlan | None:
+        """The plan to try after a batch whose worker has died: without the rows that kill it, else a smaller one, since
+        no row is to blame (X2). None if there is none."""
+        if found := self.connector.crashed(plan):
+            return replace(plan, crashed=[*plan.crashed, *found])
+        return self.connector.smaller(plan)
 
     def _next(self) -> BatchPlan | None:
         """The plan of the next epoch, durable. None if nothing waits."""

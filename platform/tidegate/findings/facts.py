@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidegate.findings.lag import Lag
+from tidegate.plan.crashes import Crashes
 from tidegate.store.metadata import Progress
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status import RelationStatus, ViewStatus
@@ -31,6 +32,7 @@ class SourceFacts:
     `live`: rows arrive at a broker all the time. `max_future_skew` in the unit of the time column (W9). `expected`: the
     live run that is meant to keep it up to date. `newest`: by partition the largest timestamp of a message, s since
     1970. `culprits`: by partition the offset of the row whose event time is `max_event_time`.
+    `crashes`: rows that have crashed their decoder.
     """
 
     status: RelationStatus
@@ -45,6 +47,7 @@ class SourceFacts:
     newest: Mapping[str, float] = field(default_factory=dict)
     culprits: Mapping[str, int] = field(default_factory=dict)
     lag: Lag | None = None
+    crashes: Crashes | None = None
 
 
 @dataclass(frozen=True)

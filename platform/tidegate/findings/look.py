@@ -16,6 +16,7 @@ from tidegate.findings.memory import Memory
 from tidegate.findings.model import Finding
 from tidegate.findings.skews import is_skewed
 from tidegate.plan.closing import closes_anything, window_of
+from tidegate.plan.crashes import Crashes
 from tidegate.project.kafka import java_properties, topic
 from tidegate.project.live import live_members
 from tidegate.project.stalls import Limits, limits_of
@@ -177,6 +178,7 @@ def _source(
         max_future_skew=mark.max_future_skew,
         history=tuple(Past(when, {p.partition or "": p for p in rows}) for when, rows in history),
         lag=judge(relation, status, jobs.thresholds),
+        crashes=Crashes.of(table.summary) if table is not None else None,
     )
 
 

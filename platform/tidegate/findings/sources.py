@@ -19,6 +19,9 @@ LIVE_STOPPED, STOPPED = 300, 3_600
 #: Points of a backlog below which nothing is said of its growth.
 _FEWEST_POINTS = 4
 
+#: For so long rows that have crashed their decoder are told.
+TOLD = 86_400.0
+
 #: For so long after the last row a source counts as moving.
 QUIET = 300.0
 
@@ -54,6 +57,27 @@ def unreachable(source: SourceFacts, at: float) -> Iterator[Candidate]:
             text=f"{name}: the broker can't be asked: {source.status.broker_error}",
             advice="check that the broker runs and may be reached from here; what is stored is told all the same",
         )
+    )
+
+
+def crashed(source: SourceFacts, at: float) -> Iterator[Candidate]:
+    """Rows that no decoder survives (X2): nothing waits for them, but somebody should look."""
+    found = source.crashes
+    if found is None or at - found.at / 1e6 > TOLD:
+        return
+    name = source.status.name
+    yield Candidate(
+        Finding(
+            kind="crashed_decoder",
+            severity="warning",
+            asset=name,
+            text=f"{name}: rows have ended the process that decodes them, {found.rows:,} so far; "
+            f"the last: {found.last}",
+            advice=f"nothing waits for them: SELECT * FROM \"{name}$rejected\" WHERE reason = 'crashed_decoder' "
+            "has their bytes; find out who sends them, and report them to whoever keeps the library",
+            numbers={"rows": found.rows},
+        ),
+        found.at / 1e6,
     )
 
 

@@ -30,13 +30,15 @@ class BatchPlan:
     """What one epoch reads. `arrival`: wall clock (UTC, ISO) of its rows; `units`: the connector's own.
 
     `decisions`: what it decides about partitions by the clock or the broker (W4), as `Decisions.to_json`. `log`:
-    Iceberg's uuid of the log that it was planned for."""
+    Iceberg's uuid of the log that it was planned for. `crashed`: rows that have ended their decoder's process, as the
+    connector knows them; they are rejected without a look."""
 
     epoch: int
     arrival: str
     units: list[dict[str, Any]]
     decisions: dict[str, Any] | None = None
     log: str = ""
+    crashed: list[list[Any]] = field(default_factory=list)
 
     @property
     def arrived(self) -> datetime:
@@ -117,6 +119,14 @@ class Connector(Protocol):
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         """What the commit of this plan records as read."""
+
+    def crashed(self, plan: BatchPlan) -> list[list[Any]]:
+        """The rows of a plan that end the process that decodes them, and that it does not name yet (X2)."""
+        return []
+
+    def smaller(self, plan: BatchPlan) -> BatchPlan | None:
+        """The first part of a plan that was too large; the rest waits again. None if it can't be made smaller."""
+        return None
 
     def problems(self) -> list[TidegateError]:
         """What is wrong with single inputs (a file that has changed since it was read, TG505), as of the last look.

@@ -220,6 +220,23 @@ def decoding_function(
     """The decoder as a function of Spark's, over the column of messages. Its schemas are looked up here, on the
     driver, and go along with it."""
     from pyspark.sql.functions import arrow_udf
+
+    from tidegate.engine.sources.files import stored_columns
+
+    task = decoding_task(relation, project, environ)
+    kinds = {f"c{i}": c.type for i, c in enumerate(stored_columns(relation))}
+    fields = [*(f"{name}: {kind}" for name, kind in kinds.items()), "_raw: string", "_why: string"]
+
+    # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
+    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return task(messages)
+
+    function: Callable[[Any], Any] = arrow_udf(run, f"struct<{', '.join(fields)}>")
+    return function
+
+
+def decoding_task(relation: Relation, project: Project, environ: Mapping[str, str] | None) -> DecodeTask:
+    """What `decoding_function` does in a task. Driver side."""
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import DataType
 
@@ -236,12 +253,4 @@ def decoding_function(
         from tidegate.engine.sources.avro import avro_decoder as make
     else:
         from tidegate.engine.sources.protobuf import protobuf_decoder as make
-    task = DecodeTask(make(relation, wanted, project, environ), wanted)
-    fields = [*(f"c{i}: {c.type}" for i, c in enumerate(columns)), "_raw: string", "_why: string"]
-
-    # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
-    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return task(messages)
-
-    function: Callable[[Any], Any] = arrow_udf(run, f"struct<{', '.join(fields)}>")
-    return function
+    return DecodeTask(make(relation, wanted, project, environ), wanted)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.engine.layout import quote
-from tidegate.engine.sources.binary import NULL_VALUE
+from tidegate.engine.sources.binary import NULL_VALUE, decoding_task
 from tidegate.engine.sources.bulk import parsed, parsed_fields
+from tidegate.engine.sources.crashes import Decode, Parse, Work
 from tidegate.engine.sources.files import reader_options, stored_columns
 from tidegate.engine.sources.limits import Limits, limits_of
 from tidegate.engine.sources.text import text_decoder
@@ -77,6 +78,15 @@ def decode_text(frame: DataFrame, relation: Relation, limits: Limits) -> DataFra
     function = arrow_udf(run, f"struct<{', '.join(fields)}>")
     row = frame.select(function(F.col("value")).alias(_ROW), *system)
     return converted(row.select(f"{_ROW}.*", *system), relation, system)
+
+
+def decoding_work(relation: Relation, project: Project) -> Work:
+    """What decodes messages of the relation in a process of its own (`crashes.py`). Driver side."""
+    assert relation.format is not None
+    encode = relation.format.encode
+    if encode in ("avro", "protobuf"):
+        return Decode(decoding_task(relation, project, None))
+    return Parse(text_decoder(relation, limits_of(project)))
 
 
 def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> DataFrame:

@@ -9,16 +9,17 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.fs as pafs
 
 from tidegate.engine.sources import no_input
+from tidegate.engine.sources.crashes import FileCrashes, found_in
 from tidegate.engine.sources.footers import Look, Looker
 from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetFrame, Unit, wanted_of
 from tidegate.engine.sources.tasks import tasks_of
-from tidegate.engine.sources.text_files import read_text_files
+from tidegate.engine.sources.text_files import read_text_files, text_reader
 from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
 
@@ -146,12 +147,18 @@ def stored_columns(relation: Relation) -> list[Column]:
     return [c for c in relation.columns if c.generated is None]
 
 
-def read_files(spark: SparkSession, project: Project, relation: Relation, uris: list[str]) -> DataFrame:
+def read_files(
+    spark: SparkSession,
+    project: Project,
+    relation: Relation,
+    uris: list[str],
+    crashed: Iterable[Sequence[Any]] = (),
+) -> DataFrame:
     """Rows of the files with `_raw` (text of a row that does not parse), `_why` it does not, `_path`, `_block`, `_row`
     (positions).
 
     A row that does not parse has `_raw` set and whatever columns could be read. `_block`, `_row` order the rows
-    inside one file.
+    inside one file. `crashed`: rows that no decoder may see, as (URI, block, row).
     """
     assert relation.format is not None
     if any(uri.startswith("s3://") for uri in uris):
@@ -159,7 +166,22 @@ def read_files(spark: SparkSession, project: Project, relation: Relation, uris: 
     if relation.format.encode == "parquet":
         return _read_parquet(spark, project, stored_columns(relation), uris)
     filesystem, paths = paths_of(project, uris)
-    return read_text_files(spark, relation, uris, paths, filesystem, limits_of(project))
+    return read_text_files(spark, relation, uris, paths, filesystem, limits_of(project), crashed)
+
+
+def crashed_in(
+    spark: SparkSession, project: Project, relation: Relation, uris: list[str], known: Sequence[Sequence[Any]]
+) -> list[list[Any]]:
+    """The rows of the files that end the process that decodes them, as (URI, block, row); `known` are not asked again.
+    None of Parquet files."""
+    assert relation.format is not None
+    if relation.format.encode == "parquet":
+        return []
+    filesystem, paths = paths_of(project, uris)
+    reader = text_reader(spark, relation, uris, paths, filesystem, limits_of(project), known)
+    tasks = len(reader.tasks)
+    work = spark.range(0, tasks, 1, tasks)
+    return found_in(work.mapInArrow(FileCrashes(reader), "uri string, block bigint, row bigint"))
 
 
 def _read_parquet(spark: SparkSession, project: Project, columns: list[Column], uris: list[str]) -> DataFrame:

@@ -12,17 +12,19 @@ reports prove it either way (`ingest.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.failures import worker_died
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.files import (
     InputFile,
+    crashed_in,
     folder_of,
     list_files,
     look_at,
@@ -70,6 +72,7 @@ class FilesystemConnector(Connector):
         self._survey: _Survey | None = None
         self._looks: dict[tuple[str, int, int], Look] = {}
         self._aside: list[TidegateError] = []
+        self._crashed: list[list[Any]] = []
 
     def pending(self) -> Pending:
         """List the folder, look at partitions and offsets where columns name them, and line up the batches."""
@@ -108,7 +111,8 @@ class FilesystemConnector(Connector):
         units: list[dict[str, Any]] = [
             vars(f) | {"rows": rows.get(f.path, -1), "content": self._looks[_facts(f)].content} for f in batch
         ]
-        plan = BatchPlan(epoch, arrival.isoformat(), units)
+        crashed = [row for row in self._crashed if row[0] in {f.uri for f in batch}]
+        plan = BatchPlan(epoch, arrival.isoformat(), units, crashed=crashed)
         self._taken(plan)
         return plan
 
@@ -142,10 +146,16 @@ class FilesystemConnector(Connector):
         """By Spark: of any format, whatever it has to convert."""
         from pyspark.sql import functions as F
 
-        frame = self._frame((unit["uri"], unit["path"]) for unit in plan.units)
+        frame = self._frame(((unit["uri"], unit["path"]) for unit in plan.units), plan.crashed)
         order = self._options.order_column
         offset = F.col(quote(order)) if order else F.lit(None)
         return frame.withColumns({"_arrival": F.lit(plan.arrived), "_offset": offset.cast("bigint")})
+
+    def crashed(self, plan: BatchPlan) -> list[list[Any]]:
+        return self._crashes_in([unit["uri"] for unit in plan.units], plan.crashed)
+
+    def _crashes_in(self, uris: list[str], known: list[list[Any]]) -> list[list[Any]]:
+        return crashed_in(self._spark, self._project, self._relation, uris, known)
 
     def _direct(self, plan: BatchPlan) -> Direct | None:
         """By the gate's own tasks, where nothing of the rows is Spark's to compute."""
@@ -257,12 +267,12 @@ class FilesystemConnector(Connector):
             location=self._relation.location,
         )
 
-    def _frame(self, files: Iterable[tuple[str, str]]) -> DataFrame:
+    def _frame(self, files: Iterable[tuple[str, str]], crashed: Iterable[Sequence[Any]] = ()) -> DataFrame:
         """Rows of files, given as (URI, path below the base), with `_path` and `_source_partition`."""
         from pyspark.sql import functions as F
 
         files = list(files)
-        frame = read_files(self._spark, self._project, self._relation, [uri for uri, _ in files])
+        frame = read_files(self._spark, self._project, self._relation, [uri for uri, _ in files], crashed)
         # Spark reports URIs, percent-encoded; decoded they sort as the listing does.
         decoded = F.url_decode(F.replace("_path", F.lit("+"), F.lit("%2B")))
         frame = frame.withColumn("_path", F.regexp_replace(decoded, "^file:/+", "file:///"))
@@ -278,6 +288,15 @@ class FilesystemConnector(Connector):
     def _look(self, files: list[InputFile]) -> _Survey:
         """What W6 needs before the first row is judged: from a first look at the files, or by a pass over them."""
         if self._layout is None:
+            try:
+                return self._look_at_rows(files)
+            except Exception as error:
+                if not worker_died(error):
+                    raise
+                found = self._crashes_in([f.uri for f in files], self._crashed)
+                if not found:
+                    raise
+                self._crashed += found  # the plans of these files say it before any of their rows is judged
             return self._look_at_rows(files)
         looks = {f.path: self._looks[_facts(f)] for f in files}
         return _Survey(
@@ -290,7 +309,7 @@ class FilesystemConnector(Connector):
         from pyspark.sql import functions as F
 
         by_uri = {f.uri: f.path for f in files}
-        frame = self._frame((f.uri, f.path) for f in files)
+        frame = self._frame(((f.uri, f.path) for f in files), self._crashed)
         order = (
             F.col(quote(self._options.order_column)).cast("bigint")
             if self._options.order_column

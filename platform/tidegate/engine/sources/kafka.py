@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.partitions import Decisions, Sighting
 from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.arrow_json import LONG, Turns, json_reader, supports
+from tidegate.engine.sources.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.engine.sources.limits import limits_of
 from tidegate.errors import TidegateError
@@ -130,12 +132,12 @@ class KafkaConnector(Connector):
     def read(self, plan: BatchPlan) -> Rows:
         if not plan.units:
             return Rows(None, ("_offset",), numbering=False, aligned=True)
-        messages = self._messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
+        messages = self._messages_of(plan)
         rows = sum(unit["until"] - unit["from"] for unit in plan.units)
         cores = self._spark.sparkContext.defaultParallelism
         # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
         messages = messages.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
-        if supports(self._relation) and self._turns.ours():
+        if not plan.crashed and supports(self._relation) and self._turns.ours():
             reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
             direct = Direct(_short(messages), reader, _NO_MEASURING)
             return Rows(
@@ -159,8 +161,28 @@ class KafkaConnector(Connector):
         from tidegate.engine.sources.decode import decode
 
         partition = F.col("_partition").cast("string").alias("_source_partition")
+        if plan.crashed:
+            messages = put_aside(messages, plan.crashed)
         frame = messages.select("*", partition, F.lit(plan.arrived).alias("_arrival")).drop("_partition")
-        return add_generated(decode(frame, self._relation, self._project), self._relation)
+        decoded = decode(frame, self._relation, self._project)
+        return add_generated(brought_back(decoded) if plan.crashed else decoded, self._relation)
+
+    def crashed(self, plan: BatchPlan) -> list[list[Any]]:
+        from tidegate.engine.sources.decode import decoding_work
+
+        messages = put_aside(self._messages_of(plan), plan.crashed).select("value", "_partition", "_offset")
+        task = MessageCrashes(decoding_work(self._relation, self._project))
+        found = found_in(messages.mapInArrow(task, "_partition int, _offset bigint"))
+        return [[str(partition), offset] for partition, offset in found]
+
+    def smaller(self, plan: BatchPlan) -> BatchPlan | None:
+        if all(unit["until"] - unit["from"] <= 1 for unit in plan.units):
+            return None
+        units = [u | {"until": u["from"] + (u["until"] - u["from"] + 1) // 2} for u in plan.units]
+        until = {unit["p"]: unit["until"] for unit in units}
+        self._next |= until
+        assert plan.decisions is not None
+        return replace(plan, units=units, decisions=plan.decisions | {"until": until})
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         return []
@@ -311,6 +333,9 @@ class KafkaConnector(Connector):
         return decisions.advance - progress.published >= least
 
     # -- reading -----------------------------------------------------------------------------------------------
+
+    def _messages_of(self, plan: BatchPlan) -> DataFrame:
+        return self._messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
 
     def _messages(self, ranges: Mapping[str, tuple[int, int]]) -> DataFrame:
         """The messages of offsets [from, until) as Spark reads them, with tidegate's names for what the log keeps."""

@@ -9,9 +9,9 @@ row may be: what is longer is rejected in pieces.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote as percent_encoded
 
 import numpy as np
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.bulk import as_text, parsed, parsed_fields
+from tidegate.engine.sources.crashes import CRASHED
 from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.reasons import twice
 from tidegate.engine.sources.records import CHUNK, Records, chunks_of
@@ -58,25 +59,38 @@ def read_text_files(
     paths: Sequence[str],
     filesystem: FileSystem,
     limits: Limits,
+    crashed: Iterable[Sequence[Any]] = (),
 ) -> DataFrame:
     """Rows of the files with `_raw` and `_why` (of what is no row), and their positions `_path`, `_block`, `_row`.
-    `paths`: of the same files, as `filesystem` has them."""
+    `paths`: of the same files, as `filesystem` has them. `crashed`: see `TextFiles`."""
     from tidegate.engine.sources.decode import converted
 
-    decoder = text_decoder(relation, limits)
-    cores = spark.sparkContext.defaultParallelism
-    files = list(zip(paths, uris, strict=True))
-    reader: TextFiles
-    if isinstance(decoder, JsonDecoder):
-        reader = JsonFiles(filesystem, decoder, dealt(spans_of(filesystem, files), cores))
-    else:
-        assert relation.format is not None
-        header = relation.format.options.get("without_header", "false") != "true"
-        spans = [(Span(path, uri), 1) for path, uri in files]
-        reader = CsvFiles(filesystem, decoder, dealt(spans, cores), header=header)
-    tasks = len(reader.tasks)
+    reader = text_reader(spark, relation, uris, paths, filesystem, limits, crashed)
+    decoder, tasks = reader.decoder, len(reader.tasks)
     schema = ", ".join(f"{name} {kind}" for name, kind in [*parsed_fields(decoder.targets), *_PLACE.items()])
     return converted(spark.range(0, tasks, 1, tasks).mapInArrow(reader, schema), relation, list(_PLACE))
+
+
+def text_reader(
+    spark: SparkSession,
+    relation: Relation,
+    uris: Sequence[str],
+    paths: Sequence[str],
+    filesystem: FileSystem,
+    limits: Limits,
+    crashed: Iterable[Sequence[Any]] = (),
+) -> TextFiles:
+    """What the tasks of `read_text_files` do."""
+    decoder = text_decoder(relation, limits)
+    aside = frozenset((uri, block, row) for uri, block, row in crashed)
+    cores = spark.sparkContext.defaultParallelism
+    files = list(zip(paths, uris, strict=True))
+    if isinstance(decoder, JsonDecoder):
+        return JsonFiles(filesystem, decoder, dealt(spans_of(filesystem, files), cores), aside)
+    assert relation.format is not None
+    header = relation.format.options.get("without_header", "false") != "true"
+    spans = [(Span(path, uri), 1) for path, uri in files]
+    return CsvFiles(filesystem, decoder, dealt(spans, cores), aside, header=header)
 
 
 def spans_of(filesystem: FileSystem, files: Sequence[tuple[str, str]]) -> list[tuple[Span, int]]:
@@ -115,21 +129,25 @@ class Group(NamedTuple):
     bad: list[str | None]
     decoder: JsonDecoder | CsvDecoder
 
+    def texts(self) -> list[bytes]:
+        """What is decoded of the records: nothing of those that are rejected without a look."""
+        return [b"" if why else r for r, why in zip(self.records, self.bad, strict=True)]
+
     def parsed(self) -> dict[str, pa.Array]:
         """The `parsed` columns of the records."""
-        looked_at = [b"" if why else r for r, why in zip(self.records, self.bad, strict=True)]
-        columns = parsed(self.decoder, pa.array(looked_at, pa.binary()))
+        columns = parsed(self.decoder, pa.array(self.texts(), pa.binary()))
         return _rejected(columns, self.bad, self.records) if any(self.bad) else columns
 
 
 @dataclass(frozen=True)
 class TextFiles:
     """Turns numbers of `tasks` into the `parsed` columns of records, with `_path` (percent-encoded, as Spark has it),
-    `_block` and `_row`."""
+    `_block` and `_row`. `crashed`: records that no decoder may see, as (URI, block, row)."""
 
     filesystem: FileSystem
     decoder: JsonDecoder | CsvDecoder
     tasks: tuple[tuple[Span, ...], ...]
+    crashed: frozenset[tuple[str, int, int]] = frozenset()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -138,13 +156,23 @@ class TextFiles:
                     yield from self._of_span(span)
 
     def _of_span(self, span: Span) -> Iterator[pa.RecordBatch]:
-        name, row = percent_encoded(span.uri, safe="/:"), 0
-        for group in self.groups(self._chunks(span)):
+        name = percent_encoded(span.uri, safe="/:")
+        for row, group in self.numbered(span):
             columns, count = group.parsed(), len(group.records)
             numbers = pa.array(np.arange(row, row + count))
             place = [pa.repeat(name, count), pa.repeat(pa.scalar(span.start, pa.int64()), count), numbers]
-            row += count
             yield pa.RecordBatch.from_arrays([*columns.values(), *place], names=[*columns, *_PLACE])
+
+    def numbered(self, span: Span) -> Iterator[tuple[int, Group]]:
+        """The groups of a span, each with the number of its first row."""
+        first = 0
+        for group in self.groups(self._chunks(span)):
+            bad, end = list(group.bad), first + len(group.records)
+            for uri, block, row in self.crashed:
+                if uri == span.uri and block == span.start and first <= row < end:
+                    bad[row - first] = CRASHED
+            yield first, group._replace(bad=bad)
+            first = end
 
     def _chunks(self, span: Span) -> Iterator[bytes]:
         if span.end is None:

@@ -1,0 +1,53 @@
+"""Rows that have crashed their decoder (X2), as the commits of a log record them: how many there are, and the last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+#: Key of a log's commits.
+CRASHES = "tidegate.crashes"
+#: Rows that a note spells out.
+_SPELLED = 3
+
+
+@dataclass(frozen=True)
+class Crashes:
+    """`rows`: of all commits so far. `at`: when the last batch that had some was planned, µs since 1970; `last`: which
+    rows those were, as people read it."""
+
+    rows: int
+    at: int
+    last: str
+
+    @classmethod
+    def of(cls, summary: Mapping[str, str]) -> Crashes | None:
+        """As a log's commit says it; None: there were none."""
+        text = summary.get(CRASHES)
+        return None if text is None else cls(**json.loads(text))
+
+    def to_text(self) -> str:
+        """The inverse of `of`."""
+        return json.dumps(asdict(self))
+
+
+def and_crashed(before: Crashes | None, crashed: Sequence[Sequence[Any]], at: int) -> Crashes | None:
+    """With the rows of one more batch, as its connector knows them."""
+    if not crashed:
+        return before
+    return Crashes((before.rows if before else 0) + len(crashed), at, named(crashed))
+
+
+def named(crashed: Sequence[Sequence[Any]]) -> str:
+    """The rows of one batch, for people: (partition, offset) of messages, (URI, block, row) of files."""
+    texts = [
+        f"offset {row[1]} of partition {row[0]}"
+        if len(row) == 2
+        else f"row {row[2] + 1:,} of {row[0].rpartition('/')[2]}"
+        + (f" behind byte {row[1]:,}" if row[1] else "")
+        for row in crashed[:_SPELLED]
+    ]
+    rest = len(crashed) - _SPELLED
+    return ", ".join(texts) + (f" and {rest:,} more" if rest > 0 else "")

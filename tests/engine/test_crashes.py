@@ -1,0 +1,186 @@
+"""X2: a row that alone ends the process that decodes it is put aside, and nobody else is. Processes really end here."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pytest
+
+from tests.conftest import Workbench
+from tests.engine.killing import KillingDecoder, Unreadable, killing, no_memory, refuse
+from tests.engine.test_kafka import project as kafka_project
+from tests.engine.test_kafka import row, send
+from tests.kafka import Broker
+from tidegate.engine.failures import worker_died
+from tidegate.engine.sources import arrow_json, decode, text_files
+from tidegate.engine.sources.crashes import FileCrashes, MessageCrashes, Nursery, Parse, killers, narrowed
+from tidegate.engine.sources.text_files import JsonFiles, dealt, spans_of
+from tidegate.engine.sources.values import Target
+from tidegate.engine.stream import PlanInbox, SourceFeed
+
+TARGETS = (Target("id", "bigint", "BIGINT"),)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_X2_narrowing_finds_exactly_the_rows_that_kill_alone(seed: int) -> None:
+    """The model: a process has memory for so many units; each row takes some, and a killer takes all. A flaky row kills
+    now and then."""
+    r = random.Random(seed)
+    n = r.randrange(0, 40)
+    memory = r.randrange(10, 60)
+    rows = [r.choice([1, 1, 2, 5, 10, memory + 1]) if r.random() < 0.8 else 0 for _ in range(n)]
+    flaky = {i for i in range(n) if r.random() < 0.1}
+    asked: Counter[int] = Counter()
+
+    def kills(start: int, end: int) -> bool:
+        assert 0 <= start < end <= n
+        return sum(rows[start:end]) > memory or any(i in flaky for i in range(start, end))
+
+    def kills_alone(place: int) -> bool:
+        asked[place] += 1
+        # A flaky row lives at its third time.
+        return rows[place] > memory or (place in flaky and asked[place] < 3)
+
+    assert narrowed(n, kills, kills_alone) == [i for i in range(n) if rows[i] > memory]
+    assert all(count <= 3 for count in asked.values())
+    assert {i for i in asked if rows[i] > memory} == {i for i in range(n) if rows[i] > memory}
+
+
+def test_X2_a_process_that_dies_is_noticed_and_one_that_raises_has_not_died() -> None:
+    decoder = KillingDecoder(TARGETS, most=6)
+    values: list[bytes | None] = [b'{"id": %d}' % i for i in range(10)]
+    values[3], values[7], values[8] = b'{"id": "KILL"}', None, b"\xff"
+    with Nursery() as nursery:
+        # All ten are too many at once, and no half of them is.
+        assert killers(nursery, Parse(decoder), values) == [3]
+        assert killers(nursery, Parse(decoder), [v for v in values if v != values[3]]) == []
+        assert not nursery.dies(refuse, values)
+        assert nursery.dies(no_memory, values)
+        with pytest.raises(RuntimeError, match="can't read"):
+            nursery.dies(Unreadable(), values)
+    assert nursery._process is None
+
+
+def test_X2_messages_and_records_are_named_by_where_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = KillingDecoder(TARGETS)
+    values = [b'{"id": 1}', b"KILL", b'{"id": 2}']
+    batch = pa.RecordBatch.from_pydict({"value": values, "_partition": [0, 1, 1], "_offset": [5, 7, 8]})
+    (found,) = MessageCrashes(Parse(decoder))(iter([batch]))
+    assert found.to_pylist() == [{"_partition": 1, "_offset": 7}]
+
+    monkeypatch.setattr(text_files, "_PART", 30)
+    path = tmp_path / "a.json"
+    lines = [b'{"id": %d}' % i for i in range(9)]
+    lines[4], lines[6] = b'{"id": "KILL"}', b""
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    fs, uri = pafs.LocalFileSystem(), path.as_uri()
+    spans = dealt(spans_of(fs, [(str(path), uri)]), 1)
+
+    def every(make: Any) -> Iterator[dict[str, Any]]:
+        for out in make(iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])):
+            yield from out.to_pylist()
+
+    crashed = list(every(FileCrashes(JsonFiles(fs, decoder, spans))))
+    assert len(crashed) == 1
+    aside = frozenset((row["uri"], row["block"], row["row"]) for row in crashed)
+    read = list(every(JsonFiles(fs, decoder, spans, aside)))
+    assert sorted(row["c0"] for row in read if row["_why"] is None) == [0, 1, 2, 3, 5, 7, 8]
+    assert [(r["_why"], r["_raw"]) for r in read if r["_why"]] == [("crashed_decoder", '{"id": "KILL"}')]
+    assert list(every(FileCrashes(JsonFiles(fs, decoder, spans, aside)))) == []
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, most: int = 1 << 30) -> None:
+    """Every decoder that is made from here on ends its process."""
+    made = decode.text_decoder
+    for module in (arrow_json, decode, text_files):
+        monkeypatch.setattr(module, "text_decoder", lambda *given: killing(made(*given), most))
+
+
+def test_X2_only_the_death_of_a_worker_is_taken_for_one() -> None:
+    from pyspark.errors import PySparkException
+
+    assert worker_died(PySparkException("Job aborted …: Python worker exited unexpectedly (crashed)"))
+    assert not worker_died(PySparkException("Job aborted …: No space left on device"))
+    assert not worker_died(RuntimeError("Python worker exited unexpectedly (crashed)"))
+
+
+@pytest.mark.spark
+def test_X2_a_message_that_kills_its_worker_is_rejected_on_record_and_the_rest_is_judged(
+    workbench: Workbench, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic(partitions=2)
+    session = kafka_project(workbench, kafka, topic, sql="CREATE TABLE unused (x INT) APPEND ONLY;")
+    hostile = [b'{"id": "KILL', b'{"id": 9, "ts": "KILL"}']
+    send(kafka, topic, [(0, row(1, 1)), (0, hostile[0]), (0, row(2, 2)), (1, row(3, 3)), (1, hostile[1])])
+    kill(monkeypatch)
+    plans: list[Any] = []
+    write = PlanInbox.write
+    monkeypatch.setattr(PlanInbox, "write", lambda self, plan: (plans.append(plan), write(self, plan))[1])
+    tried = SourceFeed._carried_out
+
+    def carried_out(self: SourceFeed, plan: Any) -> Any:
+        assert plans[-1] == plan  # on record before it is used
+        return tried(self, plan)
+
+    monkeypatch.setattr(SourceFeed, "_carried_out", carried_out)
+    session.run()
+    raw = session.spark.table(session.identifier("s")).where("_outcome <> 'watermark'")
+    found = {(r["_source_partition"], r["_offset"]): r for r in raw.collect()}
+    assert {key: (r["_outcome"], r["_reason"]) for key, r in found.items()} == {
+        ("0", 0): ("on_time", None),
+        ("0", 1): ("rejected", "crashed_decoder"),
+        ("0", 2): ("on_time", None),
+        ("1", 0): ("on_time", None),
+        ("1", 1): ("rejected", "crashed_decoder"),
+    }
+    assert [found["0", 1]["_raw"], found["1", 1]["_raw"]] == [hostile[0].decode(), hostile[1].decode()]
+    assert [sorted(plan.crashed) for plan in plans] == [[], [["0", 1], ["1", 1]]]
+    history = session.table("s$watermarks").where("partition IS NULL").collect()
+    assert "offset 1 of partition" in history[-1]["note"]
+
+
+@pytest.mark.spark
+def test_X2_a_batch_that_is_too_large_for_its_workers_is_made_smaller_and_nobody_is_blamed(
+    workbench: Workbench, kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.topic(partitions=1)
+    session = kafka_project(workbench, kafka, topic, sql="CREATE TABLE unused (x INT) APPEND ONLY;")
+    send(kafka, topic, [(0, row(i, i)) for i in range(10)])
+    kill(monkeypatch, most=6)
+    session.run()
+    counts = session.table("s$raw").groupBy("outcome").count().collect()
+    assert [tuple(r) for r in counts] == [("on_time", 10)]
+
+
+@pytest.mark.spark
+def test_X2_a_line_of_a_file_that_kills_its_worker_is_rejected(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        '{"id": 1, "ts": "2026-01-01 00:00:01"}',
+        '{"id": "KILL"}',
+        '{"id": 2, "ts": "2026-01-01 00:00:02"}',
+    ]
+    workbench.json_lines("in/a.json", lines).assets(
+        s="".join(
+            f"CREATE SOURCE {name} (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
+            f"WITH (connector = 'filesystem', path = 'in'{more}) FORMAT PLAIN ENCODE JSON;\n"
+            # Where columns say the partition, rows are looked at before the first plan, too.
+            for name, more in (("s", ""), ("p", ", partition.columns = 'id'"))
+        )
+    )
+    session = workbench.session()
+    kill(monkeypatch)
+    session.run()
+    for name in ("s", "p"):
+        found = session.table(f"{name}$raw").select("outcome", "reason").collect()
+        assert sorted(tuple(r) for r in found if r["outcome"] == "on_time") == [("on_time", None)] * 2
+        assert [r["reason"] for r in found if r["outcome"] == "rejected"] == ["crashed_decoder"]
