@@ -43,25 +43,31 @@ def line_start(file: NativeFile, at: int) -> int:
     return place
 
 
+def lines_of(chunks: Iterable[bytes], limit: int) -> Iterator[tuple[list[bytes], list[int]]]:
+    """Lists of lines without their ends, each with the places in it of pieces of lines that are longer than `limit`."""
+    tail, cut_off = b"", False
+    for chunk in chunks:
+        block = tail + chunk
+        # A line break may be cut in two.
+        end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
+        found, tail = block[:end].splitlines(), block[end:]
+        pieces = [0] if cut_off and found else []
+        cut_off = cut_off and not found
+        if len(tail) > limit:
+            pieces.append(len(found))
+            found.append(tail)
+            tail, cut_off = b"", True
+        yield found, pieces
+    if tail:
+        yield tail.splitlines(), [0] if cut_off else []
+
+
 class Records:
-    """Cuts a file into records, piece by piece: gives lists of records without their line breaks, each with the places
-    in it of pieces of records that are longer than `limit` bytes: so a quote that is never closed does not take all
-    memory."""
+    """Cuts a CSV file into records, piece by piece: gives lists of records without their line breaks, each with the
+    places in it of pieces of records that are longer than `limit` bytes: so a quote that is never closed does not take
+    all memory."""
 
-    def __init__(self, delimiter: str | None, limit: int) -> None:
-        """`delimiter`: of CSV, whose quotes may hold line breaks; None: every line is a record."""
-        if delimiter is None:
-            self._alone: str | None = None
-            self._quote, self._open = None, re.compile(rb"(?!)")
-        else:
-            self._read_quotes(delimiter)
-        self._limit = limit
-        #: Of the record that has not ended: its lines since the last piece, their bytes, whether there was a piece, and
-        #: what stands for all that came before: a quote if it is in one, a letter inside of any other field.
-        self._begun: list[bytes] = []
-        self._size, self._cut_off, self._before = 0, False, b""
-
-    def _read_quotes(self, delimiter: str) -> None:
+    def __init__(self, delimiter: str, limit: int) -> None:
         out = re.escape(delimiter)
         field = rf'(?:"(?:[^"]|"")*"|[^"{out}][^{out}]*|)'
         self._alone = rf"\A{field}(?:{out}{field})*[\r\n]*\z" if len(delimiter.encode()) == 1 else None
@@ -70,7 +76,11 @@ class Records:
         self._open = re.compile(
             rb'(?:(?:"(?:[^"]++|"")*+"|(?!"))(?:(?!%b).)*+%b)*+"(?:[^"]++|"")*+\Z' % (raw, raw), re.DOTALL
         )
-        self._quote = b'"'
+        self._limit = limit
+        #: Of the record that has not ended: its lines since the last piece, their bytes, whether there was a piece, and
+        #: what stands for all that came before: a quote if it is in one, a letter inside of any other field.
+        self._begun: list[bytes] = []
+        self._size, self._cut_off, self._before = 0, False, b""
 
     def __call__(self, chunks: Iterable[bytes]) -> Iterator[tuple[list[bytes], list[int]]]:
         tail = b""
@@ -125,7 +135,7 @@ class Records:
 
     def _suspects(self, lines: list[bytes]) -> list[int]:
         """The lines that may not be records of their own, in order."""
-        quoted = [i for i, line in enumerate(lines) if self._quote is not None and self._quote in line]
+        quoted = [i for i, line in enumerate(lines) if b'"' in line]
         if quoted and self._alone is not None:
             asked = pa.array([lines[i] for i in quoted], pa.binary())
             alone = np.asarray(pc.match_substring_regex(asked, self._alone))

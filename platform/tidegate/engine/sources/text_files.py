@@ -23,7 +23,7 @@ from tidegate.engine.sources.bulk import as_text, parsed, parsed_fields
 from tidegate.engine.sources.crashes import CRASHED
 from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.reasons import twice
-from tidegate.engine.sources.records import CHUNK, Records, chunks_of
+from tidegate.engine.sources.records import CHUNK, Records, chunks_of, lines_of
 from tidegate.engine.sources.strict_csv import fields
 from tidegate.engine.sources.strict_json import NotStrict
 from tidegate.engine.sources.tasks import tasks_of
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 #: A file of JSON is split into parts of so many bytes. It is the same wherever a batch is tried, since a row is known
 #: by its part (`crashed`).
 _PART = 16 << 20
+_SPACE = b" \t\r\n"
 _NO_COLUMN = "unparseable: the header of the file has none of the columns"
 _NO_HEADER = "unparseable: the header of the file is not CSV"
 
@@ -131,6 +132,8 @@ class Group(NamedTuple):
 
     def texts(self) -> list[bytes]:
         """What is decoded of the records: nothing of those that are rejected without a look."""
+        if not any(self.bad):
+            return self.records
         return [b"" if why else r for r, why in zip(self.records, self.bad, strict=True)]
 
     def parsed(self) -> dict[str, pa.Array]:
@@ -199,12 +202,18 @@ class JsonFiles(TextFiles):
 
     def groups(self, chunks: Iterator[bytes]) -> Iterator[Group]:
         limits = self.decoder.limits
-        for records, pieces in Records(None, limits.row_bytes)(chunks):
-            cut = set(pieces)
-            kept = [(r, limits.too_long if i in cut else None) for i, r in enumerate(records)]
-            kept = [(r, why) for r, why in kept if why or r.strip(b" \t\r\n")]
-            if kept:
-                yield Group([r for r, _ in kept], [why for _, why in kept], self.decoder)
+        for lines, pieces in lines_of(chunks, limits.row_bytes):
+            bad: list[str | None] = [None] * len(lines)
+            for place in pieces:
+                bad[place] = limits.too_long
+            blank = {
+                i for i, line in enumerate(lines) if not line or (line.isspace() and not line.strip(_SPACE))
+            }
+            if blank:
+                kept = [i for i in range(len(lines)) if i not in blank or (bad[i] and lines[i])]
+                lines, bad = [lines[i] for i in kept], [bad[i] for i in kept]
+            if lines:
+                yield Group(lines, bad, self.decoder)
 
 
 @dataclass(frozen=True)
