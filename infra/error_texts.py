@@ -80,9 +80,26 @@ TEXTS: dict[str, tuple[str, str]] = {
         "are in the log already, and would count twice.",
         "Move it back, or out of the source's folder. If these are other rows, write them into a file that differs.",
     ),
+    "TG531": (
+        "Every table says which project made it, and in which environment. Another one may read it, and that is all (X3).",
+        "Do it where the table belongs, or take it over with `tidegate adopt NAME`. If both are one project, whose folders "
+        "have different names, give it one name: `project:` in `resources/<env>.yaml`. For new tables take a namespace of "
+        "your own. [Owners](deployment.md#owners) has more.",
+    ),
+    "TG532": (
+        "`tidegate adopt` takes tables away from whoever owns them, and nobody was there to be asked.",
+        "Read the list, make sure that nobody writes these tables any more, and agree: at the prompt, or with `--yes`.",
+    ),
     "TG521": (
         "A reset of the watermark would leave results as they are that need rows which are not kept any more (W9).",
-        "Read the list that is printed, and agree in the shell or with `tidegate sql --yes`.",
+        "Read the list that is printed, and agree: at the prompt, with `tidegate sql --yes`, or `session.execute(sql, "
+        "yes=True)`.",
+    ),
+    "TG533": (
+        "DROP removes rows with their files, late and rejected ones too, and for a source where it was read to. Definitions in "
+        "`assets/` stay, and the next run starts anew from what the input still holds.",
+        "Read what goes, and agree: at the prompt, with `tidegate sql --yes`, or `session.execute(sql, yes=True)`. In "
+        "`tidegate test` and temporary projects nobody is asked.",
     ),
     "TG520": (
         "ALTER was given for something that a file in `assets/` defines; the file would say something else from then on.",
@@ -305,6 +322,19 @@ definition another name""",
 hint: DROP MATERIALIZED VIEW orders_hourly first""",
     "TG515": """error TG515: "orders" is only read in environment "dev": it belongs to "production"
 hint: views run here; sources, tables and sinks with --env production""",
+    "TG531": """error TG531: "orders" belongs to project "shop" in environment "production"; this is project "rival" in \
+environment "local", and can only read it
+hint: write it there; or tidegate adopt orders makes it this project's; if both are one project, say so: project: shop in \
+resources/local.yaml""",
+    "TG532": """error TG532: these tables become those of project "rival" in environment "local"; whoever owned them can only read \
+them from then on:
+  orders: project "shop" in environment "production"
+hint: agree when you are asked, or with tidegate adopt --yes""",
+    "TG533": """error TG533: this goes with orders and can't be brought back:
+  orders: rows: 12 on time, 1 late, 1 rejected; 5 files, 0.1 MB
+  without it can't go on: orders_hourly
+  where its input was read to; what the input does not hold any more can't be read again
+hint: agree when you are asked, or with tidegate sql --yes; in Python: session.execute(sql, yes=True)""",
     "TG542": """error TG542: "orders_hourly" was made anew since "to_accounting" delivered from it: its rows would come twice
 hint: DROP SINK to_accounting and CREATE it again, into a new place or with snapshot = 'false'""",
     "TG551": """error TG551: source "clicks": there is no topic clicks at broker-1:9092

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import RUN, FakeSession
-from tidegate.cli.commands.sql import _asked
+from tidegate.cli.invocation import asked as _asked
 from tidegate.cli.shell.loop import Shell, history_file
 from tidegate.cli.statements import is_complete, is_finished
 from tidegate.console import CaptureConsole

@@ -91,7 +91,7 @@ def test_W6_partitions_that_turn_out_to_have_no_row_do_not_hold_the_watermark(wo
     )
     session = workbench.session()
     assert session.run().sources[0].watermark == "2026-01-01 00:00:00"
-    session.execute("DROP SOURCE s")
+    session.execute("DROP SOURCE s", yes=True)
     workbench.assets(s=source("id INT"))
     workbench.json_lines("input/a/1.json", [{"ts": "2026-01-01 00:00:10"}]).json_lines("input/b/1.json", [])
     (workbench.root / "input" / "1.json").unlink()

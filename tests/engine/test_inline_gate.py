@@ -218,11 +218,11 @@ def test_W14_views_that_write_the_same_call_share_its_gate_and_it_goes_with_the_
         (2,),
         (1,),
     ]
-    again.execute("DROP MATERIALIZED VIEW by_interval")
+    again.execute("DROP MATERIALIZED VIEW by_interval", yes=True)
     assert again.stored(gate.name) is not None
-    again.execute("DROP MATERIALIZED VIEW by_expression")
+    again.execute("DROP MATERIALIZED VIEW by_expression", yes=True)
     assert again.stored(gate.name) is None
-    again.execute("DROP TABLE orders")
+    again.execute("DROP TABLE orders", yes=True)
     assert again.catalog.names() == []
 
 

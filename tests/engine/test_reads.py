@@ -122,6 +122,42 @@ def test_whatever_would_write_to_a_source_or_deliver_is_refused(opened: Callable
     assert {name.split("/")[0] for name in files(warehouse) - before} == {"dev_ada"}
 
 
+SINK = "CREATE SINK own FROM hourly WITH ({}) FORMAT PLAIN ENCODE JSON"
+
+
+def test_X3_a_branch_s_own_sink_delivers_into_places_of_its_own_only(
+    opened: Callable[[str], Session],
+) -> None:
+    dev = opened("dev")
+    warehouse = Path(dev.project.storage.warehouse.removeprefix("file://"))
+    everything = dev.project.root
+    # What production's Kafka sink has delivered into, whatever the files here say.
+    position = warehouse / "_streams" / "main" / "sent" / "kafka-orders.out.json"
+    position.parent.mkdir(parents=True)
+    position.write_text("{}")
+    before = files(everything)
+    kafka = "connector = 'kafka', properties.bootstrap.server = 'other:9092', topic = '{}'"
+    refused = {
+        "connector = 'iceberg', table = 'main.own'": "the namespace",
+        "connector = 'filesystem', path = 'out'": 'the place of sink "exported"',
+        "connector = 'filesystem', path = 'assets/../out/deeper'": 'the place of sink "exported"',
+        "connector = 'filesystem', path = '.tidegate/warehouse/main/hourly/data'": "the warehouse",
+        kafka.format("orders.out"): "the topic of a sink",
+    }
+    for options, what in refused.items():
+        sql = SINK.format(options)
+        with pytest.raises(TidegateError, match=what) as caught:
+            dev.execute(sql.replace(" FORMAT PLAIN ENCODE JSON", "") if "iceberg" in options else sql)
+        assert caught.value.code == "TG515"
+    assert files(everything) - before == {f for f in files(everything) if f.endswith(".lock")} - before
+    dev.execute(SINK.format("connector = 'filesystem', path = 'mine'"))
+    # It stays the branch's, and nobody else's, over sessions.
+    assert [sink.name for sink in opened("dev").catalog.sinks] == ["own"]
+    dev.run()
+    assert [p.suffix for p in (everything / "mine").iterdir() if p.is_file()] == [".jsonl"]
+    assert "own" not in opened("local").catalog.sinks
+
+
 def test_W1_a_source_that_the_branch_judges_otherwise_is_refused_not_silently_read(
     opened: Callable[[str], Session],
 ) -> None:

@@ -72,7 +72,7 @@ def test_a_changed_recording_is_refused_until_the_source_is_dropped(workbench: W
     with pytest.raises(TidegateError) as caught:
         session.run()
     assert caught.value.code == "TG505"
-    session.execute("DROP SOURCE s")
+    session.execute("DROP SOURCE s", yes=True)
     assert session.run().sources[0].epochs == 4
     assert session.table("s$raw").count() == 10
 

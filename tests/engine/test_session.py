@@ -105,7 +105,7 @@ def test_R4_a_changed_definition_is_not_continued(workbench: Workbench) -> None:
         workbench.session().run()
     assert caught.value.code == "TG506"
     session = workbench.session()
-    session.execute("DROP MATERIALIZED VIEW per_hour")
+    session.execute("DROP MATERIALIZED VIEW per_hour", yes=True)
     session.execute("INSERT INTO events VALUES ('H', '2026-01-01 12:00:11')")
     session.run()
     assert session.table("per_hour").collect()[0]["window_end"] == datetime(2026, 1, 1, 12)
@@ -117,7 +117,9 @@ def test_drop_refuses_while_a_filled_view_reads_it(workbench: Workbench) -> None
     with pytest.raises(TidegateError) as caught:
         session.execute("DROP TABLE events")
     assert caught.value.code == "TG511"
-    session.execute("DROP MATERIALIZED VIEW per_hour; DROP TABLE events; DROP TABLE IF EXISTS events")
+    session.execute(
+        "DROP MATERIALIZED VIEW per_hour; DROP TABLE events; DROP TABLE IF EXISTS events", yes=True
+    )
     assert session.catalog.names() == []
     assert workbench.session().catalog.names() == []
 

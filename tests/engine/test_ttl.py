@@ -167,7 +167,7 @@ def test_a_lookup_table_has_no_time(workbench: Workbench) -> None:
     session.execute("DELETE FROM plans")
     assert rows(session, table) == []
     assert state(session, "plans") == []
-    session.execute("DROP TABLE plans")
+    session.execute("DROP TABLE plans", yes=True)
     assert not session.spark.catalog.tableExists(state_identifier(session.identifier("plans")))
 
 

@@ -55,12 +55,31 @@ def test_assets_come_in_a_fixed_order_then_definitions(tmp_path: Path) -> None:
         "assets/a.sql",
         "assets/b.sql",
         "assets/deep/c.sql",
-        ".tidegate/definitions/made%20up%24.sql",
+        ".tidegate/definitions/local/made%20up%24.sql",
     ]
     assert project.assets()[-1][1] == "CREATE SOURCE x;\n"
     assert project.drop_definition("made up$")
     assert not project.drop_definition("made up$")
     assert len(project.assets()) == 3
+
+
+def test_X3_what_a_statement_makes_belongs_to_its_environment(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "dev.yaml").write_text("warehouse: {namespace: dev}\n")
+    every = tmp_path / ".tidegate" / "definitions"
+    every.mkdir(parents=True)
+    # Of a release that kept one folder for all environments.
+    (every / "old.sql").write_text("CREATE TABLE old (id INT);\n")
+    local, dev = Project.load(tmp_path), Project.load(tmp_path, "dev")
+    assert dev.assets() == []
+    dev.save_definition("mine", "CREATE TABLE mine (id INT)")
+    assert (dev.is_interactive("mine"), local.is_interactive("mine")) == (True, False)
+    assert [name for name, _ in local.assets()] == [".tidegate/definitions/local/old.sql"]
+    assert [name for name, _ in dev.assets()] == [".tidegate/definitions/dev/mine.sql"]
+    assert [p.name for p in every.glob("*.sql")] == []
+    assert local.drop_definition("old")
+    assert (local.catalog().names(), dev.catalog().names()) == ([], ["mine"])
 
 
 def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.store.tables import PROGRESS, HadoopTable, progress_row, write_progress
 from tidegate.errors import TidegateError
 from tidegate.project import Environment, Project
+from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import Storage
 from tidegate.store import load_table, read_progress
+from tidegate.store.owners import owners_in
 
 
 @pytest.fixture
@@ -142,11 +144,17 @@ def jdbc_storage(root: Path) -> Storage:
 def test_a_jdbc_catalog_and_progress_that_compaction_moved(tmp_path: Path) -> None:
     storage = jdbc_storage(tmp_path)
     assert load_table(storage, "flights") is None  # not even the catalog's own tables exist
+    assert list(owners_in(storage, "main")) == []
     properties = storage.pyiceberg_properties() | {"init_catalog_tables": "true"}
     catalog = SqlCatalog("tidegate", **properties)
     assert load_table(storage, "flights") is None
     catalog.create_namespace("main")
-    table = catalog.create_table("main.flights", LOG, properties={"tidegate.kind": "source"})
+    assert list(owners_in(storage, "main")) == []
+    catalog.create_table("main.nobody", LOG)
+    owner = Owner("shop", "local")
+    properties = {"tidegate.kind": "source", OWNER: owner.to_text()}
+    table = catalog.create_table("main.flights", LOG, properties=properties)
+    assert list(owners_in(storage, "main")) == [("flights", owner)]
     for epoch in (1, 2):
         rows = [progress_row("EWR", watermark=epoch * 10, next_offset=epoch) | {"_epoch": epoch}]
         rows.append({"_outcome": "on_time", "_source_partition": "EWR", "_epoch": epoch, "_progress": None})

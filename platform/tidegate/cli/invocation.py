@@ -187,6 +187,16 @@ def _give_options(command: Callable[..., Any], function: Callable[..., Any]) -> 
     del command.__wrapped__  # type: ignore[attr-defined]
 
 
+def asked(text: str) -> bool:
+    """Whether whoever sits at the prompt agrees."""
+    return input(f"{text}\nGo on? [y/N] ").strip().casefold() in ("y", "yes")
+
+
+def agreeing(text: str) -> bool:
+    """The answer of `--yes`."""
+    return True
+
+
 def in_one_line(error: Exception) -> str:
     """What an exception says, without its stack trace; of an error in the JVM, what the JVM said."""
     lines = str(error).splitlines() or [""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tidegate import __version__
+from tidegate.cli.commands.adopt import adopt
 from tidegate.cli.commands.advise import advise
 from tidegate.cli.commands.alerts import alerts
 from tidegate.cli.commands.amend import amend
@@ -75,6 +76,7 @@ for _command in (
     quality,
     cleanup,
     upkeep,
+    adopt,
     docs,
     doctor,
     ui,

@@ -131,11 +131,4 @@ def _same_time(session: Session, name: str, gate: Relation) -> bool:
 def _ask(session: Session, name: str, stay: list[str], statement: ResetWatermark) -> None:
     """TG521 unless somebody agrees."""
     what = f"these results stay as they are when the watermark of {name} is reset:\n  " + "\n  ".join(stay)
-    if session.confirm is not None and session.confirm(what):
-        return
-    raise TidegateError(
-        "TG521",
-        what,
-        hint="agree when the shell asks, or with tidegate sql --yes; in Python: session.confirm = lambda text: True",
-        location=statement.location,
-    )
+    session.ask("TG521", what, location=statement.location)

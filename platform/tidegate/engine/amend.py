@@ -104,7 +104,7 @@ def amend_view(
         return ViewAmendment(view.name, dry_run=dry_run, notes=[note])
     # A catalog that is a folder does not keep two committers apart: there a live run's lease is in the way (TG508).
     is_folder = session.project.storage.settings.catalog.type == "hadoop"
-    with session.lease(view.name if is_folder else f"{view.name}$amend"):
+    with session.lease(view.name, "" if is_folder else "$amend"):
         return _Amendment(session, view, stored, scope, dry_run, at or datetime.now(UTC), tell).run()
 
 
@@ -123,7 +123,7 @@ class _Amendment:
     ) -> None:
         self._session, self._spark, self._view, self._stored = session, session.spark, view, stored
         self._scope, self._dry_run, self._at, self._tell = scope, dry_run, at, tell
-        self._table = IcebergTable(session.spark, stored)
+        self._table = IcebergTable(session.spark, stored, session.project.owner)
         same_view(view, self._table)
         self._base: Snapshot = self._table.current()
         self._pinned: tuple[Pinned, ...] = pin(session, view)

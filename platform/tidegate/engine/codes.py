@@ -19,6 +19,8 @@ CODES: dict[str, str] = {
     "TG513": "batch that broke off in Spark; nothing of it was kept",
     "TG514": "Spark that does not start, or that is gone",
     "TG515": "write to something that belongs to another environment, and is only read in this one",
+    "TG531": "write to something that another project or environment owns (X3)",
+    "TG532": "adoption of tables to which nobody has agreed (X3)",
     "TG516": "source or table that the environment which this one reads does not have, or has otherwise",
     "TG517": "input file that was moved after it was read; it is not read again",
     "TG518": "jar that is not the one that tidegate was made with",
@@ -39,6 +41,7 @@ CODES: dict[str, str] = {
     "TG544": "upkeep of something that has no table",
     "TG545": "delivery to Kafka that broke off; the next run delivers what is missing",
     "TG521": "reset of a watermark that would leave some results as they are, to which nobody has agreed (W9)",
+    "TG533": "drop of something with rows, to which nobody has agreed",
     "TG520": "ALTER of something that a file in assets/ defines (W13)",
 }
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
+from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.watermark import TimeKind
@@ -57,11 +58,12 @@ class Snapshot:
 
 
 class IcebergTable:
-    """A handle on one Iceberg table for commits: schema with field ids, current snapshot, fenced append."""
+    """A handle on one Iceberg table for commits: schema with field ids, current snapshot, fenced append. `owner`: who
+    writes; None where it is only read, or the caller has asked (`owners.py`)."""
 
-    def __init__(self, spark: SparkSession, identifier: str) -> None:
+    def __init__(self, spark: SparkSession, identifier: str, owner: Owner | None = None) -> None:
         self._spark, self._jvm = spark, spark._jvm
-        self.identifier = identifier
+        self.identifier, self._owner = identifier, owner
         self._table = self._load()
 
     def _load(self) -> Any:
@@ -98,7 +100,14 @@ class IcebergTable:
         return self._table.properties().get(key)
 
     def current(self) -> Snapshot:
-        """The current snapshot, read anew."""
+        """The current snapshot, read anew. Raises TG531 for a writer who is not the owner (X3)."""
+        self.refresh()
+        if self._owner is not None:
+            require_owner(self.identifier, self._owner, Owner.of_text(self.property(OWNER)))
+        return self._at(self._table.currentSnapshot())
+
+    def refresh(self) -> None:
+        """Read it anew."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -107,7 +116,6 @@ class IcebergTable:
             # A catalog that is a folder goes from one version of the metadata to the next. Where so many commits were
             # made since that this one's is gone, it says that it is missing; a new handle begins at the newest.
             self._table = self._load()
-        return self._at(self._table.currentSnapshot())
 
     def rebased(self, base: Snapshot) -> Snapshot:
         """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired
@@ -271,6 +279,18 @@ class IcebergTable:
             raise
         self._table.refresh()
         return self._table.currentSnapshot().snapshotId()
+
+
+def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
+    """Raise TG531 if a table or sink belongs to somebody else (`found`) than `owner`; None is nobody."""
+    if found is not None and found != owner:
+        name = table.split("`")[-2] if table.endswith("`") else table
+        raise TidegateError(
+            "TG531",
+            f'"{name}" belongs to {found}; this is {owner}, and can only read it',
+            hint=f"write it there; or tidegate adopt {name.partition('$')[0]} makes it this project's; if both are one "
+            f"project, say so: project: {found.project} in resources/{owner.environment}.yaml",
+        )
 
 
 def _content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:

@@ -43,8 +43,8 @@ class Log:
     def __init__(self, spark: SparkSession, storage: Storage, relation: Relation, identifier: str) -> None:
         self.relation = relation
         self._spark = spark
-        spark.sql(create_log(relation, identifier))
-        self.table = IcebergTable(spark, identifier)
+        spark.sql(create_log(relation, identifier, storage.owner))
+        self.table = IcebergTable(spark, identifier, storage.owner)
         same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
         watermark = relation.watermark
         time_column = watermark.column if watermark is not None else None
@@ -59,12 +59,12 @@ class Log:
             # A log of an earlier version: what its progress did not have was nothing.
             for name in sorted(missing):
                 spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
-            self.table = IcebergTable(spark, identifier)
+            self.table = IcebergTable(spark, identifier, storage.owner)
             self._target = self.table.target(storage, "_outcome", self._target.day, bounds)
         self._memories = MemoryFiles.of(storage, relation.name)
         self.reload()
         self._memories.tidy(self.progress.states.values())
-        self.state = TableState(spark, relation, identifier) if relation.primary_key else None
+        self.state = TableState(spark, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
 

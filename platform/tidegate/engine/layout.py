@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.catalog import Column, Relation, View
 from tidegate.sql.spelling import alike, plain, plain_before
 from tidegate.store.version import NEWEST, STORAGE_VERSION
@@ -94,7 +95,7 @@ def log_columns(relation: Relation) -> list[tuple[str, str]]:
     ]
 
 
-def create_log(relation: Relation, table: str) -> str:
+def create_log(relation: Relation, table: str, owner: Owner | None = None) -> str:
     """CREATE TABLE IF NOT EXISTS for a relation's log.
 
     Hidden partitions: the outcome, and the day of the event time (not for integer epochs, whose unit nobody states).
@@ -110,7 +111,7 @@ def create_log(relation: Relation, table: str) -> str:
     if relation.watermark is not None:
         properties["tidegate.time-kind"] = relation.watermark.kind.name
         properties["tidegate.time-column"] = relation.watermark.column
-    return _create(table, log_columns(relation), parts, properties)
+    return _create(table, log_columns(relation), parts, properties, owner)
 
 
 def state_columns(relation: Relation) -> list[tuple[str, str]]:
@@ -128,7 +129,7 @@ def state_columns(relation: Relation) -> list[tuple[str, str]]:
     ]
 
 
-def create_state(relation: Relation, table: str) -> str:
+def create_state(relation: Relation, table: str, owner: Owner | None = None) -> str:
     """CREATE TABLE IF NOT EXISTS for the state of a table with a PRIMARY KEY.
 
     Hidden partitions: a bucket of the key, and the day of the event time, so that a change touches few files. A row
@@ -148,7 +149,7 @@ def create_state(relation: Relation, table: str) -> str:
         "write.merge.mode": "merge-on-read",
         "write.delete.mode": "copy-on-write",
     }
-    return _create(table, state_columns(relation), parts, properties)
+    return _create(table, state_columns(relation), parts, properties, owner)
 
 
 def view_columns(
@@ -169,7 +170,13 @@ def view_columns(
     ]
 
 
-def create_view_table(view: View, columns: tuple[Column, ...], table: str, carried: str | None = None) -> str:
+def create_view_table(
+    view: View,
+    columns: tuple[Column, ...],
+    table: str,
+    carried: str | None = None,
+    owner: Owner | None = None,
+) -> str:
     """CREATE TABLE IF NOT EXISTS for a view.
 
     `_open` is a partition, so that open windows are replaced by dropping files.
@@ -185,7 +192,7 @@ def create_view_table(view: View, columns: tuple[Column, ...], table: str, carri
         "tidegate.time-kind": view.kind.name,
         "tidegate.time-column": "_window_end",
     }
-    return _create(table, view_columns(view, columns, carried), parts, properties)
+    return _create(table, view_columns(view, columns, carried), parts, properties, owner)
 
 
 def relation_identity(relation: Relation) -> str:
@@ -230,12 +237,26 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _create(table: str, columns: list[tuple[str, str]], parts: list[str], properties: dict[str, str]) -> str:
+def owned(owner: Owner | None) -> dict[str, str]:
+    """The table properties of what `owner` makes (X3)."""
+    return {} if owner is None else {OWNER: owner.to_text()}
+
+
+def _create(
+    table: str,
+    columns: list[tuple[str, str]],
+    parts: list[str],
+    properties: dict[str, str],
+    owner: Owner | None,
+) -> str:
     fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
-    settings = ", ".join(f"'{k}' = {_string(v)}" for k, v in (_TABLE_PROPERTIES | properties).items())
+    settings = ", ".join(
+        f"'{k}' = {string(v)}" for k, v in (_TABLE_PROPERTIES | properties | owned(owner)).items()
+    )
     by = f"PARTITIONED BY ({', '.join(parts)}) " if parts else ""
     return f"CREATE TABLE IF NOT EXISTS {table} ({fields}) USING iceberg {by}TBLPROPERTIES ({settings})"
 
 
-def _string(text: str) -> str:
+def string(text: str) -> str:
+    """A literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

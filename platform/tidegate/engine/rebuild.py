@@ -125,6 +125,7 @@ def _rebuild(session: Session, view: View, why: str, tell: Callable[[str], None]
     tell(f"{view.name}: swapping; the results until now stay as {tag}")
     IcebergTable(spark, identifier).tag(tag)
     for reader in readers_of(session.catalog, view.name):
+        session.require_own(reader.name)
         # First: were this one killed behind the swap, they would go on from results that are not there any more.
         if (stored := session.stored(reader.name)) is not None:
             spark.sql(f"ALTER TABLE {stored} SET TBLPROPERTIES ('{STALE}' = '{view.name}')")

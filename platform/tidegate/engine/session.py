@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine import owners
 from tidegate.engine import spark as spark_room
 from tidegate.engine.class_archive import Purpose
 from tidegate.engine.commit import IcebergTable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.steps import Steps
+    from tidegate.errors import Location
     from tidegate.plan.events import Event
 
 
@@ -51,7 +53,7 @@ class Session:
         #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
         self.foreign = frozenset[str]()
         if project.lender is not None:
-            sinks = [sink.name for sink in self.catalog.sinks]
+            sinks = [s.name for s in self.catalog.sinks if not project.is_interactive(s.name)]
             self.foreign = project.storage.lent | frozenset(sinks)
             for name in sinks:
                 self.catalog.drop_sink(name)
@@ -65,6 +67,8 @@ class Session:
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
         self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
         self._held: set[str] = set()
+        #: Namespaces that this project may make tables in (X3).
+        self.at_home: set[str] = set()
 
     @classmethod
     def open(
@@ -106,11 +110,19 @@ class Session:
 
     # -- SQL ---------------------------------------------------------------------------------------------------
 
-    def execute(self, sql: str) -> Result:
-        """Run every statement of `sql`; the last one's result. Raises `TidegateError` at the first that fails."""
-        result = Result(message="nothing to do")
-        for result in self.execute_all(sql):  # noqa: B007
-            pass
+    def execute(self, sql: str, yes: bool = False) -> Result:
+        """Run every statement of `sql`; the last one's result. Raises `TidegateError` at the first that fails.
+
+        `yes`: agree to what a statement asks before it does what can't be undone (DROP of something with rows, RESET
+        WATERMARK that leaves results behind); else `confirm` is asked, and without it the statement is refused."""
+        result, confirm = Result(message="nothing to do"), self.confirm
+        if yes:
+            self.confirm = lambda text: True
+        try:
+            for result in self.execute_all(sql):  # noqa: B007
+                pass
+        finally:
+            self.confirm = confirm
         return result
 
     def execute_all(self, sql: str, file: str = "<sql>", line: int = 1) -> Iterator[Result]:
@@ -166,7 +178,7 @@ class Session:
 
         names = None if names is None else list(names)
         for name in names or ():
-            self.require_own(name)
+            self.require_unlent(name)
         report = settled(self.project, self.catalog, names, on_event, upstream)
         if report is not None:
             return report
@@ -197,6 +209,11 @@ class Session:
         return f"{CATALOG}.{self.project.storage.namespace_of(name)}.{quote(name)}"
 
     def require_own(self, name: str) -> None:
+        """Raise TG515 for what is only read here, TG531 for what another project or environment owns (X3)."""
+        self.require_unlent(name)
+        owners.require(self, name)
+
+    def require_unlent(self, name: str) -> None:
         """Raise TG515 for what is only read here: sources, tables and sinks of the environment that this one reads."""
         found = next((one for one in self.foreign if one.casefold() == name.casefold()), None)
         if found is not None:
@@ -206,6 +223,18 @@ class Session:
                 f'"{found}" is only read in environment "{env}": it belongs to "{reads}"',
                 hint=f"views run here; sources, tables and sinks with --env {reads}",
             )
+
+    def ask(
+        self,
+        code: str,
+        what: str,
+        command: str = "tidegate sql --yes; in Python: session.execute(sql, yes=True)",
+        location: Location | None = None,
+    ) -> None:
+        """Raise an error that says what would happen, unless somebody agrees to it. `command`: how scripts agree."""
+        if self.confirm is None or not self.confirm(what):
+            hint = f"agree when you are asked, or with {command}"
+            raise TidegateError(code, what, hint=hint, location=location)
 
     def stored(self, name: str) -> str | None:
         """The identifier if the table exists, else None. Raises TG622 for one of a later release."""
@@ -234,13 +263,14 @@ class Session:
         """The view's table, opened for writing; hold its `lease` while it is used."""
         return ViewTable(self, view)
 
-    def lease(self, name: str) -> AbstractContextManager[None]:
-        """The right to write `name` (TG508 if another process has it). This session may take it twice: live
-        mode holds for its whole life what a run takes for every batch. TG515 for what is only read here."""
-        self.require_own(name)
-        if name in self._held:
+    def lease(self, name: str, part: str = "") -> AbstractContextManager[None]:
+        """The right to write `name` (TG508 if another process has it), or only a `part` of that work. This session may
+        take it twice: live mode holds for its whole life what a run takes for every batch. TG515 and TG531 as
+        `require_own`."""
+        if name + part in self._held:
             return nullcontext()
-        return self._holding(name)
+        self.require_own(name)
+        return self._holding(name + part)
 
     @contextmanager
     def _holding(self, name: str) -> Iterator[None]:

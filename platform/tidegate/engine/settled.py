@@ -20,6 +20,7 @@ from tidegate.engine.sources.replay import fingerprint_of, stage_uri
 from tidegate.engine.view_table import STALE
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
+from tidegate.project.owner import OWNER
 from tidegate.sql.connectors import FilesystemOptions, LogOptions, ReplayOptions
 from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.store.metadata import TableState, load_table
@@ -92,6 +93,8 @@ def _relation_settled(project: Project, relation: Relation) -> bool:
         return False  # a first run makes the log, also of a table that has no rows yet
     if table.properties.get("tidegate.identity") != relation_identity(relation):
         return False
+    if not _may_be_ours(project, table):
+        return False
     if options is None:
         return True
     if _planned(project, relation, table):
@@ -106,6 +109,11 @@ def _relation_settled(project: Project, relation: Relation) -> bool:
         return newest is not None and table.summary.get("tidegate.position") == newest
     # Whoever may become idle moves G without a row (W7).
     return isinstance(options, KafkaOptions) and options.idle_timeout is None
+
+
+def _may_be_ours(project: Project, table: TableState) -> bool:
+    """Whether this project would write it; of somebody else's the run says so (X3)."""
+    return table.properties.get(OWNER) in (None, project.owner.to_text())
 
 
 def _planned(project: Project, relation: Relation, table: TableState) -> bool:
@@ -153,4 +161,9 @@ def _read_to_the_end(relation: Relation, status: RelationStatus) -> bool:
 def _same_results(project: Project, view: View) -> bool:
     """Whether its results are of this definition (R4)."""
     table = load_table(project.storage, view.name)
-    return table is not None and is_of_view(view, table.properties) and not table.properties.get(STALE)
+    return (
+        table is not None
+        and _may_be_ours(project, table)
+        and is_of_view(view, table.properties)
+        and not table.properties.get(STALE)
+    )

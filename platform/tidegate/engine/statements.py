@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.alter import alter_watermark, reset_watermark
 from tidegate.engine.changes import change
 from tidegate.engine.describe import describe
+from tidegate.engine.dropping import ask_to_drop
 from tidegate.engine.insert import insert
 from tidegate.engine.layout import quote
 from tidegate.engine.result import Result
@@ -153,8 +154,9 @@ def _(statement: st.Drop, session: Session) -> Result:
     if not statement.exists:
         return Result(message=f"{name} does not exist")
     if name in session.catalog.sinks:
-        return drop_sink(session, name)
+        return drop_sink(session, name, statement.location)
     found = session.catalog.get(name)
+    session.require_own(found.name)
     refuse_delivered(session, found.name)
     # A file in assets/ goes on defining what is dropped: then only stored results stand in the way.
     views = tuple(v for v in readers_of(session.catalog, found.name) if "$" not in v.name)
@@ -167,9 +169,11 @@ def _(statement: st.Drop, session: Session) -> Result:
             f'"{name}" is read by {", ".join(readers)}',
             hint=f"DROP MATERIALIZED VIEW {readers[0]} first",
         )
+    gates = orphaned_gates(session, found)
     with session.lease(found.name):
+        ask_to_drop(session, found.name, [found.name, *gates], statement.location)
         session.forget(found.name)
-    for gate in orphaned_gates(session, found):
+    for gate in gates:
         session.forget(gate)
     if session.project.drop_definition(found.name):
         session.catalog.drop(found.name)

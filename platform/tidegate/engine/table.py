@@ -22,6 +22,7 @@ from tidegate.engine.layout import ON_TIME, create_state, quote, relation_identi
 from tidegate.engine.spark import settings
 from tidegate.engine.upkeep_table import Shape, compact, expire
 from tidegate.errors import TidegateError
+from tidegate.project.owner import Owner
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -77,12 +78,12 @@ class Cleaned:
 class TableState:
     """The state of one table, open for applying changes; its caller holds the table's lease."""
 
-    def __init__(self, spark: SparkSession, relation: Relation, log: str) -> None:
+    def __init__(self, spark: SparkSession, relation: Relation, log: str, owner: Owner | None = None) -> None:
         self.relation = relation
         self._spark, self._log = spark, log
         self.identifier = state_identifier(log)
-        spark.sql(create_state(relation, self.identifier))
-        self.table = IcebergTable(spark, self.identifier)
+        spark.sql(create_state(relation, self.identifier, owner))
+        self.table = IcebergTable(spark, self.identifier, owner)
         stored = self.table.property("tidegate.identity")
         if stored != relation_identity(relation):
             raise TidegateError(

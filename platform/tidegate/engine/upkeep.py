@@ -140,7 +140,7 @@ def maintain(
     if not identifiers:
         raise TidegateError("TG544", f'"{source.name}" has no table yet', hint=f"tidegate run {source.name}")
     report = UpkeepReport(source.name)
-    with session.lease(f"{source.name}.upkeep"):
+    with session.lease(source.name, ".upkeep"):
         for identifier in identifiers:
             work = _Work(session, source, identifier, policy, now, guard, tell)
             if dry_run:
@@ -214,7 +214,7 @@ class _Work:
         self._session, self._spark, self._source = session, session.spark, source
         self._policy, self._now, self._tell = policy, now, tell
         self._guard = {} if guard is None else {"guard": guard}
-        self._table = IcebergTable(session.spark, identifier)
+        self._table = IcebergTable(session.spark, identifier, session.project.owner)
         self._is_state = identifier != session.identifier(source.name)
         self._number = "_tick" if isinstance(source, View) else "_epoch"
         self.done = TableUpkeep(_short(identifier))

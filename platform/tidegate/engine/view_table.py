@@ -69,8 +69,9 @@ class ViewTable:
             carried = carried_type(
                 self._spark, view, run_sql(self._spark, view, view.over.rows_sql, no_rows(session, view))
             )
-        self._spark.sql(create_view_table(view, columns, identifier, carried))
-        self.table = IcebergTable(self._spark, identifier)
+        owner = session.project.owner
+        self._spark.sql(create_view_table(view, columns, identifier, carried, owner))
+        self.table = IcebergTable(self._spark, identifier, owner)
         same_view(view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
@@ -80,7 +81,7 @@ class ViewTable:
         if added:
             for column in added:
                 self._spark.sql(f"ALTER TABLE {identifier} ADD COLUMN {column}")
-            self.table = IcebergTable(self._spark, identifier)
+            self.table = IcebergTable(self._spark, identifier, owner)
             self._target = self.table.target(session.project.storage, "_open", day, bounds)
         self._snapshot = self.table.current()
 

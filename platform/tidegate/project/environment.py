@@ -179,6 +179,9 @@ class Environment(StrictModel):
     """Name of another environment, such as `production`: its sources and tables are read from its warehouse, and never
     written; views go into this environment's own namespace of it, and sinks deliver nothing. For branches."""
 
+    project: Text | None = None
+    """What the project is called where its tables say whose they are (X3); the name of its folder by default."""
+
     @model_validator(mode="after")
     def _a_namespace_of_its_own(self) -> Environment:
         if self.reads is None:

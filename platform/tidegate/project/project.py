@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_you_mean
 from tidegate.project.environment import Environment
+from tidegate.project.owner import Owner
 from tidegate.project.storage import Storage
 from tidegate.project.strict import validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
@@ -66,7 +68,9 @@ class Project:
             )
             raise TidegateError("TG605", f'reads: environment "{settings.reads}" {what}', location=place)
         warehouse = lent.warehouse.model_copy(update={"namespace": own})
-        settings = settings.model_copy(update={"warehouse": warehouse})
+        settings = settings.model_copy(
+            update={"warehouse": warehouse, "project": settings.project or lent.project}
+        )
         return cls(folder, env, settings, lender=lent.warehouse.namespace)
 
     @classmethod
@@ -87,6 +91,11 @@ class Project:
         return self.root.name or "project"
 
     @property
+    def owner(self) -> Owner:
+        """Whom the tables belong to that it makes (X3)."""
+        return Owner(self.env.project or self.name, self.env_name)
+
+    @property
     def state_dir(self) -> Path:
         """`<root>/.tidegate`: what tidegate itself keeps; not created before something is written."""
         return self.root / ".tidegate"
@@ -95,10 +104,10 @@ class Project:
     def storage(self) -> Storage:
         """Where the environment's tables are."""
         if self.lender is None:
-            return Storage(self.root, self.env.warehouse)
+            return Storage(self.root, self.env.warehouse, owner=self.owner)
         # What a statement made is this working copy's own: only what files define is somebody else's.
         lent = frozenset(r.name for r in self.catalog().relations if not self.is_interactive(r.name))
-        return Storage(self.root, self.env.warehouse, self.lender, lent)
+        return Storage(self.root, self.env.warehouse, self.lender, lent, self.owner)
 
     def assets(self, problems: Problems = FAIL_FAST) -> list[tuple[str, str]]:
         """(file name relative to the root, text) of `assets/**/*.sql`, then of interactive definitions."""
@@ -129,7 +138,8 @@ class Project:
         return load_jobs(self.root, problems)
 
     def save_definition(self, name: str, sql: str) -> Path:
-        """Keep the CREATE statement of an interactively made `name`, so that later sessions know it."""
+        """Keep the CREATE statement of an interactively made `name`, so that later sessions of this environment know
+        it."""
         self._definitions.mkdir(parents=True, exist_ok=True)
         target = self._definition(name)
         # Written beside and renamed: a killed process leaves either the old text or the new.
@@ -151,7 +161,16 @@ class Project:
 
     @property
     def _definitions(self) -> Path:
-        return self.state_dir / "definitions"
+        """What statements made in this environment. Earlier releases kept one folder for all: that is the default
+        environment's."""
+        every = self.state_dir / "definitions"
+        if self.env_name == _DEFAULT_ENVIRONMENT:
+            for before in sorted(every.glob("*.sql")):
+                (every / _DEFAULT_ENVIRONMENT).mkdir(exist_ok=True)
+                # Another process may be doing the same.
+                with suppress(FileNotFoundError):
+                    before.replace(every / _DEFAULT_ENVIRONMENT / before.name)
+        return every / quote(self.env_name, safe="")
 
     def _definition(self, name: str) -> Path:
         return self._definitions / f"{quote(name, safe='')}.sql"

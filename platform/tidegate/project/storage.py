@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from tidegate.errors import TidegateError
 from tidegate.project.environment import StorageSettings, Warehouse
+from tidegate.project.owner import Owner
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -61,14 +62,15 @@ class Storage:
     """Where an environment's tables are and how to get at them. Picklable: executors get it too.
 
     `root` is the folder that relative local paths start from; `warehouse` the settings. `lent`: sources and tables that
-    are in the namespace `lender`, and that are only read here. Local paths, `file://`
-    and `s3://` are understood everywhere (TG607 otherwise).
+    are in the namespace `lender`, and that are only read here. `owner`: whose tables are that are made here. Local
+    paths, `file://` and `s3://` are understood everywhere (TG607 otherwise).
     """
 
     root: Path
     settings: Warehouse = field(default_factory=Warehouse)
     lender: str | None = None
     lent: frozenset[str] = frozenset()
+    owner: Owner | None = None
 
     @property
     def warehouse(self) -> str:

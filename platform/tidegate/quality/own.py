@@ -14,6 +14,7 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME, quote
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.project.expectations import LOG_COLUMNS, VIEW_COLUMNS, Expectation, identity
+from tidegate.project.owner import OWNER, Owner
 from tidegate.quality.model import Span
 from tidegate.sql.catalog import Relation, View
 from tidegate.watermark import TimeKind
@@ -63,8 +64,11 @@ def new_rows(
     if span is not None:
         frame, scope = _spanned(rows, item, span, reached)
         return Rows(_own(frame, item), scope, _shown(_own(frame, item), _place(item)))
-    file = position_file(session, item.name)
-    known = file.read() or {}
+    # What a neighbour has checked is not remembered: beside a table only its owner writes (X3). A branch's memory of
+    # what it borrows is in its own namespace.
+    lent = session.project.storage.is_lent(item.name)
+    remembers = lent or Owner.of_text(table.property(OWNER)) in (None, session.project.owner)
+    known = (position_file(session, item.name).read() or {}) if remembers else {}
     fresh = everything or known.get("table") != table.uuid or known.get("suite") != identity(suite)
     after = None if fresh else known["upto"]
     if after == reached:
@@ -72,7 +76,7 @@ def new_rows(
     frame, scope = _since(rows, item, after, reached)
     position = {"table": table.uuid, "suite": identity(suite), "after": after, "upto": reached}
     frame = _own(frame, item)
-    return Rows(frame, scope, _shown(frame, _place(item)), position)
+    return Rows(frame, scope, _shown(frame, _place(item)), position if remembers else None)
 
 
 def position_file(session: Session, name: str) -> StateFile:

@@ -205,7 +205,7 @@ def _drop(text: Text, syntax: DropSyntax, catalog: Catalog) -> Drop:
     if isinstance(found, View) and "$" in name:
         hint = f"DROP SINK {name.partition('$')[0]}"
         raise error("TG215", f"{name} belongs to a sink", text.at(syntax.name.span), hint)
-    return Drop(kind, found.name, syntax.if_exists)
+    return Drop(kind, found.name, syntax.if_exists, location=text.at(syntax.name.span))
 
 
 def _altered(text: Text, syntax: AlterWatermarkSyntax | ResetWatermarkSyntax, catalog: Catalog) -> Relation:

@@ -122,6 +122,7 @@ class Drop:
     name: str
     if_exists: bool = False
     exists: bool = True
+    location: Location | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import contextlib
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -203,13 +203,30 @@ def _version_file(folder: Path, version: int) -> Path | None:
     return None
 
 
+def table_names(storage: Storage, namespace: str) -> list[str]:
+    """The tables of a namespace, those of others than tidegate included; of a folder, also what is no table."""
+    if storage.settings.catalog.type == "hadoop":
+        assert storage.local_warehouse is not None
+        folder = storage.local_warehouse / namespace
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    found = _ask_catalog(storage, lambda catalog: catalog.list_tables(namespace))
+    return [] if found is None else sorted(one[-1] for one in found)
+
+
 def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
+    table = _ask_catalog(storage, lambda catalog: catalog.load_table((namespace, name)))
+    if table is None:
+        return None
+    return table.metadata_location, json.loads(table.metadata.model_dump_json(by_alias=True))
+
+
+def _ask_catalog(storage: Storage, question: Callable[[Any], Any]) -> Any:
+    """What a catalog answers that is no folder; None if it has no such table or namespace."""
     try:
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-        catalog = load_catalog(CATALOG, **storage.pyiceberg_properties())
-        table = catalog.load_table((namespace, name))
+        return question(load_catalog(CATALOG, **storage.pyiceberg_properties()))
     except (NoSuchTableError, NoSuchNamespaceError):
         return None
     except TidegateError:
@@ -224,7 +241,6 @@ def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dic
             f"the {storage.settings.catalog.type} catalog does not answer: {first}",
             hint="check warehouse.catalog of the environment",
         ) from None
-    return table.metadata_location, json.loads(table.metadata.model_dump_json(by_alias=True))
 
 
 def _means_no_tables(error: Exception) -> bool:

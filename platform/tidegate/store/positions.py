@@ -79,13 +79,18 @@ def sink_table(storage: Storage, sink: Sink) -> tuple[str, str]:
     return namespace or storage.settings.namespace, name
 
 
+def kafka_position(topic: str) -> str:
+    """Name of the position file of a Kafka sink."""
+    return f"{KAFKA_POSITION}{quote(topic, safe='')}.json"
+
+
 def position_file(storage: Storage, sink: Sink) -> str:
     """URI of the JSON file that has the position of a sink whose connector has no commits of its own."""
     if isinstance(sink.connector, FilesystemSinkOptions):
         return f"{storage.uri(sink.connector.path)}/_tidegate/position.json"
     if isinstance(sink.connector, KafkaSinkOptions):
         # Another topic is another place, which has nothing yet. `${NAME}` stays as it is written.
-        return f"{storage.work_folder(sink.name)}/{KAFKA_POSITION}{quote(sink.connector.topic, safe='')}.json"
+        return f"{storage.work_folder(sink.name)}/{kafka_position(sink.connector.topic)}"
     return f"{storage.work_folder(sink.name)}/position.json"
 
 

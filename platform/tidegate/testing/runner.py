@@ -290,6 +290,8 @@ class _FileRun:
         if self._session is None:
             self._project = self._project or Project.temporary()
             self._session = Session.open(project=self._project, spark=self._spark)
+            # It is a copy of the project, and nobody is there to be asked.
+            self._session.confirm = lambda text: True
         return self._session
 
     def _catch_up(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.invocation import Invocation, agreeing, asked, guarded
 from tidegate.cli.statements import is_blank, read_script, show_result
 from tidegate.errors import TidegateError
 
@@ -27,7 +27,10 @@ def sql(
         Path | None, typer.Option("-f", "--file", help="Run this file; - is stdin.", show_default=False)
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Agree to what a statement would ask, such as RESET WATERMARK.")
+        bool,
+        typer.Option(
+            "--yes", help="Agree to what a statement would ask, such as DROP of something with rows."
+        ),
     ] = False,
 ) -> int:
     """Run SQL: interactively, or with -c, -f, or from a pipe. With --json every row is one object.
@@ -43,7 +46,7 @@ def sql(
             return 0
         with call.session(call.project_or_temporary()) as session:
             session.listener = call.console.event
-            session.confirm = (lambda text: True) if yes else None
+            session.confirm = agreeing if yes else None
             run_script(session, call.console, text, name, stream=call.json)
         return 0
     from tidegate.cli.shell.loop import interact
@@ -52,14 +55,9 @@ def sql(
     call.console.note("starting Spark …")
     with call.session(project) as session:
         session.listener = call.console.event
-        session.confirm = (lambda text: True) if yes else _asked
+        session.confirm = agreeing if yes else asked
         interact(session, call.console)
     return 0
-
-
-def _asked(text: str) -> bool:
-    """Whether whoever sits at the prompt agrees."""
-    return input(f"{text}\nGo on? [y/N] ").strip().casefold() in ("y", "yes")
 
 
 def _script(command: str | None, file: Path | None) -> tuple[str, str] | None:

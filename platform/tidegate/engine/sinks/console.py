@@ -31,7 +31,7 @@ class ConsoleSink:
         self._spark, self._sink, self._tell = session.spark, sink, tell
         self._shown = sink.connector.rows
         storage = session.project.storage
-        self._state = StateFile(storage, position_file(storage, sink))
+        self._state = StateFile(storage, position_file(storage, sink), sink.name)
 
     def position(self) -> Position | None:
         state = self._state.read()

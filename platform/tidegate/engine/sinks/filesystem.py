@@ -34,7 +34,7 @@ class FilesystemSink:
         self._spark, self._sink = session.spark, sink
         storage = session.project.storage
         self._filesystem, self._path = storage.filesystem(sink.connector.path)
-        self._state = StateFile(storage, position_file(storage, sink))
+        self._state = StateFile(storage, position_file(storage, sink), sink.name)
 
     def position(self) -> Position | None:
         state = self._state.read()

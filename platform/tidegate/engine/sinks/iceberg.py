@@ -11,12 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import quote, string
+from tidegate.engine.owners import require_namespace, take
 from tidegate.engine.revisions import units
 from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.amended import NUMBER, Amended, bound_of
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.errors import TidegateError
+from tidegate.project.owner import OWNER
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import View
 from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
@@ -43,8 +45,9 @@ class IcebergSink:
     def __init__(self, session: Session, sink: Sink) -> None:
         assert isinstance(sink.connector, IcebergSinkOptions)
         self._session, self._spark, self._sink = session, session.spark, sink
-        namespace, name = sink_table(session.project.storage, sink)
-        self._namespace = f"{CATALOG}.{quote(namespace)}"
+        self._owner = session.project.owner
+        self._where, name = sink_table(session.project.storage, sink)
+        self._namespace = f"{CATALOG}.{quote(self._where)}"
         self.identifier = f"{self._namespace}.{quote(name)}"
 
     def position(self) -> Position | None:
@@ -65,12 +68,13 @@ class IcebergSink:
         if upstream.upserts:
             fields.append((_REVISION, "bigint"))
         columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in fields)
-        text = self._sink.name.replace("\\", "\\\\").replace("'", "\\'")
+        require_namespace(self._session, self._where)
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg TBLPROPERTIES "
-            f"('{STORAGE_VERSION}' = '{NEWEST}', "
-            f"'tidegate.kind' = 'sink', 'tidegate.sink' = '{text}', '{_UPSERTS}' = '{kind}', 'format-version' = '2')"
+            f"('{STORAGE_VERSION}' = '{NEWEST}', '{OWNER}' = {string(self._owner.to_text())}, "
+            f"'tidegate.kind' = 'sink', 'tidegate.sink' = {string(self._sink.name)}, '{_UPSERTS}' = '{kind}', "
+            "'format-version' = '2')"
         )
         update = self._table().java.newAppend()
         for key, value in position.to_summary().items():
@@ -171,6 +175,7 @@ class IcebergSink:
         if table.property("tidegate.kind") != "sink" or owner != self._sink.name:
             what = f'is the table of sink "{owner}"' if owner else "was not made by this sink"
             raise self._refuse(f"{self.identifier} {what}")
+        take(table, self._owner)
         if self._sink.connector.upserts and not self._has_windows(table):
             why = f"the rows in {self.identifier} don't say of which window they are, since it ignored amendments"
             raise self._refuse(why)

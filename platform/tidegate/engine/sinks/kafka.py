@@ -60,7 +60,7 @@ class KafkaSink:
         assert isinstance(sink.connector, KafkaSinkOptions)
         self._spark, self._sink, self._options = session.spark, sink, sink.connector
         self._storage = session.project.storage
-        self._state = StateFile(self._storage, position_file(self._storage, sink))
+        self._state = StateFile(self._storage, position_file(self._storage, sink), sink.name)
 
     def position(self) -> Position | None:
         # What broke off is finished by `deliver`, which has the rows.

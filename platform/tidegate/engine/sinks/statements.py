@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegate.engine.dropping import ask_to_drop
 from tidegate.engine.result import Result, SinkReport
+from tidegate.engine.sinks.borrowed import refuse_borrowed
 from tidegate.engine.sinks.deliver import begin, deliver, forget
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidegate.engine.session import Session
+    from tidegate.errors import Location
     from tidegate.sql.sink_connectors import Sink
 
 
@@ -27,6 +30,8 @@ def create_sink(session: Session, statement: st.CreateSink) -> Result:
     sink = statement.sink
     if statement.exists:
         return Result(message=f"sink {sink.name} exists already")
+    session.require_own(sink.name)
+    refuse_borrowed(session.project, sink)
     if sink.view is not None:
         resolve(session, sink.view)
     session.catalog.add_sink(sink)
@@ -45,10 +50,13 @@ def create_sink(session: Session, statement: st.CreateSink) -> Result:
     return Result(message=f"created sink {sink.name}{delivered}")
 
 
-def drop_sink(session: Session, name: str) -> Result:
+def drop_sink(session: Session, name: str, location: Location | None) -> Result:
     """Forget definition and position; what was delivered stays where it is."""
     sink = session.catalog.sinks.find(name)
     assert sink is not None
+    if sink.view is not None:
+        session.require_own(sink.view.name)
+        ask_to_drop(session, sink.name, [sink.view.name], location)
     forget(session, sink)
     _forget_view(session, sink)
     if session.project.drop_definition(sink.name):

@@ -1,0 +1,117 @@
+"""Every function that changes what is in a warehouse, found by machine, and who asks for its owner (X3)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "platform" / "tidegate"
+#: The rooms of which something may reach a warehouse.
+ROOMS = (
+    "engine",
+    "amend",
+    "audit",
+    "advise",
+    "quality",
+    "store",
+    "cli",
+    "dagster",
+    "testing",
+    "findings",
+    "live",
+)
+SQL = re.compile(
+    r"\b(CREATE TABLE|CREATE NAMESPACE|DROP TABLE|ALTER TABLE|DELETE FROM|MERGE INTO|INSERT INTO|CALL) "
+)
+CALLS = {"commit", "writeTo", "delete_dir", "delete_file", "move"}
+ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
+
+TABLE = "looks at the owner at every commit"
+LEASE = "under Session.lease"
+OPEN = "opened by Session.log, under Session.lease"
+SINK = "under the sink's lease; its table is looked at whenever it is opened"
+#: Who asks for the owner before anything is changed. A function that is new belongs here, with its answer.
+GUARDS = {
+    "cli/diagnosis.py:warehouse": "a file of its own, to see whether it can be written",
+    "engine/amend_write.py:Writer.__init__": LEASE,
+    "engine/commit.py:IcebergTable.append": TABLE,
+    "engine/commit.py:IcebergTable.tag": LEASE,
+    "engine/ingest.py:Log.__init__": "Session.log asks",
+    "engine/layout.py:_create": "makes what is not there, under a lease that has looked at the namespace",
+    "engine/memories.py:MemoryFiles._delete": OPEN,
+    "engine/owners.py:_move": "it is what asks, or `tidegate adopt`",
+    "engine/rebuild.py:_rebuild": "under Session.lease; of each reader it asks",
+    "engine/rebuild.py:_swap": LEASE,
+    "engine/retire.py:_forget": LEASE,
+    "engine/retire.py:retire": LEASE,
+    "engine/session.py:Session.forget": "asks first",
+    "engine/sinks/filesystem.py:FilesystemSink._finish": SINK,
+    "engine/sinks/filesystem.py:FilesystemSink._remove": SINK,
+    "engine/sinks/iceberg.py:IcebergSink._append": SINK,
+    "engine/sinks/iceberg.py:IcebergSink._merge": SINK,
+    "engine/sinks/iceberg.py:IcebergSink._publish": SINK,
+    "engine/sinks/iceberg.py:IcebergSink._replace": SINK,
+    "engine/sinks/iceberg.py:IcebergSink.begin": "looks at the namespace, and at the table that is made",
+    "engine/sinks/iceberg.py:IcebergSink.deliver": SINK,
+    "engine/sinks/kafka.py:KafkaSink.forget": SINK,
+    "engine/sinks/statefile.py:StateFile.remove": SINK,
+    "engine/sinks/statefile.py:StateFile.write": SINK,
+    "engine/stream.py:PlanInbox.forget": OPEN,
+    "engine/stream.py:PlanInbox.write": OPEN,
+    "engine/table.py:TableState._merge": OPEN,
+    "engine/table.py:TableState.cleanup": OPEN,
+    "engine/upkeep.py:_Work._retire": LEASE,
+    "engine/upkeep_table.py:compact": LEASE,
+    "engine/upkeep_table.py:expire": LEASE,
+    "engine/upkeep_table.py:keep_bounds": LEASE,
+    "engine/upkeep_table.py:merge_manifests": LEASE,
+    "engine/upkeep_table.py:remove_orphans": LEASE,
+    "engine/view_table.py:ViewTable.__init__": LEASE,
+    "engine/writer.py:FileWriter.abandon": "in a task of a batch, of its own files",
+}
+
+
+def test_X3_whoever_writes_has_asked_for_the_owner() -> None:
+    assert sorted(writers()) == sorted(GUARDS)
+
+
+def test_X3_the_three_gates_ask() -> None:
+    """What the list above relies on: a lease, an open log and a drop can't be had without."""
+    tree = ast.parse((PACKAGE / "engine" / "session.py").read_text("utf-8"))
+    functions = dict(_functions(tree, ""))
+    for gate in ("Session.lease", "Session.log", "Session.forget"):
+        calls = [n.func for n in ast.walk(functions[gate]) if isinstance(n, ast.Call)]
+        assert any(isinstance(c, ast.Attribute) and c.attr == "require_own" for c in calls), gate
+
+
+def writers() -> Iterator[str]:
+    for path in sorted(p for room in ROOMS for p in (PACKAGE / room).rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        for function, node in _functions(tree, ""):
+            if _writes(node):
+                yield f"{path.relative_to(PACKAGE).as_posix()}:{function}"
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield from _functions(child, f"{prefix}{child.name}.")
+        elif isinstance(child, ast.FunctionDef):
+            yield f"{prefix}{child.name}", child
+
+
+def _writes(function: ast.AST) -> bool:
+    doc = ast.get_docstring(function, clean=False)  # type: ignore[arg-type]
+    for node in ast.walk(function):
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else doc
+        if text is not doc and SQL.search(text or ""):
+            return True
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in CALLS | ACTIONS
+        ):
+            return True
+    return False
