@@ -60,7 +60,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "TG513": (
         "A task of Spark failed: a file that is no Parquet file, an executor that ran out of memory, a disk that is full. "
-        "Nothing of the batch is committed.",
+        "Nothing of the batch is committed. Where a worker has died, no row of JSON, CSV, Avro or Protobuf was found that "
+        "kills it alone, and no smaller batch of Kafka's helped.",
         "Mend what the message names, and run again. `.tidegate/logs/spark.log` has all that Spark said.",
     ),
     "TG514": (
