@@ -36,6 +36,7 @@ from tidegate.dagster.assets import failures
 from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
+from tidegate.plan.resets import position
 from tidegate.sql.catalog import View
 from tidegate.store import load_table
 from tidegate.store.windows import earliest_end
@@ -220,8 +221,9 @@ def closed_sensor(closed: Sequence[Closed], prefix: str) -> SensorDefinition:
 
 
 def newly_closed(one: Closed, before: list | None) -> tuple[list[int], list | None, str]:
-    """Where the partitions begin that have closed since `before` ([table, up to where, ticks], None at first), at most
-    `_AT_ONCE`; the next `before`; and the frontier as text."""
+    """Where the partitions begin that have closed since `before` ([table, up to where, ticks, and by which step back],
+    None at first), at most `_AT_ONCE`; the next `before`; and the frontier as text. What closes again behind a
+    watermark that was reset is recorded again (W9)."""
     storage = one.asset.project.storage
     table = load_table(storage, one.view.name)
     frontier = None if table is None else table.integer("tidegate.frontier")
@@ -229,13 +231,14 @@ def newly_closed(one: Closed, before: list | None) -> tuple[list[int], list | No
         return [], None, "none yet"
     text = one.view.kind.format(frontier)
     if before is not None and before[0] == table.uuid:
-        after = before[1]
+        # Of an earlier version: without the step.
+        after, step = position(table.summary, before[1], before[2] if len(before) > 2 else 0)
     else:
         # Its first window may end just where a partition does: it belongs to that one.
         first = earliest_end(storage, table)
         if first is None:
             return [], None, text
-        after = first - 1
+        after, step = first - 1, position(table.summary, first - 1, 0)[1]
     starts = one.between(after, frontier)[:_AT_ONCE]
     reached = starts[-1] + one.size if starts else after
-    return starts, [table.uuid, reached], text
+    return starts, [table.uuid, reached, step], text

@@ -77,6 +77,14 @@ def with_step(
     return json.dumps([{k: v for k, v in asdict(s).items() if v is not None} for s in known])
 
 
+def position(summary: Mapping[str, str], upto: int, number: int) -> tuple[int, int]:
+    """Where somebody goes on who had come to `upto` in a view when its newest step back was `number` (0: none): below
+    every step since, for what ended after it closes again. With it, the newest number."""
+    known = steps(summary)
+    marks = [step.mark for step in known if step.number > number]
+    return min([upto, *marks]), known[-1].number if known else number
+
+
 def not_followed(reader: Mapping[str, str], name: str, input: Mapping[str, str]) -> list[Step]:
     """The steps of an input called `name` that its reader has not followed; both by the summaries of their commits."""
     last = json.loads(reader.get(FOLLOWED_RESETS) or "{}").get(name, 0)

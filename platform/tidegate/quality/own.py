@@ -7,12 +7,14 @@ again: a verdict does not turn by waiting.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME, quote
 from tidegate.engine.sinks.statefile import StateFile
+from tidegate.plan.resets import position
 from tidegate.project.expectations import LOG_COLUMNS, VIEW_COLUMNS, Expectation, identity
 from tidegate.project.owner import OWNER, Owner
 from tidegate.quality.model import Span
@@ -70,13 +72,25 @@ def new_rows(
     remembers = lent or Owner.of_text(table.property(OWNER)) in (None, session.project.owner)
     known = (position_file(session, item.name).read() or {}) if remembers else {}
     fresh = everything or known.get("table") != table.uuid or known.get("suite") != identity(suite)
-    after = None if fresh else known["upto"]
-    if after == reached:
-        after = known["after"]
+    after, reset = checked(item, current.summary, {} if fresh else known, reached)
     frame, scope = _since(rows, item, after, reached)
-    position = {"table": table.uuid, "suite": identity(suite), "after": after, "upto": reached}
+    place = {"table": table.uuid, "suite": identity(suite), "after": after, "upto": reached, "reset": reset}
     frame = _own(frame, item)
-    return Rows(frame, scope, _shown(frame, _place(item)), position if remembers else None)
+    return Rows(frame, scope, _shown(frame, _place(item)), place if remembers else None)
+
+
+def checked(
+    item: Relation | View, summary: Mapping[str, str], known: Mapping[str, Any], reached: int
+) -> tuple[int | None, int]:
+    """Up to where the rows before `reached` have been checked, by the position `known` of the last check (None: none
+    have), and the newest step back that this takes into account: a view's frontier goes back behind a watermark that
+    was reset, and what closes again is checked again (W9). A log's commits only go on."""
+    after, reset = known.get("upto"), known.get("reset", 0)
+    if isinstance(item, View) and after is not None:
+        after, reset = position(summary, after, reset)
+    if after is not None and after >= reached:
+        after = known["after"]
+    return (None if after is not None and after >= reached else after), reset
 
 
 def position_file(session: Session, name: str) -> StateFile:
