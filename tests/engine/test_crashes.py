@@ -20,6 +20,7 @@ from tests.kafka import Broker
 from tidegate.engine.failures import worker_died
 from tidegate.engine.sources import arrow_json, decode, text_files
 from tidegate.engine.sources.crashes import FileCrashes, MessageCrashes, Nursery, Parse, killers, narrowed
+from tidegate.engine.sources.place import PLACE
 from tidegate.engine.sources.text_files import JsonFiles, dealt, spans_of
 from tidegate.engine.sources.values import Target
 from tidegate.engine.stream import PlanInbox, SourceFeed
@@ -88,13 +89,13 @@ def test_X2_messages_and_records_are_named_by_where_they_stand(
         for out in make(iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])):
             yield from out.to_pylist()
 
-    crashed = list(every(FileCrashes(JsonFiles(fs, decoder, spans))))
+    crashed = list(every(FileCrashes(JsonFiles(fs, decoder, spans, place=tuple(PLACE)))))
     assert len(crashed) == 1
     aside = frozenset((row["uri"], row["block"], row["row"]) for row in crashed)
-    read = list(every(JsonFiles(fs, decoder, spans, aside)))
+    read = list(every(JsonFiles(fs, decoder, spans, aside, place=tuple(PLACE))))
     assert sorted(row["c0"] for row in read if row["_why"] is None) == [0, 1, 2, 3, 5, 7, 8]
     assert [(r["_why"], r["_raw"]) for r in read if r["_why"]] == [("crashed_decoder", '{"id": "KILL"}')]
-    assert list(every(FileCrashes(JsonFiles(fs, decoder, spans, aside)))) == []
+    assert list(every(FileCrashes(JsonFiles(fs, decoder, spans, aside, place=tuple(PLACE))))) == []
 
 
 def kill(monkeypatch: pytest.MonkeyPatch, most: int = 1 << 30) -> None:

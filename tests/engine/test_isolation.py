@@ -82,6 +82,21 @@ def test_one_failure_leaves_alone_what_does_not_depend_on_it(workbench: Workbenc
     )
     assert heard[-1] == events.RunFinished(report.seconds, ("ve", "b", "d", "va"), ("vve", "vva", "sa"))
 
+    # FLUSH ends with an error, after all that can be done: the first failure, and what else there is to say.
+    workbench.json_lines("in/c/3.json", rows("12:03:10"))
+    session = workbench.session()
+    session.run(["c"])
+    with pytest.raises(TidegateError) as caught:
+        session.execute("FLUSH")
+    first, *lines = caught.value.message.splitlines()
+    assert (caught.value.code, first) == ("TG506", report.failed[3].error["message"])
+    assert [line.split(" (")[0] for line in lines[:-1]] == [
+        "  failed    ve",
+        "  failed    vve",
+        "  left out  vva",
+        "  left out  sa",
+    ]
+    assert lines[-1] == "  done      flushed 2 views: 1 row closed; sc: 1 delivered"
     # The other way, and what a program gets that does not ask: the first failure ends it all.
     with pytest.raises(TidegateError) as caught:
         workbench.session().run(["a", "b", "c", "va"])

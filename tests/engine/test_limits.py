@@ -20,6 +20,7 @@ from tidegate.engine.sources.avro import AvroDecoder
 from tidegate.engine.sources.binary import DecodeTask, Wanted
 from tidegate.engine.sources.bulk import decode
 from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
+from tidegate.engine.sources.place import BLOCK, PLACE, ROW
 from tidegate.engine.sources.protobuf import ProtobufDecoder
 from tidegate.engine.sources.records import CHUNK
 from tidegate.engine.sources.text import CsvDecoder, JsonDecoder
@@ -244,12 +245,12 @@ FS = pafs.LocalFileSystem()
 def read_json(path: Path, limits: Limits, cores: int = 1) -> Iterator[tuple[Any, str | None, str | None]]:
     decoder = JsonDecoder((Target("id", "bigint", "BIGINT"),), limits=limits)
     spans = spans_of(FS, [(str(path), path.as_uri())])
-    reader = JsonFiles(FS, decoder, dealt(spans, cores))
+    reader = JsonFiles(FS, decoder, dealt(spans, cores), place=tuple(PLACE))
     found = []
     for task_ in range(len(reader.tasks)):
         for batch in reader(iter([pa.RecordBatch.from_arrays([pa.array([task_])], ["id"])])):
             found += batch.to_pylist()
-    found.sort(key=lambda row: (row["_block"], row["_row"]))
+    found.sort(key=lambda row: (row[BLOCK], row[ROW]))
     yield from ((row["c0"], row["_why"], row["_raw"]) for row in found)
 
 
@@ -279,7 +280,7 @@ def test_X2_a_csv_header_of_very_many_names_rejects_its_file(tmp_path: Path) -> 
     path = tmp_path / "a.csv"
     path.write_bytes(b"id" + b"," * 2_000 + b"\n1\n")
     decoder = CsvDecoder((Target("id", "bigint", "BIGINT"),), (0,), limits=SMALL)
-    (batch,) = CsvFiles(FS, decoder, ((Span(str(path), path.as_uri()),),))(
+    (batch,) = CsvFiles(FS, decoder, ((Span(str(path), path.as_uri()),),), place=tuple(PLACE))(
         iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])
     )
     assert batch.to_pylist()[0]["_why"] == "unparseable: the header of the file is not CSV"

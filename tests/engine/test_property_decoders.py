@@ -23,6 +23,7 @@ import pytest
 from tests.engine import hostile
 from tests.engine.hostile import COLUMNS, DECLARED, LEFT, MISFIT, Refused
 from tidegate.engine.sources.bulk import parsed
+from tidegate.engine.sources.place import PLACE
 from tidegate.engine.sources.text import text_decoder
 from tidegate.engine.sources.text_files import CsvFiles
 from tidegate.sql import load_catalog
@@ -181,7 +182,7 @@ def test_X5_property_records_of_a_csv_file_are_those_of_messages() -> None:
             # The break behind a quote that is never closed is inside of it.
             records[-1] += last
         size = r.choice([1, 2, 7, 64, 1000, 1 << 20])
-        files = CsvFiles(pafs.LocalFileSystem(), decoder("CSV"), (), header=True)
+        files = CsvFiles(pafs.LocalFileSystem(), decoder("CSV"), (), header=True, place=tuple(PLACE))
         found = [
             row
             for columns in files.rows(iter([data[i : i + size] for i in range(0, len(data), size)]))

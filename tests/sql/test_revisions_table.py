@@ -7,6 +7,7 @@ import pytest
 from tidegate.errors import TidegateError
 from tidegate.sql.analysis import analyse, load_catalog
 from tidegate.sql.catalog import SystemTable
+from tidegate.sql.inner_names import inner
 
 SQL = """
 CREATE TABLE t (k VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
@@ -22,7 +23,7 @@ def test_B2_columns_of_revisions() -> None:
     m, s = catalog.get("m$REVISIONS"), catalog.get("s$revisions")
     assert isinstance(m, SystemTable)
     assert [c.name for c in m.columns] == ["window_end", "k", "revision", "_revision", *OWN]
-    assert m.stored[3] == "_number"
+    assert m.stored[3] == inner("number")
     assert [c.name for c in s.columns] == ["k", "ts", "window_end", "revision", *OWN]
     assert catalog.find("t$revisions") is None
     assert catalog.find("m$late") is None

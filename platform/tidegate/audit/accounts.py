@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.comparable import SHOWN_STATES, with_absorbed
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
-from tidegate.engine.revisions import latest, without_units
+from tidegate.engine.revisions import UPTO, latest, without_units
 from tidegate.engine.slices import evaluate, read, run_sql
 from tidegate.engine.windows import assign_windows
+from tidegate.sql.inner_names import inner
 from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 #: Problem windows that are listed, and offsets that are listed for each.
 SHOWN_WINDOWS, SHOWN_OFFSETS = 50, 20
 COUNTS = ("raw", "counted", "filtered", "late", "rejected")
+#: Inside, beside a view's groups: see `_groups`,
+_EXPECTED, _EXPECTED_RESULTS, _RESULTS, _FIRST, _LAST = (
+    inner(name) for name in ("expected", "expected_results", "results", "first_tick", "last_tick")
+)
+#: and beside the columns of its input.
+_ABSORBED, _TAKEN, _PLACE = inner("absorbed"), inner("taken"), inner("place")
 
 
 @dataclass(frozen=True)
@@ -88,24 +95,24 @@ def account(
 def _groups(
     session: Session, view: View, stored: str, base: int | None = None, clock: int | None = None
 ) -> DataFrame:
-    """Rows in each group: `_rows` as the view stored it, `expected` as the query finds it in the log now. `results` and
-    `expected_results`: how many result rows that is; `first_tick`, `last_tick`: the commits that stored them."""
+    """Rows in each group: `_rows` as the view stored it, `_EXPECTED` as the query finds it in the log now. `_RESULTS`
+    and `_EXPECTED_RESULTS`: how many result rows that is; `_FIRST`, `_LAST`: the commits that stored them."""
     from pyspark.sql import functions as F
 
     keys = ["_window_start", "_window_end", *[quote(c) for c in view.group_columns]]
     now = (
         _expected(session, view, stored, base, clock)[0]
         .groupBy(*keys)
-        .agg(F.sum("_rows").alias("expected"), F.count(F.lit(1)).alias("expected_results"))
+        .agg(F.sum("_rows").alias(_EXPECTED), F.count(F.lit(1)).alias(_EXPECTED_RESULTS))
     )
     held = session.spark.table(stored).where(F.col("_open").isNotNull())
     if base is not None:
         held = held.where(F.col("_window_end") > F.expr(view.kind.spark_literal(base)))
     then = held.groupBy(*keys).agg(
         F.sum("_rows").alias("_rows"),
-        F.count(F.lit(1)).alias("results"),
-        F.min("_tick").alias("first_tick"),
-        F.max("_tick").alias("last_tick"),
+        F.count(F.lit(1)).alias(_RESULTS),
+        F.min("_tick").alias(_FIRST),
+        F.max("_tick").alias(_LAST),
     )
     same = F.lit(True)
     for key in keys:
@@ -114,11 +121,9 @@ def _groups(
     return joined.select(
         *[F.coalesce(now[k], then[k]).alias(k.strip("`")) for k in keys],
         F.coalesce("_rows", F.lit(0)).alias("_rows"),
-        F.coalesce("expected", F.lit(0)).alias("expected"),
-        F.coalesce("results", F.lit(0)).alias("results"),
-        F.coalesce("expected_results", F.lit(0)).alias("expected_results"),
-        "first_tick",
-        "last_tick",
+        *[F.coalesce(name, F.lit(0)).alias(name) for name in (_EXPECTED, _RESULTS, _EXPECTED_RESULTS)],
+        _FIRST,
+        _LAST,
     )
 
 
@@ -136,17 +141,17 @@ def _expected(
 
 
 def _absorbed(session: Session, view: View, stored: str, placed: DataFrame) -> DataFrame:
-    """`placed` with `_absorbed`: whether a late row is in a window that was amended since it came."""
+    """`placed` with `_ABSORBED`: whether a late row is in a window that was amended since it came."""
     from pyspark.sql import functions as F
 
     marks = latest(session.spark, view, stored)
     if marks is None:
-        return placed.withColumn("_absorbed", F.lit(False))
-    upto = F.from_json("_upto", "map<string,bigint>")[view.inputs[0].name]
-    marks = marks.select("_window_start", "_window_end", upto.alias("_taken"))
-    absorbed = (F.col("_outcome") == "late") & (F.col("_epoch") <= F.col("_taken"))
+        return placed.withColumn(_ABSORBED, F.lit(False))
+    upto = F.from_json(UPTO, "map<string,bigint>")[view.inputs[0].name]
+    marks = marks.select("_window_start", "_window_end", upto.alias(_TAKEN))
+    absorbed = (F.col("_outcome") == "late") & (F.col("_epoch") <= F.col(_TAKEN))
     joined = placed.join(marks, ["_window_start", "_window_end"], "left")
-    return joined.withColumn("_absorbed", F.coalesce(absorbed, F.lit(False)))
+    return joined.withColumn(_ABSORBED, F.coalesce(absorbed, F.lit(False)))
 
 
 def windows_of(
@@ -167,7 +172,7 @@ def windows_of(
     log = pin(session, view)[0].within(log, view, base, clock)
     placed = assign_windows(log.where(F.col("_outcome") != "watermark"), view.accounts, view.kind)
     placed = _absorbed(session, view, stored, placed)
-    absorbed, outcome = F.col("_absorbed"), F.col("_outcome")
+    absorbed, outcome = F.col(_ABSORBED), F.col("_outcome")
     raw = placed.groupBy("_window_start", "_window_end").agg(
         F.count(F.lit(1)).alias("raw"),
         *[F.count_if((outcome == o) & ~absorbed).alias(o) for o in ("on_time", "late", "rejected")],
@@ -178,12 +183,12 @@ def windows_of(
         .groupBy("_window_start", "_window_end")
         .agg(
             F.sum("_rows").alias("counted"),
-            F.sum("expected").alias("expected"),
-            F.sum("results").alias("results"),
-            F.count_if(F.col("_rows") != F.col("expected")).alias("uneven"),
+            F.sum(_EXPECTED).alias("expected"),
+            F.sum(_RESULTS).alias("results"),
+            F.count_if(F.col("_rows") != F.col(_EXPECTED)).alias("uneven"),
             F.greatest(
-                F.max(F.ceil(F.col("results") / F.greatest("expected_results", F.lit(1)))),
-                F.when(F.min("first_tick") < F.max("last_tick"), F.lit(2)).otherwise(F.lit(1)),
+                F.max(F.ceil(F.col(_RESULTS) / F.greatest(_EXPECTED_RESULTS, F.lit(1)))),
+                F.when(F.min(_FIRST) < F.max(_LAST), F.lit(2)).otherwise(F.lit(1)),
             ).alias("times"),
         )
     )
@@ -203,7 +208,7 @@ def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list
     if not found:
         return []
     keys = ["_window_start", "_window_end", *view.group_columns]
-    uneven = _groups(session, view, stored).where(F.col("_rows") != F.col("expected"))
+    uneven = _groups(session, view, stored).where(F.col("_rows") != F.col(_EXPECTED))
     uneven = uneven.join(
         F.broadcast(bad.select("_window_start", "_window_end")), ["_window_start", "_window_end"]
     )
@@ -217,8 +222,8 @@ def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list
     # Bounded: SHOWN_WINDOWS rows of SHOWN_OFFSETS places.
     listed = (
         rows.join(uneven, same, "left_semi")
-        .withColumn("_place", F.row_number().over(first))
-        .where(F.col("_place") <= SHOWN_OFFSETS)
+        .withColumn(_PLACE, F.row_number().over(first))
+        .where(F.col(_PLACE) <= SHOWN_OFFSETS)
         .orderBy("_source_partition", "_offset")
         .groupBy("_window_start", "_window_end")
         .agg(F.collect_list(place).alias("offsets"))

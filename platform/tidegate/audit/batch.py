@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidegate.audit.known import known
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.comparable import SHOWN_STATES, as_stored, comparable_since
-from tidegate.engine.differences import differences
+from tidegate.engine.differences import KIND, differences
 from tidegate.engine.inputs import final_now, positions
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
@@ -22,6 +22,7 @@ from tidegate.engine.revisions import without_units
 from tidegate.engine.step_back import effective_frontier
 from tidegate.plan.closing import commits
 from tidegate.plan.resets import RESETS
+from tidegate.sql.inner_names import inner
 from tidegate.sql.repeatable import order_dependent
 from tidegate.watermark import Identity, TimeKind, window_is_closed
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import View
 
+#: Beside a row's columns: whether no input can change it any more.
+KNOWN = inner("known")
 #: Rows that are listed.
 SHOWN_ROWS = 20
 #: What may be wrong with a row (`RowDifference`).
@@ -81,8 +84,8 @@ def compare(session: Session, view: View, stored: str) -> Comparison:
     wrong = {kind.replace(" ", "_"): kind for kind in WRONG}
     sums = found.rows.agg(
         F.count(F.lit(1)).alias("compared"),
-        *[F.count_if(F.col("_kind") == kind).alias(name) for name, kind in wrong.items()],
-        F.count_if((F.col("_kind") == "equal") & ~F.col("_known")).alias("not_known"),
+        *[F.count_if(F.col(KIND) == kind).alias(name) for name, kind in wrong.items()],
+        F.count_if((F.col(KIND) == "equal") & ~F.col(KNOWN)).alias("not_known"),
     ).first()
     assert sums is not None
     counts = sums.asDict()
@@ -101,7 +104,7 @@ def compare(session: Session, view: View, stored: str) -> Comparison:
 @dataclass(frozen=True)
 class Compared:
     """A view's rows and those of the batch, as Spark will compare them: `rows` has one line for each pair of equal rows
-    and for each row without a partner, with `_kind` ("equal" or one of `WRONG`), `_known` (whether no input can change
+    and for each row without a partner, with `KIND` ("equal" or one of `WRONG`), `KNOWN` (whether no input can change
     it any more) and the columns `names`."""
 
     rows: DataFrame
@@ -152,18 +155,18 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     ]
     rows = differences(now, then, names)
     if view.clock is None:
-        return Compared(rows.withColumn("_known", F.lit(True)), names, sorted(skipped), notes, [])
+        return Compared(rows.withColumn(KNOWN, F.lit(True)), names, sorted(skipped), notes, [])
     states, end = known(view, pinned), F.col("_window_end")
     # What is shown as open is not taken for final by anybody.
     opened = ~F.coalesce(final, F.lit(False)) if whole else F.lit(False)
-    early = (F.col("_kind") != "missing") & ~opened & states.is_early(end)
+    early = (F.col(KIND) != "missing") & ~opened & states.is_early(end)
     if RESETS in current.summary:
         # Windows that a reset could not take back stay as they are, up to the frontier (W9).
         early &= ~F.coalesce(final, F.lit(False))
     rows = rows.withColumns(
         {
-            "_kind": F.when(early, "too early").otherwise(F.col("_kind")),
-            "_known": opened | states.knows(end),
+            KIND: F.when(early, "too early").otherwise(F.col(KIND)),
+            KNOWN: opened | states.knows(end),
         }
     )
     return Compared(rows, names, sorted(skipped), notes, states.notes)
@@ -172,15 +175,15 @@ def compared(session: Session, view: View, stored: str) -> Compared:
 def _examples(found: DataFrame, names: Sequence[str], view: View) -> list[RowDifference]:
     from pyspark.sql import functions as F
 
-    wrong = found.where(F.col("_kind") != "equal").orderBy("_window_end").limit(SHOWN_ROWS)
+    wrong = found.where(F.col(KIND) != "equal").orderBy("_window_end").limit(SHOWN_ROWS)
     wrong = wrong.withColumn("_window_end", _shown_end(view))
     text = [F.col(quote(name)).cast("string").alias(name) for name in names]
     # Bounded: SHOWN_ROWS rows.
-    listed = wrong.select("_kind", *text).collect()
-    hidden = ("_kind", "_window_start", "_rows")
+    listed = wrong.select(KIND, *text).collect()
+    hidden = (KIND, "_window_start", "_rows")
     return [
         RowDifference(
-            row["_kind"],
+            row[KIND],
             row["_window_end"] or "none",
             {k: v for k, v in row.asDict().items() if k not in (*hidden, "_window_end")},
         )

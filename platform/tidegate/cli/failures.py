@@ -59,12 +59,9 @@ def summary(failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: in
     counts += [f"{done:,} done"] if done is not None else []
     lines = [f"not everything could be done: {', '.join(counts)}"]
     for one in failed:
-        code = f"{one.error['code']}: " if one.error["code"] else ""
-        where = one.error.get("location")
-        place = f" ({where['file']}:{where['line']}:{where['column']})" if where else ""
-        lines.append(f"  failed    {one.name} ({one.kind}): {code}{one.error['message']}{place}")
+        lines.append(one.text())
         if one.error.get("hint"):
             lines.append(f"            hint: {one.error['hint']}")
-    lines += [f"  left out  {one.name} ({one.kind}): {one.why}" for one in skipped]
+    lines += [one.text() for one in skipped]
     lines.append("what was committed stays; the same command goes on from there")
     return "\n".join(lines)

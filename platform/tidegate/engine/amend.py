@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.amend_ranges import candidates, clip, ticks_of
-from tidegate.engine.amend_report import Scope, ViewAmendment, examples, stretches
+from tidegate.engine.amend_report import GROUPS, LATE_ROWS, Scope, ViewAmendment, examples, stretches
 from tidegate.engine.amend_write import Writer
 from tidegate.engine.commit import (
     ABSORBED,
@@ -32,17 +32,18 @@ from tidegate.engine.commit import (
     Snapshot,
 )
 from tidegate.engine.comparable import Range, among, as_stored, batch, comparable_since
-from tidegate.engine.differences import differences
+from tidegate.engine.differences import KIND, differences
 from tidegate.engine.inputs import Pinned
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
-from tidegate.engine.revisions import beside_units, latest, units, without_units
+from tidegate.engine.revisions import NUMBER, UPTO, beside_units, latest, units, without_units
 from tidegate.engine.slices import read, run_sql
 from tidegate.engine.step_back import effective_frontier
 from tidegate.engine.view_table import same_view, ticks
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog import Relation, View
+from tidegate.sql.inner_names import inner
 from tidegate.sql.repeatable import order_dependent
 from tidegate.watermark import window_is_closed
 
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 #: Commits of others that an amendment gives way to before it gives up.
 _TRIES = 8
+#: Inside: the bounds of a session, source rows of one side, and what a window had absorbed before.
+_FROM, _TO, _N, _BEFORE = (inner(name) for name in ("from", "to", "n", "before"))
 
 
 def refusal(session: Session, view: View, scope: Scope | None = None) -> TidegateError | None:
@@ -177,8 +180,8 @@ class _Amendment:
             end = ticks_of("_window_end", self._view.kind)
             sums = changed.agg(
                 F.count(F.lit(1)).alias("windows"),
-                F.sum("_late").alias("late"),
-                F.sum("_groups").alias("groups"),
+                F.sum(LATE_ROWS).alias("late"),
+                F.sum(GROUPS).alias("groups"),
                 F.min(end).alias("low"),
                 F.max(end).alias("high"),
             ).first()
@@ -270,9 +273,9 @@ class _Amendment:
     def _changed(
         self, now: DataFrame, ranges: Sequence[Range], frontier: int, late: Mapping[str, int] | None
     ) -> DataFrame:
-        """One line for each hit window: the columns of `units`, `_groups` (result rows that differ), `_late` (source
-        rows that come), `_number` (its new revision), `_upto` (see `layout.REVISION_TYPE`) and `_tick` (the commit
-        that its rows count to: that of the live ones)."""
+        """One line for each hit window: the columns of `units`, `GROUPS` (result rows that differ), `LATE_ROWS`
+        (source rows that come), `NUMBER` (its new revision), `UPTO` (see `layout.REVISION_TYPE`) and `_tick` (the
+        commit that its rows count to: that of the live ones)."""
         from pyspark.sql import functions as F
 
         view, keys = self._view, [quote(name) for name in units(self._view)]
@@ -286,39 +289,33 @@ class _Amendment:
             *(c.name for c in view.columns if c.name not in skipped),
         ]
         names = list(dict.fromkeys([*names, *units(view)]))
-        pairs = differences(now, then, names).where(F.col("_kind") != "equal")
+        pairs = differences(now, then, names).where(F.col(KIND) != "equal")
         missing, unexpected, different = (
-            F.count_if(F.col("_kind") == kind) for kind in ("missing", "unexpected", "different")
+            F.count_if(F.col(KIND) == kind) for kind in ("missing", "unexpected", "different")
         )
-        hit = pairs.groupBy(*keys).agg((F.greatest(missing, unexpected) + different).alias("_groups"))
+        hit = pairs.groupBy(*keys).agg((F.greatest(missing, unexpected) + different).alias(GROUPS))
         if view.open_sql is not None and late is not None:
             hit = self._without_open_sessions(hit, now, frontier, late)
-        signed = now.select(*keys, F.col("_rows").alias("_n"), F.lit(None).cast("bigint").alias("_tick"))
-        signed = signed.unionByName(then.select(*keys, (-F.col("_rows")).alias("_n"), "_tick"))
-        sums = signed.groupBy(*keys).agg(F.sum("_n").alias("_late"), F.max("_tick").alias("_tick"))
-        found = beside_units(sums, hit, view, ["_groups"])
+        signed = now.select(*keys, F.col("_rows").alias(_N), F.lit(None).cast("bigint").alias("_tick"))
+        signed = signed.unionByName(then.select(*keys, (-F.col("_rows")).alias(_N), "_tick"))
+        sums = signed.groupBy(*keys).agg(F.sum(_N).alias(LATE_ROWS), F.max("_tick").alias("_tick"))
+        found = beside_units(sums, hit, view, [GROUPS])
         # A window that the live run has never said anything about counts to the first commit: a sink that began later
         # has gone past it.
         found = found.withColumn("_tick", F.coalesce("_tick", F.lit(1).cast("bigint")))
         if not self._counts_source_rows():
-            found = found.withColumn("_late", F.lit(None).cast("bigint"))
+            found = found.withColumn(LATE_ROWS, F.lit(None).cast("bigint"))
         before = latest(self._spark, view, self._stored, self._base.id)
         if before is None:
-            found = found.withColumns(
-                {"_number": F.lit(2).cast("bigint"), "_before": F.lit(None).cast("string")}
-            )
+            found = found.withColumns({NUMBER: F.lit(2).cast("bigint"), _BEFORE: F.lit(None).cast("string")})
         else:
-            known = beside_units(found, before, view, ["_number", "_upto"])
-            known = known.withColumns({"_number": F.col("_number") + 1, "_before": F.col("_upto")}).drop(
-                "_upto"
-            )
+            known = beside_units(found, before, view, [NUMBER, UPTO])
+            known = known.withColumns({NUMBER: F.col(NUMBER) + 1, _BEFORE: F.col(UPTO)}).drop(UPTO)
             fresh = without_units(found, before, view)
-            fresh = fresh.withColumns(
-                {"_number": F.lit(2).cast("bigint"), "_before": F.lit(None).cast("string")}
-            )
+            fresh = fresh.withColumns({NUMBER: F.lit(2).cast("bigint"), _BEFORE: F.lit(None).cast("string")})
             found = known.unionByName(fresh)
-        upto = F.col("_before") if late is None else F.lit(json.dumps(late, sort_keys=True))
-        return found.withColumn("_upto", upto.cast("string")).drop("_before")
+        upto = F.col(_BEFORE) if late is None else F.lit(json.dumps(late, sort_keys=True))
+        return found.withColumn(UPTO, upto.cast("string")).drop(_BEFORE)
 
     def _without_open_sessions(
         self, hit: DataFrame, now: DataFrame, frontier: int, late: Mapping[str, int]
@@ -334,22 +331,22 @@ class _Amendment:
         end = F.expr(view.kind.spark_literal(frontier))
         opened = sessions.where(~window_is_closed(F.col("_window_end"), end))
         opened = opened.select(
-            F.col("_window_start").alias("_from"), F.col("_window_end").alias("_to")
+            F.col("_window_start").alias(_FROM), F.col("_window_end").alias(_TO)
         ).distinct()
-        self._open_since = ticks(opened.agg(F.min("_from").alias("start")), view.kind)
-        inside = (F.col("_window_start") >= F.col("_from")) & (F.col("_window_end") <= F.col("_to"))
+        self._open_since = ticks(opened.agg(F.min(_FROM).alias("start")), view.kind)
+        inside = (F.col("_window_start") >= F.col(_FROM)) & (F.col("_window_end") <= F.col(_TO))
         waiting = hit.join(F.broadcast(opened), inside, "left_semi")
         # Those that the new sessions cover as a whole are amended: the open one is of another key.
         keys = [quote(name) for name in view.group_columns]
         covers = now.select(
-            F.col("_window_start").alias("_from"),
-            F.col("_window_end").alias("_to"),
-            *[F.col(k).alias(f"_key{i}") for i, k in enumerate(keys)],
+            F.col("_window_start").alias(_FROM),
+            F.col("_window_end").alias(_TO),
+            *[F.col(k).alias(inner(f"key{i}")) for i, k in enumerate(keys)],
         )
         same = inside
         for i, key in enumerate(view.group_columns):
             if key not in _bounds_of(view):
-                same = same & F.col(quote(key)).eqNullSafe(F.col(f"_key{i}"))
+                same = same & F.col(quote(key)).eqNullSafe(F.col(inner(f"key{i}")))
         return without_units(hit, waiting.join(covers, same, "left_anti"), view)
 
     def _counts_source_rows(self) -> bool:

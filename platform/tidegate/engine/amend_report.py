@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.engine.amend_ranges import ticks_of
+from tidegate.engine.revisions import NUMBER
+from tidegate.sql.inner_names import inner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.watermark import TimeKind
 
+#: Of a hit window, beside the columns of `units`: source rows that come, result rows that differ.
+LATE_ROWS, GROUPS = inner("late"), inner("groups")
 #: Windows that a report lists.
 SHOWN_WINDOWS = 50
 
@@ -79,7 +83,7 @@ def examples(changed: DataFrame) -> list[AmendedWindow]:
     # Bounded: SHOWN_WINDOWS rows.
     rows = changed.orderBy("_window_end", "_window_start").limit(SHOWN_WINDOWS).collect()
     return [
-        AmendedWindow(str(r["_window_start"]), str(r["_window_end"]), r["_number"], r["_late"], r["_groups"])
+        AmendedWindow(str(r["_window_start"]), str(r["_window_end"]), r[NUMBER], r[LATE_ROWS], r[GROUPS])
         for r in rows
     ]
 
@@ -94,7 +98,7 @@ def stretches(changed: DataFrame, kind: TimeKind, every: int | None) -> list[Str
     last = ticks_of("_window_end", kind) - 1
     start = last - F.pmod(last, F.lit(every).cast("bigint"))
     sums = changed.groupBy(start.alias("start")).agg(
-        F.count(F.lit(1)).alias("windows"), F.sum("_late").alias("late"), F.sum("_groups").alias("groups")
+        F.count(F.lit(1)).alias("windows"), F.sum(LATE_ROWS).alias("late"), F.sum(GROUPS).alias("groups")
     )
     # Bounded: a row for each day or hour of a backfill.
     rows = sums.orderBy("start").collect()

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.amend_report import LATE_ROWS
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.differences import comparable
 from tidegate.engine.layout import REVISION_TYPE, quote
 from tidegate.engine.retire import day_floor
 from tidegate.engine.revisions import (
+    NUMBER,
     ROW,
     TOMBSTONE,
+    UPTO,
     WINDOW,
     beside_units,
     has_revisions,
@@ -22,6 +25,7 @@ from tidegate.engine.revisions import (
     without_units,
 )
 from tidegate.engine.writer import Target, WriteTask, run_task
+from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -32,8 +36,9 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import View
 
 #: Of a row that a window holds now: the commit that it counts to, if that is not its window's.
-OWN_TICK = "_own_tick"
-_ABOUT = ("_tick", "_number", "_late", "_upto")
+OWN_TICK = inner("own_tick")
+_PATH = inner("path")
+_ABOUT = ("_tick", NUMBER, LATE_ROWS, UPTO)
 
 
 class Writer:
@@ -63,8 +68,8 @@ class Writer:
         then = self._stored(low, high)
         # Bounded: the files of the days that are amended.
         paths = {row[0] for row in with_units(then, changed, view).select("_file").distinct().collect()}
-        chosen = self._spark.createDataFrame([(path,) for path in sorted(paths)], "_path string")
-        then = then.join(F.broadcast(chosen), F.col("_file") == F.col("_path"), "left_semi")
+        chosen = self._spark.createDataFrame([(path,) for path in sorted(paths)], f"{quote(_PATH)} string")
+        then = then.join(F.broadcast(chosen), F.col("_file") == F.col(_PATH), "left_semi")
         kept = without_units(then, changed, view)
         gone = beside_units(then.drop("_tick"), changed, view, _ABOUT)
         came = beside_units(now, changed, view, _ABOUT)
@@ -128,10 +133,10 @@ class Writer:
         view = self._view
         keys = [*units(view), *(view.group_columns or (() if view.over else (c.name for c in view.columns)))]
         keys = list(dict.fromkeys(keys))
-        there = came.select(*[comparable(came, name).alias(f"_key{i}") for i, name in enumerate(keys)])
+        there = came.select(*[comparable(came, name).alias(inner(f"key{i}")) for i, name in enumerate(keys)])
         same = F.lit(True)
         for i, name in enumerate(keys):
-            same = same & comparable(gone, name).eqNullSafe(F.col(f"_key{i}"))
+            same = same & comparable(gone, name).eqNullSafe(F.col(inner(f"key{i}")))
         lost = gone.join(there, same, "left_anti")
         return lost.select(*[quote(name) for name in keys], *_ABOUT)
 
@@ -144,10 +149,10 @@ class Writer:
         else:
             values = (
                 F.lit(kind),
-                F.col("_number"),
+                F.col(NUMBER),
                 F.lit(self._at),
-                F.col("_late"),
-                F.col("_upto"),
+                F.col(LATE_ROWS),
+                F.col(UPTO),
                 F.lit(self._number),
             )
         names = ("kind", "number", "amended_at", "late", "upto", "amendment")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import Pinned
 from tidegate.engine.retire import RETAINED_FROM
-from tidegate.engine.revisions import latest, with_units, without_units
+from tidegate.engine.revisions import AMENDMENT, UPTO, latest, with_units, without_units
 from tidegate.engine.slices import evaluate, read
 from tidegate.engine.table import state_identifier
 from tidegate.plan.gaps import gaps
@@ -73,20 +73,20 @@ def with_absorbed(
     marks = latest(session.spark, view, stored)
     if marks is None:
         return now, None
-    absorbed = marks.where(F.col("_upto").isNotNull())
+    absorbed = marks.where(F.col(UPTO).isNotNull())
     if ranges is not None:
         absorbed = among(absorbed, view, ranges)
-    states = absorbed.groupBy("_upto").agg(F.max("_amendment").alias("newest")).orderBy(F.desc("newest"))
+    states = absorbed.groupBy(UPTO).agg(F.max(AMENDMENT).alias("newest")).orderBy(F.desc("newest"))
     # Bounded: a line for each amendment of these windows, of audits `most`.
     found = [row[0] for row in (states if most is None else states.limit(most + 1)).collect()]
     whole = without_units(now, absorbed, view)
     for upto in found[:most]:
-        chosen = absorbed.where(F.col("_upto") == upto)
+        chosen = absorbed.where(F.col(UPTO) == upto)
         whole = whole.unionByName(with_units(compute(json.loads(upto)), chosen, view))
     if most is None or len(found) <= most:
         return whole, None
     notes.append(f"windows amended before the newest {most} amendments are not recomputed")
-    return whole, absorbed.where(~F.col("_upto").isin(found[:most]))
+    return whole, absorbed.where(~F.col(UPTO).isin(found[:most]))
 
 
 def among(rows: DataFrame, view: View, ranges: Sequence[Range]) -> DataFrame:

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
+from tidegate.sql.inner_names import inner
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+#: What became of a row, beside its columns.
+KIND = inner("kind")
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
 _FLOATS = ("double", "float")
 
 
 def differences(now: DataFrame, then: DataFrame, names: Sequence[str]) -> DataFrame:
-    """One line for each row of either side, pairs of equal rows as one, with `_kind`: equal, missing, unexpected or
+    """One line for each row of either side, pairs of equal rows as one, with `KIND`: equal, missing, unexpected or
     different. Rows are paired by their exact columns, among equals in the order of their floating-point ones."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -49,7 +52,7 @@ def differences(now: DataFrame, then: DataFrame, names: Sequence[str]) -> DataFr
     )
     shown = F.coalesce("now", "then")
     return pairs.select(
-        kind.alias("_kind"),
+        kind.alias(KIND),
         *[F.col(key).alias(name) for key, name in zip(keys, exact, strict=True)],
         *[shown[number].alias(name) for number, name in zip(numbers, floats, strict=True)],
     )

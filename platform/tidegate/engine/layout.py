@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.catalog import Column, Relation, View
+from tidegate.sql.inner_names import unless_taken
 from tidegate.sql.spelling import alike, plain, plain_before
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import TimeKind
@@ -166,8 +167,13 @@ def view_columns(
         ("_open", "boolean"),
         ("_tick", "bigint"),
         *([("_ordinal", "bigint")] if view.order else []),
-        *([("_carried", carried)] if carried is not None else []),
+        *([(carried_column(view), carried)] if carried is not None else []),
     ]
+
+
+def carried_column(view: View) -> str:
+    """The column of a view's table that holds what an over view carries."""
+    return unless_taken("_carried", [c.name for c in view.columns])
 
 
 def create_view_table(

@@ -24,6 +24,7 @@ from tidegate.engine.layout import quote
 from tidegate.engine.over_frames import BELOW, NEW, PREFIX, TIME, Ordering
 from tidegate.engine.over_sql import EXACT, MERGEABLE, RANKS, WIDE, Partial
 from tidegate.engine.resolve import ddl
+from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Over, OverFunction, View
 
 #: The one column of carried rows: a struct of the columns of `Over.rows_sql` and of what was computed for them.
-CARRIED = "_carried"
+CARRIED = inner("carried")
 _ROWS = "_tidegate_over"
 _KEPT = f"{PREFIX}kept"
 
 
 class Evaluation(NamedTuple):
     """What a tick makes of its rows. `result`: the columns of `Over.query_sql`, and `_open`. `carried`: one column,
-    `_carried`; None while there is no watermark. `close()` it when both are written."""
+    `CARRIED`; None while there is no watermark. `close()` it when both are written."""
 
     result: DataFrame
     carried: DataFrame | None
@@ -71,20 +72,20 @@ def evaluate(
 
 
 def carried_type(spark: SparkSession, view: View, rows: DataFrame) -> str:
-    """Spark DDL of `_carried`; `rows`: a frame (it may be empty) of `Over.rows_sql`. Nothing runs."""
+    """Spark DDL of `CARRIED`; `rows`: a frame (it may be empty) of `Over.rows_sql`. Nothing runs."""
     tick = _tick(spark, view, rows, None, None, 0)
     assert tick.carried is not None
     return ddl(tick.carried.schema[CARRIED].dataType)
 
 
-def missing_totals(carried: str, stored: pa.DataType) -> list[str]:
+def missing_totals(column: str, carried: str, stored: pa.DataType) -> list[str]:
     """The fields that carried rows of a release before exact sums don't have, as DDL of a table's new columns.
-    `carried`: as `carried_type` says, `stored`: what the table has."""
+    `carried`: as `carried_type` says, `stored`: what the table has in `column`."""
     from pyspark.sql.types import StructType
 
     wanted = StructType.fromDDL(carried.removeprefix("struct<").removesuffix(">"))
     exact = [f.name for f in wanted if isinstance(f.dataType, StructType) and f.dataType.names == EXACT]
-    return [f"{CARRIED}.{n}.t {WIDE}" for n in exact if stored.field(n).type.get_field_index("t") < 0]
+    return [f"{quote(column)}.{n}.t {WIDE}" for n in exact if stored.field(n).type.get_field_index("t") < 0]
 
 
 def _tick(

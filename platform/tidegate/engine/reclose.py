@@ -14,12 +14,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.engine.amend_ranges import ticks_of
+from tidegate.engine.amend_report import GROUPS, LATE_ROWS
 from tidegate.engine.amend_write import OWN_TICK, Writer
 from tidegate.engine.commit import AMENDED_AT, AMENDED_GROUPS, AMENDMENTS, IcebergTable, Snapshot
-from tidegate.engine.differences import comparable, differences
+from tidegate.engine.differences import KIND, comparable, differences
 from tidegate.engine.layout import quote
 from tidegate.engine.revisions import (
+    NUMBER,
     ROW,
+    UPTO,
     beside_units,
     has_revisions,
     latest,
@@ -29,6 +32,7 @@ from tidegate.engine.revisions import (
 )
 from tidegate.engine.step_back import emitted_beyond, extent
 from tidegate.plan.resets import BEYOND, Beyond
+from tidegate.sql.inner_names import inner
 from tidegate.sql.repeatable import order_dependent
 from tidegate.watermark import window_is_closed
 
@@ -37,6 +41,14 @@ if TYPE_CHECKING:
 
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import View
+
+#: Inside, beside the columns of `units`: see `Reclosing._compared`,
+_HIT, _EXTRA, _NOW, _THEN, _LATER, _WAITING, _GONE, _TOUCHED, _LOW, _HIGH, _END = (
+    inner(name)
+    for name in ("hit", "extra", "now", "then", "later", "waiting", "gone", "touched", "low", "high", "end")
+)
+#: and beside a view's columns: the bounds of another session, and which of several equal rows this is.
+_FROM, _TO, _N, _PLACE, _EQUAL = (inner(name) for name in ("from", "to", "n", "place", "equal"))
 
 
 class Reclosed(NamedTuple):
@@ -83,15 +95,15 @@ class Reclosing:
         if by_row:
             now = self._with_extra(now, then).localCheckpoint()
         found = self._compared(now, then, by_row).localCheckpoint()
-        hit = found.where("_hit")
+        hit = found.where(F.col(_HIT))
         if by_row:
-            fresh = without_units(now.where("_extra"), hit, view).drop("_extra")
+            fresh = without_units(now.where(F.col(_EXTRA)), hit, view).drop(_EXTRA)
         else:
-            fresh = with_units(now, found.where("_then = 0 AND NOT _hit"), view)
+            fresh = with_units(now, found.where((F.col(_THEN) == 0) & ~F.col(_HIT)), view)
         files = append(fresh)
         groups = sum(f["rows"] for f in files)
         summary = self._left_over(opened)
-        sums = hit.agg(F.count(F.lit(1)), F.min("_low"), F.max("_high")).first()
+        sums = hit.agg(F.count(F.lit(1)), F.min(_LOW), F.max(_HIGH)).first()
         if sums is None or not sums[0]:
             return Reclosed(files, [], groups, summary)
         added = 0
@@ -133,114 +145,112 @@ class Reclosing:
         bounds = {c.column for c in self._view.watermarks}
         keys = [name for name in self._view.group_columns if name not in bounds]
         there = others.select(
-            F.col("_window_start").alias("_from"),
-            F.col("_window_end").alias("_to"),
-            *[F.col(quote(name)).alias(f"_key{i}") for i, name in enumerate(keys)],
-            *[F.col(name).alias(f"_other{name}") for name in added],
+            F.col("_window_start").alias(_FROM),
+            F.col("_window_end").alias(_TO),
+            *[F.col(quote(name)).alias(inner(f"key{i}")) for i, name in enumerate(keys)],
+            *[F.col(name).alias(inner("other" + name)) for name in added],
         )
-        same = (F.col("_window_start") < F.col("_to")) & (F.col("_window_end") > F.col("_from"))
+        same = (F.col("_window_start") < F.col(_TO)) & (F.col("_window_end") > F.col(_FROM))
         for i, name in enumerate(keys):
-            same = same & F.col(quote(name)).eqNullSafe(F.col(f"_key{i}"))
+            same = same & F.col(quote(name)).eqNullSafe(F.col(inner(f"key{i}")))
         return rows.join(there, same, "inner" if added else "left_semi")
 
     def _with_extra(self, now: DataFrame, then: DataFrame) -> DataFrame:
-        """`now` with `_extra`: whether there is no equal row among the emitted ones that is a partner of this one."""
+        """`now` with `_EXTRA`: whether there is no equal row among the emitted ones that is a partner of this one."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        keys = [f"_same{i}" for i in range(len(self._names))]
+        keys = [inner(f"same{i}") for i in range(len(self._names))]
         numbered = now.select(
             "*", *[comparable(now, name).alias(key) for name, key in zip(self._names, keys, strict=True)]
         )
         place = F.row_number().over(Window.partitionBy(*keys).orderBy(F.lit(1)))
         equal = then.select(
-            *[comparable(then, n).alias(f"_then{k}") for n, k in zip(self._names, keys, strict=True)]
+            *[comparable(then, n).alias(f"{_THEN}{k}") for n, k in zip(self._names, keys, strict=True)]
         )
-        equal = equal.groupBy(*equal.columns).agg(F.count(F.lit(1)).alias("_equal"))
+        equal = equal.groupBy(*equal.columns).agg(F.count(F.lit(1)).alias(_EQUAL))
         same = F.lit(True)
         for key in keys:
-            same = same & F.col(key).eqNullSafe(F.col(f"_then{key}"))
-        joined = numbered.withColumn("_place", place).join(equal, same, "left")
-        extra = F.col("_place") > F.coalesce("_equal", F.lit(0))
-        return joined.withColumn("_extra", extra).select(*map(quote, now.columns), "_extra")
+            same = same & F.col(key).eqNullSafe(F.col(f"{_THEN}{key}"))
+        joined = numbered.withColumn(_PLACE, place).join(equal, same, "left")
+        extra = F.col(_PLACE) > F.coalesce(_EQUAL, F.lit(0))
+        return joined.withColumn(_EXTRA, extra).select(*map(quote, now.columns), _EXTRA)
 
     def _compared(self, now: DataFrame, then: DataFrame, by_row: bool) -> DataFrame:
-        """One line for each unit of either side: `_now` and `_then`, its rows; `_waiting`: those of `_then` that
-        are not to close yet; `_groups`: what differs; `_tick`: what its rows count to; `_number`: its next
-        revision; `_low`, `_high`: its ends in ticks, `_end` the last as a time; `_hit`: whether it is replaced."""
+        """One line for each unit of either side: `_NOW` and `_THEN`, its rows; `_WAITING`: those of `_THEN` that
+        are not to close yet; `GROUPS`: what differs; `_tick`: what its rows count to; `NUMBER`: its next
+        revision; `_LOW`, `_HIGH`: its ends in ticks, `_END` the last as a time; `_HIT`: whether it is replaced."""
         from pyspark.sql import functions as F
 
         view, keys = self._view, [quote(name) for name in units(self._view)]
         end = ticks_of("_window_end", view.kind)
         later = F.when(end > F.lit(self._reached), 1).otherwise(0)
         there = then.select(
-            *keys, F.col("_window_end").alias("_end"), F.lit(0).alias("_n"), "_tick", later.alias("_later")
+            *keys, F.col("_window_end").alias(_END), F.lit(0).alias(_N), "_tick", later.alias(_LATER)
         )
         sides = now.select(
             *keys,
-            F.col("_window_end").alias("_end"),
-            F.lit(1).alias("_n"),
+            F.col("_window_end").alias(_END),
+            F.lit(1).alias(_N),
             F.lit(None).cast("bigint").alias("_tick"),
-            F.lit(0).alias("_later"),
+            F.lit(0).alias(_LATER),
         ).unionByName(there)
         counts = sides.groupBy(*keys).agg(
-            F.sum("_n").alias("_now"),
-            F.count_if(F.col("_n") == 0).alias("_then"),
-            F.sum("_later").alias("_later"),
+            F.sum(_N).alias(_NOW),
+            F.count_if(F.col(_N) == 0).alias(_THEN),
+            F.sum(_LATER).alias(_LATER),
             F.max("_tick").alias("_tick"),
-            F.min(ticks_of("_end", view.kind)).alias("_low"),
-            F.max(ticks_of("_end", view.kind)).alias("_high"),
-            F.max("_end").alias("_end"),
+            F.min(ticks_of(_END, view.kind)).alias(_LOW),
+            F.max(ticks_of(_END, view.kind)).alias(_HIGH),
+            F.max(_END).alias(_END),
         )
-        pairs = differences(now, then, self._names).where(F.col("_kind") != "equal")
+        pairs = differences(now, then, self._names).where(F.col(KIND) != "equal")
         missing, unexpected, different = (
-            F.count_if(F.col("_kind") == kind) for kind in ("missing", "unexpected", "different")
+            F.count_if(F.col(KIND) == kind) for kind in ("missing", "unexpected", "different")
         )
         differ = pairs.groupBy(*keys).agg(
-            (unexpected + different).alias("_gone"),
-            (F.greatest(missing, unexpected) + different).alias("_groups"),
+            (unexpected + different).alias(_GONE),
+            (F.greatest(missing, unexpected) + different).alias(GROUPS),
         )
-        found = beside_units(counts, differ, view, ["_gone", "_groups"], "left").na.fill(
-            0, ["_gone", "_groups"]
-        )
+        found = beside_units(counts, differ, view, [_GONE, GROUPS], "left").na.fill(0, [_GONE, GROUPS])
         marks = latest(self._session.spark, view, self._table.identifier, self._base.id)
         if marks is None:
-            found = found.withColumn("_number", F.lit(None).cast("bigint"))
+            found = found.withColumn(NUMBER, F.lit(None).cast("bigint"))
         else:
-            found = beside_units(found, marks, view, ["_number"], "left")
+            found = beside_units(found, marks, view, [NUMBER], "left")
         found = self._with_touched(found, now)
-        known = F.col("_number").isNotNull() | F.col("_touched").isNotNull()
-        waiting = F.least("_later", F.greatest(F.col("_then") - F.col("_now"), F.lit(0)))
-        found = found.withColumn("_waiting", waiting)
+        known = F.col(NUMBER).isNotNull() | F.col(_TOUCHED).isNotNull()
+        waiting = F.least(_LATER, F.greatest(F.col(_THEN) - F.col(_NOW), F.lit(0)))
+        found = found.withColumn(_WAITING, waiting)
         if by_row:
-            hit = (F.col("_gone") > F.col("_waiting")) | ((F.col("_then") == 0) & known)
+            hit = (F.col(_GONE) > F.col(_WAITING)) | ((F.col(_THEN) == 0) & known)
         else:
-            hit = (F.col("_groups") > 0) & ((F.col("_then") > 0) | known)
+            hit = (F.col(GROUPS) > 0) & ((F.col(_THEN) > 0) | known)
         return found.withColumns(
             {
-                "_hit": hit,
-                "_tick": F.coalesce("_tick", "_touched", F.lit(1).cast("bigint")),
-                "_number": F.coalesce(F.col("_number") + 1, F.lit(2).cast("bigint")),
+                _HIT: hit,
+                "_tick": F.coalesce("_tick", _TOUCHED, F.lit(1).cast("bigint")),
+                NUMBER: F.coalesce(F.col(NUMBER) + 1, F.lit(2).cast("bigint")),
             }
         )
 
     def _with_touched(self, found: DataFrame, now: DataFrame) -> DataFrame:
-        """With `_touched`: of a session, the commit of those that were emitted of its time; NULL where there are
+        """With `_TOUCHED`: of a session, the commit of those that were emitted of its time; NULL where there are
         none."""
         from pyspark.sql import functions as F
 
         view, nothing = self._view, F.lit(None).cast("bigint")
         stale = Beyond.of(self._base.summary)
         if view.open_sql is None or stale is None:
-            return found.withColumn("_touched", nothing)
+            return found.withColumn(_TOUCHED, nothing)
         emitted = self._emitted
         if has_revisions(self._stored):
             replaced = self._stored.where(F.col("_open").isNull() & (F.col("_revision.kind") == ROW))
             start = F.expr(view.kind.spark_literal(stale.start))
             emitted = emitted.unionByName(replaced.where(F.col("_window_end") > start))
         pairs = self._overlapping(now.select(*map(quote, units(view))), emitted, ["_tick"])
-        touched = pairs.groupBy(*map(quote, units(view))).agg(F.max("_other_tick").alias("_touched"))
-        return beside_units(found, touched, view, ["_touched"], "left")
+        touched = pairs.groupBy(*map(quote, units(view))).agg(F.max(inner("other_tick")).alias(_TOUCHED))
+        return beside_units(found, touched, view, [_TOUCHED], "left")
 
     def _as_revised(self, now: DataFrame, then: DataFrame, hit: DataFrame, number: int) -> DataFrame:
         """The rows of hit units as they are from now on, with `OWN_TICK` where that is not the unit's: rows that were
@@ -249,17 +259,17 @@ class Reclosing:
         from pyspark.sql import functions as F
 
         view, keys = self._view, [quote(name) for name in units(self._view)]
-        added = ["_then", "_waiting"]
-        place = F.row_number().over(Window.partitionBy(*keys).orderBy("_extra", "_window_end"))
-        is_new = (F.col("_then") > 0) & (F.col("_place") > F.col("_then") - F.col("_waiting"))
+        added = [_THEN, _WAITING]
+        place = F.row_number().over(Window.partitionBy(*keys).orderBy(_EXTRA, "_window_end"))
+        is_new = (F.col(_THEN) > 0) & (F.col(_PLACE) > F.col(_THEN) - F.col(_WAITING))
         own = F.when(is_new, F.lit(number).cast("bigint"))
-        came = beside_units(now, hit, view, added).withColumn("_place", place).withColumn(OWN_TICK, own)
-        came = came.drop("_extra", "_place", *added)
+        came = beside_units(now, hit, view, added).withColumn(_PLACE, place).withColumn(OWN_TICK, own)
+        came = came.drop(_EXTRA, _PLACE, *added)
         if view.over is None:
             return came
         last = F.row_number().over(Window.partitionBy(*keys).orderBy(F.desc("_window_end")))
-        waiting = beside_units(then, hit, view, added).withColumn("_place", last)
-        waiting = waiting.where(F.col("_place") <= F.col("_waiting")).withColumn(OWN_TICK, F.col("_tick"))
+        waiting = beside_units(then, hit, view, added).withColumn(_PLACE, last)
+        waiting = waiting.where(F.col(_PLACE) <= F.col(_WAITING)).withColumn(OWN_TICK, F.col("_tick"))
         return came.unionByName(
             waiting.select(*[quote(c) for c in came.columns if c in waiting.columns]), True
         )
@@ -269,14 +279,14 @@ class Reclosing:
         from pyspark.sql import functions as F
 
         keys = [quote(name) for name in units(self._view)]
-        end = [] if "_window_end" in units(self._view) else [F.col("_end").alias("_window_end")]
+        end = [] if "_window_end" in units(self._view) else [F.col(_END).alias("_window_end")]
         return hit.select(
             *keys,
             *end,
-            "_groups",
-            F.lit(0).cast("bigint").alias("_late"),
-            "_number",
-            F.lit(None).cast("string").alias("_upto"),
+            GROUPS,
+            F.lit(0).cast("bigint").alias(LATE_ROWS),
+            NUMBER,
+            F.lit(None).cast("string").alias(UPTO),
             "_tick",
         )
 

@@ -113,6 +113,13 @@ class Failure:
     kind: str
     error: dict[str, Any]
 
+    def text(self) -> str:
+        """A line of a summary; the hint is not in it."""
+        code = f"{self.error['code']}: " if self.error["code"] else ""
+        where = self.error.get("location")
+        place = f" ({where['file']}:{where['line']}:{where['column']})" if where else ""
+        return f"  failed    {self.name} ({self.kind}): {code}{self.error['message']}{place}"
+
 
 @dataclass
 class Skipped:
@@ -121,6 +128,10 @@ class Skipped:
     name: str
     kind: str
     why: str
+
+    def text(self) -> str:
+        """A line of a summary."""
+        return f"  left out  {self.name} ({self.kind}): {self.why}"
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.inputs import empty
 from tidegate.engine.layout import quote
+from tidegate.sql.inner_names import inner
 from tidegate.sql.repeatable import not_over
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Column as CatalogColumn
     from tidegate.sql.catalog import SystemTable, View
 
+#: Of a window's newest revision, beside the columns of `units`: its number, the amendment that made it, and what it
+#: has absorbed.
+NUMBER, AMENDMENT, UPTO = inner("number"), inner("amendment"), inner("upto")
+_NEWEST = inner("newest")
 #: What the rows of `_revision` are about.
 ROW, TOMBSTONE, WINDOW = "row", "tombstone", "window"
 
@@ -40,8 +45,8 @@ def has_revisions(frame: DataFrame) -> bool:
 
 
 def latest(spark: SparkSession, view: View, stored: str, snapshot: int | None = None) -> DataFrame | None:
-    """One line for each window that was ever amended: the columns of `units`, and of its newest revision `_number`,
-    `_upto` and `_amendment`. None if there is none."""
+    """One line for each window that was ever amended: the columns of `units`, and of its newest revision `NUMBER`,
+    `UPTO` and `AMENDMENT`. None if there is none."""
     from pyspark.sql import functions as F
 
     reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
@@ -50,12 +55,12 @@ def latest(spark: SparkSession, view: View, stored: str, snapshot: int | None = 
         return None
     marks = table.where(F.col("_open").isNull() & (F.col("_revision.kind") == WINDOW))
     newest = F.max(F.struct("_revision.number", "_revision.amendment", "_revision.upto"))
-    found = marks.groupBy(*map(quote, units(view))).agg(newest.alias("_newest"))
+    found = marks.groupBy(*map(quote, units(view))).agg(newest.alias(_NEWEST))
     return found.select(
         *map(quote, units(view)),
-        F.col("_newest.number").alias("_number"),
-        F.col("_newest.upto").alias("_upto"),
-        F.col("_newest.amendment").alias("_amendment"),
+        F.col(f"{_NEWEST}.number").alias(NUMBER),
+        F.col(f"{_NEWEST}.upto").alias(UPTO),
+        F.col(f"{_NEWEST}.amendment").alias(AMENDMENT),
     )
 
 
@@ -95,14 +100,14 @@ def _joined(frame: DataFrame, chosen: DataFrame, view: View, added: Sequence[str
 
     keys = units(view)
     there = chosen.select(
-        *[F.col(quote(name)).alias(f"_unit{i}") for i, name in enumerate(keys)],
+        *[F.col(quote(name)).alias(inner(f"unit{i}")) for i, name in enumerate(keys)],
         *[F.col(name).alias(name) for name in added],
     )
     same = F.lit(True)
     for i, name in enumerate(keys):
-        same = same & F.col(quote(name)).eqNullSafe(F.col(f"_unit{i}"))
+        same = same & F.col(quote(name)).eqNullSafe(F.col(inner(f"unit{i}")))
     joined = frame.join(there, same, how)
-    return joined.drop(*[f"_unit{i}" for i in range(len(keys))]) if how in ("inner", "left") else joined
+    return joined.drop(*[inner(f"unit{i}") for i in range(len(keys))]) if how in ("inner", "left") else joined
 
 
 def revisions_frame(
@@ -126,13 +131,13 @@ def revisions_frame(
         return F.lit(None).cast(kind) if mark is None else mark[name]
 
     facts = {
-        "_number": F.coalesce(fact("number", "bigint"), F.lit(1)).cast("bigint"),
-        "_amended_at": fact("amended_at", "timestamp"),
-        "_late": fact("late", "bigint"),
-        "_is_current": F.coalesce(~F.col("_open"), F.lit(False)),
-        "_is_tombstone": F.coalesce(fact("kind", "string") == TOMBSTONE, F.lit(False)),
+        "number": F.coalesce(fact("number", "bigint"), F.lit(1)).cast("bigint"),
+        "amended_at": fact("amended_at", "timestamp"),
+        "late": fact("late", "bigint"),
+        "is_current": F.coalesce(~F.col("_open"), F.lit(False)),
+        "is_tombstone": F.coalesce(fact("kind", "string") == TOMBSTONE, F.lit(False)),
     }
-    rows = stored.where(closed).withColumns(facts)
-    order = [name for name in ("_window_end", "_number", "_ordinal") if name in rows.columns]
+    rows = stored.where(closed).withColumns({inner(name): value for name, value in facts.items()})
+    order = [name for name in ("_window_end", NUMBER, "_ordinal") if name in rows.columns]
     shown = zip(system.stored, system.columns, strict=True)
     return rows.orderBy(*order).select(*[F.col(quote(s)).alias(c.name) for s, c in shown])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import TYPE_CHECKING
 
 from tidegate.engine.alter import alter_watermark, reset_watermark
@@ -12,16 +12,11 @@ from tidegate.engine.describe import describe
 from tidegate.engine.dropping import ask_to_drop
 from tidegate.engine.insert import insert
 from tidegate.engine.layout import quote
-from tidegate.engine.result import Result
+from tidegate.engine.result import Result, SinkReport
 from tidegate.engine.retention import tidy
-from tidegate.engine.sinks.statements import (
-    begin_all,
-    create_sink,
-    deliver_all,
-    drop_sink,
-    refuse_delivered,
-    show_sinks,
-)
+from tidegate.engine.sinks.deliver import begin, deliver
+from tidegate.engine.sinks.statements import create_sink, drop_sink, refuse_delivered, show_sinks, shown
+from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
 from tidegate.sql import statements as st
 from tidegate.sql.catalog import View, reads
@@ -130,21 +125,28 @@ def _(statement: st.ShowSettings, session: Session) -> Result:
 
 @_execute.register(st.Flush)
 def _(statement: st.Flush, session: Session) -> Result:
-    """Closes what the watermarks allow, in every view whose inputs have rows, each after the views that it reads."""
+    """Closes what the watermarks allow, in every view whose inputs have rows, each after the views that it reads. What
+    fails is raised when all the others are done."""
     from tidegate.engine.run import refresh
 
-    begin_all(session)
-    closed, views = 0, []
-    for view in session.catalog.order():
+    steps, catalog = Steps(), session.catalog
+    closed: list[int] = []
+    delivered: list[SinkReport] = []
+    for sink in catalog.sinks:
+        # One that a file defines, and that nobody has seen yet, begins here.
+        steps.do(sink, partial(begin, session, sink))
+    for view in catalog.order():
         if isinstance(view, View) and _has_rows(session, view):
-            closed += refresh(session, view).groups
-            views.append(view)
-    rows = "1 row" if closed == 1 else f"{closed} rows"
-    delivered = "".join(f"; {r.name}: {r.rows} delivered" for r in deliver_all(session) if r.rows)
-    tidy(session, session.catalog.relations)
-    return Result(
-        message=f"flushed {len(views)} view{'' if len(views) == 1 else 's'}: {rows} closed{delivered}"
-    )
+            steps.do(view, lambda view=view: closed.append(refresh(session, view).groups))
+    for sink in catalog.sinks:
+        steps.do(sink, lambda sink=sink: delivered.append(deliver(session, sink, shown(session))))
+    for relation in catalog.relations:
+        steps.do(relation, partial(tidy, session, [relation]))
+    rows = "1 row" if sum(closed) == 1 else f"{sum(closed)} rows"
+    message = f"flushed {len(closed)} view{'' if len(closed) == 1 else 's'}: {rows} closed"
+    message += "".join(f"; {r.name}: {r.rows} delivered" for r in delivered if r.rows)
+    steps.raise_first(message if closed or delivered else None)
+    return Result(message=message)
 
 
 @_execute.register(st.Drop)

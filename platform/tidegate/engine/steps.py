@@ -29,6 +29,7 @@ class Steps:
         self.failures: list[Failure] = []
         self.skipped: list[Skipped] = []
         self._fail_fast, self._tell = fail_fast, tell
+        self._first: Exception | None = None
         self._over: set[str] = set()
         self._unusable: set[str] = set()
         self._gone = False
@@ -58,9 +59,26 @@ class Steps:
             return True
         return False
 
+    def raise_first(self, done: str | None) -> None:
+        """For a command that ends with an error: the first failure, with what else was not done, and what was (None:
+        nothing). Nothing is raised where nothing failed."""
+        if self._first is None:
+            return
+        lines = [one.text() for one in (*self.failures[1:], *self.skipped)]
+        lines += [f"  done      {done}"] if done else []
+        error = self._first
+        if not lines:
+            raise error
+        if not isinstance(error, TidegateError):
+            error.add_note("\n".join(lines))
+            raise error
+        message = "\n".join([error.message, *lines])
+        raise TidegateError(error.code, message, hint=error.hint, location=error.location) from error
+
     def _failed(self, item: Relation | View | Sink, error: Exception, needed: bool) -> None:
         if self._fail_fast:
             raise error
+        self._first = self._first or error
         self._over.add(item.name)
         known = error if isinstance(error, TidegateError) else None
         if needed or (known is not None and known.code == _OF_ANOTHER_DEFINITION):

@@ -23,6 +23,7 @@ from tidegate.engine.spark import settings
 from tidegate.engine.upkeep_table import Shape, compact, expire
 from tidegate.errors import TidegateError
 from tidegate.project.owner import Owner
+from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog import Relation
 
+#: Beside a state's columns: whether the life goes on.
+CONTINUES = inner("continues")
+#: Inside, beside the columns of changes or of a state.
+_BEGINS, _FIRST, _ENDS, _PLACE, _RANK, _REPLACED = (
+    inner(name) for name in ("begins", "first", "ends", "place", "rank", "replaced")
+)
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.
 _REPLACED_SHARE, _REPLACED_ROWS, _MERGES = 0.2, 100_000, 100
@@ -175,7 +182,7 @@ class TableState:
             assert relation.watermark is not None
             column = f"t.{quote(relation.watermark.column)}"
             # The life that the change goes on with; or the change itself, if it is there already.
-            goes_on = f"s._continues AND (s._since IS NULL OR {column} > s._since)"
+            goes_on = f"s.{quote(CONTINUES)} AND (s._since IS NULL OR {column} > s._since)"
             keys += ["t._source_partition = s._source_partition", "t._offset <= s._offset"]
             keys.append(f"(t._offset = s._offset OR ({goes_on}))")
             if watermark is not None:
@@ -238,7 +245,7 @@ def on_time_changes(spark: SparkSession, log: str, snapshot: int | None, after: 
 
 
 def lives(relation: Relation, changes: DataFrame) -> DataFrame:
-    """The last change of every life in `changes`: the state's columns, and `_continues`: whether the life may have
+    """The last change of every life in `changes`: the state's columns, and `CONTINUES`: whether the life may have
     begun before (it goes on if the stored row was above `_since`, the bar of its first change in here).
 
     Over a whole log this is the state as if it had never been cleaned. Without a watermark a key has one life, and its
@@ -253,22 +260,24 @@ def lives(relation: Relation, changes: DataFrame) -> DataFrame:
         latest = Window.partitionBy(*keys).orderBy(
             F.desc("_epoch"), F.desc("_source_partition"), F.desc("_offset")
         )
-        last = changes.withColumn("_rank", F.row_number().over(latest)).where("_rank = 1")
+        last = changes.withColumn(_RANK, F.row_number().over(latest)).where(F.col(_RANK) == 1)
         return last.select(*[quote(c) for c in state_names(relation)])
     assert relation.watermark is not None
     column = F.col(quote(relation.watermark.column))
     order = Window.partitionBy(*keys, "_source_partition").orderBy("_offset")
     place = F.row_number().over(order)
     expired = F.coalesce(F.lag(column).over(order) <= F.col("_wm"), F.lit(False))
-    marked = changes.withColumn("_place", place).withColumn("_begins", (F.col("_place") == 1) | expired)
+    marked = changes.withColumn(_PLACE, place).withColumn(_BEGINS, (F.col(_PLACE) == 1) | expired)
     so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # In a struct, because the bar itself may be NULL (no watermark yet).
-    first = F.last(F.when(F.col("_begins"), F.struct("_wm", "_place")), ignorenulls=True).over(so_far)
-    marked = marked.withColumn("_first", first)
-    marked = marked.withColumn("_ends", F.coalesce(F.lead("_begins").over(order), F.lit(True))).where("_ends")
-    marked = marked.withColumn("_since", F.col("_first._wm"))
+    first = F.last(F.when(F.col(_BEGINS), F.struct("_wm", _PLACE)), ignorenulls=True).over(so_far)
+    marked = marked.withColumn(_FIRST, first)
+    marked = marked.withColumn(_ENDS, F.coalesce(F.lead(_BEGINS).over(order), F.lit(True))).where(
+        F.col(_ENDS)
+    )
+    marked = marked.withColumn("_since", F.col(f"{_FIRST}._wm"))
     return marked.select(
-        *[quote(c) for c in state_names(relation)], (F.col("_first._place") == 1).alias("_continues")
+        *[quote(c) for c in state_names(relation)], (F.col(f"{_FIRST}.{_PLACE}") == 1).alias(CONTINUES)
     )
 
 
@@ -298,7 +307,7 @@ def current_rows(
             order = Window.partitionBy(*keys).orderBy(
                 column.desc(), F.desc("_source_partition"), F.desc("_offset")
             )
-            rows = rows.withColumn("_rank", F.row_number().over(order)).where("_rank = 1")
+            rows = rows.withColumn(_RANK, F.row_number().over(order)).where(F.col(_RANK) == 1)
     return rows.where(~F.col("_tombstone")).select(*[quote(c.name) for c in relation.columns], *system)
 
 
@@ -334,7 +343,7 @@ def changes_frame(
         # An undefined bar is below every time; a later life of the same partition began above this row's time.
         unbounded = F.coalesce(F.max(F.col("_since").isNull()).over(larger), F.lit(False))
         replaced = unbounded | F.coalesce(F.min("_since").over(larger) < column, F.lit(False))
-        rows = rows.withColumn("_replaced", replaced).where("NOT _replaced")
+        rows = rows.withColumn(_REPLACED, replaced).where(~F.col(_REPLACED))
     if high is not None:
         rows = rows.where(column < F.expr(kind.spark_literal(high)))
     rows = rows.where(~F.col("_tombstone"))

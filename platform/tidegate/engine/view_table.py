@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.engine.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
 from tidegate.engine.inputs import Pinned, bound_type, pending, positions
-from tidegate.engine.layout import create_view_table, is_of_view, quote, view_columns
+from tidegate.engine.layout import carried_column, create_view_table, is_of_view, quote, view_columns
 from tidegate.engine.over import CARRIED, Evaluation, carried_type, missing_totals
 from tidegate.engine.over import evaluate as evaluate_over
 from tidegate.engine.panes import WindowTask
@@ -77,7 +77,10 @@ class ViewTable:
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         bounds = ("_window_end", "_tick")
         self._target = self.table.target(session.project.storage, "_open", day, bounds)
-        added = [] if carried is None else missing_totals(carried, self._target.schema.field(CARRIED).type)
+        added = []
+        if carried is not None:
+            name = carried_column(view)
+            added = missing_totals(name, carried, self._target.schema.field(name).type)
         if added:
             for column in added:
                 self._spark.sql(f"ALTER TABLE {identifier} ADD COLUMN {column}")
@@ -293,12 +296,16 @@ class ViewTable:
         assert over is not None
         before = None
         if base.id is not None and reached is not None and frontier is not None:
-            before = self._at(base).where(f"_open IS NULL AND {CARRIED} IS NOT NULL").select(CARRIED)
+            name = quote(carried_column(view))
+            stored = self._at(base).where(f"_open IS NULL AND {name} IS NOT NULL")
+            before = stored.selectExpr(f"{name} AS {quote(CARRIED)}")
         arrived = run_sql(self._spark, view, over.rows_sql, rows)
         return evaluate_over(self._spark, view, arrived, before, frontier, reached)
 
     def _write_carried(self, rows: DataFrame) -> list[dict]:
-        carried = rows.selectExpr("CAST(NULL AS BOOLEAN) AS _open", CARRIED)
+        carried = rows.selectExpr(
+            "CAST(NULL AS BOOLEAN) AS _open", f"{quote(CARRIED)} AS {quote(carried_column(self.view))}"
+        )
         return [file for files in run_task(carried, WriteTask(self._target)) for file in files]
 
     def _carried(self) -> list[None]:
@@ -311,9 +318,10 @@ class ViewTable:
         if self.view.over is None or base.id is None or not self._is_revised():
             return []
         rows = self._at(base).where("_open IS NULL").select("*", "_file")
+        name = quote(carried_column(self.view))
         # Bounded: one small file for each task of a tick.
-        paths = {r[0] for r in rows.where(f"{CARRIED} IS NOT NULL").select("_file").distinct().collect()}
-        beside = rows.where(f"{CARRIED} IS NULL").where(rows["_file"].isin(sorted(paths))).drop("_file")
+        paths = {r[0] for r in rows.where(f"{name} IS NOT NULL").select("_file").distinct().collect()}
+        beside = rows.where(f"{name} IS NULL").where(rows["_file"].isin(sorted(paths))).drop("_file")
         bounds = ("_window_end", "_tick")
         target = self.table.target(self._session.project.storage, "_open", self._target.day, bounds)
         files += [file for written in run_task(beside, WriteTask(target)) for file in written]

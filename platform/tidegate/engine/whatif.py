@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.amend_ranges import ticks_of
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.layout import LATE, ON_TIME
+from tidegate.engine.layout import LATE, ON_TIME, quote
 from tidegate.engine.windows import assign_windows
 from tidegate.errors import TidegateError
 from tidegate.sql.analysis import analyse
 from tidegate.sql.catalog import Relation, View
+from tidegate.sql.inner_names import inner
 from tidegate.sql.statements import AlterWatermark
 from tidegate.watermark import Column as NewestSeen
 from tidegate.watermark import Delay, window_is_closed
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 SHOWN_WINDOWS = 50
 
 
+#: Inside, beside a log's columns: its time in ticks, whether a row was late, and whether it would be.
+_TICKS, _WAS, _WOULD = inner("ticks"), inner("was"), inner("would")
+
+
 @dataclass(frozen=True)
 class WindowWhatIf:
     """One closed window that late rows hit. `late`: as it was judged; `late_then`: under the other strategy."""
@@ -30,6 +35,10 @@ class WindowWhatIf:
     window_end: str
     late: int
     late_then: int
+
+
+#: Inside, beside a log's columns: its time in ticks, whether a row was late, and whether it would be.
+_TICKS, _WAS, _WOULD = inner("ticks"), inner("was"), inner("would")
 
 
 @dataclass(frozen=True)
@@ -92,22 +101,22 @@ def what_if(session: Session, view: View, strategy: str) -> WhatIf:
         Window.partitionBy("_source_partition").orderBy("_offset").rowsBetween(Window.unboundedPreceding, -1)
     )
     judged = log.where(F.col("_outcome").isin(ON_TIME, LATE))
-    judged = judged.withColumn("_x", ticks_of(mark.column, mark.kind))
-    behind = F.coalesce(F.max("_x").over(before) - F.col("_x") > F.lit(delay), F.lit(False))
+    judged = judged.withColumn(_TICKS, ticks_of(mark.column, mark.kind))
+    behind = F.coalesce(F.max(_TICKS).over(before) - F.col(_TICKS) > F.lit(delay), F.lit(False))
     judged = judged.select(
-        mark.column, (F.col("_outcome") == LATE).alias("_was"), behind.alias("_would")
+        quote(mark.column), (F.col("_outcome") == LATE).alias(_WAS), behind.alias(_WOULD)
     ).persist()
     try:
         sums = judged.agg(
             F.count(F.lit(1)).alias("rows"),
-            F.count_if("_was").alias("late"),
-            F.count_if("_would").alias("late_then"),
+            F.count_if(_WAS).alias("late"),
+            F.count_if(_WOULD).alias("late_then"),
         ).first()
         assert sums is not None
         frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
-        placed = assign_windows(judged.where("_was OR _would"), view.accounts, view.kind)
+        placed = assign_windows(judged.where(F.col(_WAS) | F.col(_WOULD)), view.accounts, view.kind)
         windows = placed.groupBy("_window_start", "_window_end").agg(
-            F.count_if("_was").alias("late"), F.count_if("_would").alias("late_then")
+            F.count_if(_WAS).alias("late"), F.count_if(_WOULD).alias("late_then")
         )
         final = F.lit(False)
         if frontier is not None:

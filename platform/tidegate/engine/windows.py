@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.inputs import bound_type
+from tidegate.engine.layout import quote
+from tidegate.sql.inner_names import inner
 from tidegate.sql.window_sql import shift_sql, window_sql
 from tidegate.watermark import TimeKind
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Accounts
 
 #: What the SQL reads.
-_ROWS = "_tidegate_windows"
+_ROWS, _TIME = "_tidegate_windows", inner("time")
 
 
 def assign_windows(rows: DataFrame, accounts: Accounts, kind: TimeKind) -> DataFrame:
@@ -29,8 +31,8 @@ def assign_windows(rows: DataFrame, accounts: Accounts, kind: TimeKind) -> DataF
     plain = [f"c{n}" for n in range(len(rows.columns))]
     rows.toDF(*plain).createOrReplaceTempView(_ROWS)
     time = shift_sql(plain[rows.columns.index(accounts.time_column)], accounts.shift, kind, type_)
-    source = f"(SELECT *, {time} AS `_time` FROM {_ROWS})"
-    windows = window_sql(source, ", ".join(plain), "`_time`", accounts.window, kind, type_)
+    source = f"(SELECT *, {time} AS {quote(_TIME)} FROM {_ROWS})"
+    windows = window_sql(source, ", ".join(plain), quote(_TIME), accounts.window, kind, type_)
     placed = rows.sparkSession.sql(f"SELECT * FROM {windows}").toDF(
         *rows.columns, "_window_start", "_window_end"
     )

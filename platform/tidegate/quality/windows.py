@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import windows_of
-from tidegate.audit.batch import WRONG, compared
+from tidegate.audit.batch import KNOWN, WRONG, compared
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.comparable import comparable_since
+from tidegate.engine.differences import KIND
 from tidegate.engine.layout import quote
 from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import units
 from tidegate.engine.step_back import effective_frontier
 from tidegate.quality.model import Span
+from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind, window_is_closed
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -115,19 +117,18 @@ def _compared(session: Session, view: View, stored: str, rows: DataFrame) -> Dat
     from pyspark.sql import functions as F
 
     keys = ["_window_start", "_window_end"]
-    kind = F.col("_kind")
+    kind = F.col(KIND)
     windows = rows.groupBy(*keys).agg(
         F.count_if(kind != "missing").alias("results"),
         *[F.count_if(kind == k).alias(name) for k, name in zip(WRONG, _WRONG, strict=True)],
-        F.bool_and("_known").alias("known"),
+        F.bool_and(KNOWN).alias("known"),
     )
     # What an input may still change is open: not counted as right, unless it is wrong already (A1).
     windows = windows.where(F.col("known") | (F.greatest(*_WRONG) > 0)).drop("known")
     # A window is emitted by one commit: its rows are final together (C2). A session is its key's own.
+    times = inner("times")
     ticks = session.spark.table(stored).where(~F.col("_open")).groupBy(*map(quote, units(view)))
-    ticks = (
-        ticks.agg(F.count_distinct("_tick").alias("times")).groupBy(*keys).agg(F.max("times").alias("times"))
-    )
+    ticks = ticks.agg(F.count_distinct("_tick").alias(times)).groupBy(*keys).agg(F.max(times).alias("times"))
     return windows.join(ticks, keys, "left").na.fill(0)
 
 

@@ -37,6 +37,7 @@ CODES: dict[str, str] = {
     "TG219": "generated column whose type is not known",
     "TG220": "function in a definition whose value changes from run to run (B1, W4)",
     "TG221": "function that reaches the machine: the JVM, files, or the person as whom Spark runs (X1)",
+    "TG222": "function in a definition that fails on a damaged value, where NULL is wanted (C7)",
     # TG3xx: watermarks and windows
     "TG301": "watermark column of the wrong type (W10)",
     "TG302": "more than one WATERMARK (W10)",

@@ -40,7 +40,7 @@ from tidegate.watermark import TimeKind
 
 #: Bytes of a name in UTF-8: file systems take 255 for a folder, and the engine puts words behind it.
 _LONGEST_NAME = 200
-_RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
+RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
 
 
 def analyse_relation(
@@ -96,7 +96,7 @@ def check_column_name(text: Text, name: Name) -> None:
     """TG205 for the columns that tidegate adds itself, and for names like theirs."""
     if MARK in name.text:
         raise error("TG205", "this name holds the control character 31", text.at(name.span), "leave it out")
-    if name.text.casefold() in RESERVED_COLUMNS or name.text.casefold().startswith(_RESERVED_BEGINNINGS):
+    if name.text.casefold() in RESERVED_COLUMNS or name.text.casefold().startswith(RESERVED_BEGINNINGS):
         hint = f"tidegate adds a column of this name: use {name.text.lstrip('_$')}"
         raise error("TG205", f'"{name.text}" is reserved', text.at(name.span), hint)
 

@@ -209,7 +209,10 @@ _INSTEAD = {
     **dict.fromkeys(
         ("from_avro", "from_protobuf", "to_protobuf"), "FORMAT PLAIN ENCODE AVRO or PROTOBUF of a source"
     ),
-    **dict.fromkeys(("from_xml", "schema_of_xml"), "xpath(…) reads single values"),
+    **dict.fromkeys(
+        ("from_xml", "schema_of_xml"),
+        "let the row bring its fields, or JSON: from_json(…) yields NULL where the text is damaged",
+    ),
     **dict.fromkeys(
         ("current_user", "session_user", "user"), "let the row bring the name, in a column of its own"
     ),
@@ -273,7 +276,7 @@ def refuse_clock(text: Text, node: exp.Expr) -> None:
 
 def require_repeatable(text: Text, node: exp.Expr) -> None:
     """TG220 for functions of the clock and of chance: a retry has to decide as the first try did (W4), and a backfill
-    to give what the live run gave (B1)."""
+    to give what the live run gave (B1). TG222 for those that would stop a slice for ever (C7)."""
     for call in node.find_all(exp.Anonymous, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser):
         name = (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
         if reach_of(name) == "varying" or (name == "unix_timestamp" and not call.expressions):
@@ -282,6 +285,14 @@ def require_repeatable(text: Text, node: exp.Expr) -> None:
             )
             hint = "let the row bring the value, in a column of its own"
             raise error("TG220", message, name_location(text, call), hint)
+        if reach_of(name) == "throwing":
+            message = (
+                f"{name}() fails on a text that is no XML, and a view would never get past such a row (C7)"
+            )
+            hint = (
+                "let the row bring the value, in a column of its own, or JSON: get_json_object(…) yields NULL"
+            )
+            raise error("TG222", message, name_location(text, call), hint)
 
 
 def name_location(text: Text, call: exp.Expr) -> Location:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tidegate.sql.catalog import REVISIONS, SYSTEM_TABLES, Column, Object, Relation, SystemTable, View
+from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind
 
 _TYPES = {TimeKind.TIMESTAMP: "timestamp_ntz", TimeKind.TIMESTAMPTZ: "timestamp", TimeKind.DATE: "date"}
@@ -59,12 +62,20 @@ def system_table(relation: Relation, suffix: str) -> SystemTable:
     if relation.primary_key:
         system = {"_op": ("op", "string")} | system
     own = tuple(Column(c.name, c.type, comment=c.comment) for c in relation.columns)
-    # A column of the user's own keeps its name; the system's then has an underscore in front.
-    added = tuple(
-        Column(f"_{name}" if relation.column(name) else name, kind) for name, kind in system.values()
-    )
+    added = _beside(own, system)
     stored = (*(c.name for c in own), *system)
     return SystemTable(f"{relation.name}${suffix}", relation, suffix, (*own, *added), stored)
+
+
+def _beside(own: Sequence[Column], system: Mapping[str, tuple[str, str]]) -> tuple[Column, ...]:
+    """The system's columns. One of the user's own keeps its name; the system's then has an underscore in front."""
+    taken = {c.name.casefold() for c in own}
+    added = []
+    for name, kind in system.values():
+        while name in taken:
+            name = f"_{name}"
+        added.append(Column(name, kind))
+    return tuple(added)
 
 
 def revisions_table(view: View) -> SystemTable:
@@ -75,16 +86,14 @@ def revisions_table(view: View) -> SystemTable:
     """
     system = {
         "_window_end": ("window_end", _TYPES.get(view.kind, "bigint")),
-        "_number": ("revision", "bigint"),
-        "_amended_at": ("amended_at", "timestamp"),
-        "_late": ("late_rows", "bigint"),
-        "_is_current": ("is_current", "boolean"),
-        "_is_tombstone": ("is_tombstone", "boolean"),
+        inner("number"): ("revision", "bigint"),
+        inner("amended_at"): ("amended_at", "timestamp"),
+        inner("late"): ("late_rows", "bigint"),
+        inner("is_current"): ("is_current", "boolean"),
+        inner("is_tombstone"): ("is_tombstone", "boolean"),
     }
-    own = {c.name.casefold() for c in view.columns}
-    if "window_end" in own:
+    if "window_end" in (c.name.casefold() for c in view.columns):
         del system["_window_end"]
-    # A column of the view's own keeps its name.
-    added = tuple(Column(f"_{name}" if name in own else name, kind) for name, kind in system.values())
+    added = _beside(view.columns, system)
     stored = (*(c.name for c in view.columns), *system)
     return SystemTable(f"{view.name}${REVISIONS}", view, REVISIONS, (*view.columns, *added), stored)

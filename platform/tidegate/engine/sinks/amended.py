@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.amend_ranges import ticks_of
 from tidegate.engine.layout import quote
 from tidegate.engine.revisions import ROW, WINDOW, beside_units, has_revisions, units
+from tidegate.sql.inner_names import inner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import View
 
 #: Beside a view's columns: which revision of its window a row is of, and which amendment has written it (0: none).
-NUMBER, AMENDMENT = "_number", "_amendment"
-_THEN = "_then"
+NUMBER, AMENDMENT = inner("number"), inner("amendment")
+_THEN, _NEWEST = inner("then"), inner("newest")
 
 
 @dataclass(frozen=True)
 class Amended:
     """Windows that were amended since a sink delivered them. `windows`: one line for each, with the columns of `units`,
-    `_number` and `_amendment` of its newest revision; `count` of them, which lie from `low` to `high` (ticks of
+    `NUMBER` and `AMENDMENT` of its newest revision; `count` of them, which lie from `low` to `high` (ticks of
     `bound_of`)."""
 
     windows: DataFrame
@@ -64,8 +65,8 @@ def bound_of(view: View) -> str:
 
 def revised(stored: DataFrame, view: View, after: int, upto: int | None = None) -> DataFrame:
     """One line for each window that was amended later than by amendment `after` (and by `upto` at the latest): the
-    columns of `units`; of its newest revision `_number`, `_amendment` and `_tick`, the commit that its rows count to;
-    and `_then`: its newest as of `after`."""
+    columns of `units`; of its newest revision `NUMBER`, `AMENDMENT` and `_tick`, the commit that its rows count to;
+    and `_THEN`: its newest as of `after`."""
     from pyspark.sql import functions as F
 
     made, number = F.col("_revision.amendment"), F.col("_revision.number")
@@ -73,21 +74,21 @@ def revised(stored: DataFrame, view: View, after: int, upto: int | None = None) 
     if upto is not None:
         marks = marks.where(made <= upto)
     found = marks.groupBy(*map(quote, units(view))).agg(
-        F.max(F.struct(made.alias("made"), number.alias("number"), "_tick")).alias("_newest"),
+        F.max(F.struct(made.alias("made"), number.alias("number"), "_tick")).alias(_NEWEST),
         F.coalesce(F.max(F.when(made <= after, number)), F.lit(1)).alias(_THEN),
     )
-    return found.where(F.col("_newest.made") > after).select(
+    return found.where(F.col(f"{_NEWEST}.made") > after).select(
         *map(quote, units(view)),
-        F.col("_newest.number").alias(NUMBER),
-        F.col("_newest.made").alias(AMENDMENT),
-        F.col("_newest._tick").alias("_tick"),
+        F.col(f"{_NEWEST}.number").alias(NUMBER),
+        F.col(f"{_NEWEST}.made").alias(AMENDMENT),
+        F.col(f"{_NEWEST}._tick").alias("_tick"),
         _THEN,
     )
 
 
 def as_of(stored: DataFrame, view: View, amendment: int, newest: int) -> DataFrame:
-    """The closed rows of a view's table as they were after so many of its `newest` amendments, with `_number` and
-    `_amendment`."""
+    """The closed rows of a view's table as they were after so many of its `newest` amendments, with `NUMBER` and
+    `AMENDMENT`."""
     from pyspark.sql import functions as F
 
     if not has_revisions(stored):

@@ -21,6 +21,7 @@ from tidegate.errors import TidegateError
 from tidegate.project.owner import OWNER
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import View
+from tidegate.sql.inner_names import inner
 from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
 from tidegate.store.positions import sink_table
 from tidegate.store.version import NEWEST, STORAGE_VERSION
@@ -36,7 +37,7 @@ _BRANCH = "tidegate_delivery"
 _WINDOW, _REVISION = ("_window_start", "_window_end"), "_revision"
 _UPSERTS = "tidegate.sink-amendments"
 #: What MERGE reads, and in it the lines that say which windows go.
-_CHANGES, _GONE = "_tidegate_amended", "_gone"
+_CHANGES, _GONE = "_tidegate_amended", inner("gone")
 
 
 class IcebergSink:
@@ -121,19 +122,19 @@ class IcebergSink:
         new = upstream.stored(self._spark, after.tick, upstream.newest.tick)
         again = upstream.again(self._spark, after, changed)
         names = [*(column.name for column in view.columns), *_WINDOW, _REVISION]
-        keys = {name: f"_unit{i}" for i, name in enumerate(units(view))}
+        keys = {name: inner(f"unit{i}") for i, name in enumerate(units(view))}
         rows = new.unionByName(again)
         rows = rows.withColumn(_REVISION, F.col(NUMBER)).select(*map(quote, names))
         gone = changed.windows.select(*[F.col(quote(name)).alias(alias) for name, alias in keys.items()])
         changes = rows.withColumn(_GONE, F.lit(False)).unionByName(
             gone.withColumn(_GONE, F.lit(True)), allowMissingColumns=True
         )
-        same = [f"t.{quote(name)} <=> s.{alias}" for name, alias in keys.items()]
+        same = [f"t.{quote(name)} <=> s.{quote(alias)}" for name, alias in keys.items()]
         # So that files without any of these windows are not read.
         low, high = view.kind.spark_literal(changed.low), view.kind.spark_literal(changed.high)
         bound = f"t.{quote(bound_of(view))}"
         within = f"{bound} >= {low} AND {bound} <= {high}"
-        self._merge(changes, f"s.{_GONE} AND {within} AND {' AND '.join(same)}", names)
+        self._merge(changes, f"s.{quote(_GONE)} AND {within} AND {' AND '.join(same)}", names)
         table.current()
         # A MERGE that finds nothing to do commits nothing; and where the sink stands is a fact all the same.
         update = table.java.newAppend().toBranch(_BRANCH)
@@ -152,7 +153,7 @@ class IcebergSink:
                 self._spark.sql(
                     f"MERGE INTO {self.identifier}.branch_{_BRANCH} t USING {_CHANGES} s ON {condition} "
                     f"WHEN MATCHED THEN DELETE "
-                    f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({columns}) VALUES ({values})"
+                    f"WHEN NOT MATCHED AND NOT s.{quote(_GONE)} THEN INSERT ({columns}) VALUES ({values})"
                 )
         finally:
             self._spark.catalog.dropTempView(_CHANGES)

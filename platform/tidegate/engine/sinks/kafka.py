@@ -34,6 +34,7 @@ from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.catalog import View
+from tidegate.sql.inner_names import inner
 from tidegate.sql.kafka_options import KafkaSinkOptions, written_servers
 from tidegate.sql.secrets import variables
 from tidegate.store.broker import Broker, Offsets
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.sql.sink_connectors import Sink
 
+#: Inside, beside what a message has: the commit that a row is of, and what equal rows have in common.
+_COMMIT, _HASH = inner("commit"), inner("hash")
 #: How often one run looks into the topic and goes on, where tasks broke off that Spark would have repeated.
 _ROUNDS = 3
 #: A row counts as delivered when all replicas in sync have it, once, whatever the network does.
@@ -142,21 +145,21 @@ class KafkaSink:
         from pyspark.sql import functions as F
 
         stored = upstream.stored(self._spark, state["tick"], state["pending"]["tick"], upto)
-        by = [f"_by_{i}" for i in range(len(upstream.order))]
+        by = [inner(f"by{i}") for i in range(len(upstream.order))]
         rows = self._rows(upstream, stored, by)
-        together = "key" if self._options.key else "_hash"
+        together = "key" if self._options.key else _HASH
         if isinstance(upstream.source, View):
-            rows = rows.withColumn("_commit", F.col("_by_0").cast("string"))
+            rows = rows.withColumn(_COMMIT, F.col(by[0]).cast("string"))
             if changed is not None:
                 rows = rows.unionByName(self._again(upstream, Position.of_document(state), upto, changed, by))
             # Rows that are equal are the same message: it does not matter which of them arrived, but how many did.
-            rows = rows.withColumn("_hash", F.md5(F.coalesce("value", "key"))).repartition(together)
-            equal = Window.partitionBy("key", "_hash", "_commit").orderBy("_by_0")
-            parts = [F.col("_commit"), F.col("_hash"), F.row_number().over(equal)]
+            rows = rows.withColumn(_HASH, F.md5(F.coalesce("value", "key"))).repartition(together)
+            equal = Window.partitionBy("key", _HASH, _COMMIT).orderBy(by[0])
+            parts = [F.col(_COMMIT), F.col(_HASH), F.row_number().over(equal)]
         else:
             # Of a log: partition and offset.
-            parts = [F.col("_by_1"), F.col("_by_2")]
-            rows = rows.withColumn("_hash", F.hash(*parts)).repartition(together)
+            parts = [F.col(by[1]), F.col(by[2])]
+            rows = rows.withColumn(_HASH, F.hash(*parts)).repartition(together)
         rows = rows.withColumn("id", F.concat_ws("/", F.lit(state["delivery"]), *parts))
         if arrived is not None:
             rows = rows.join(arrived, "id", "left_anti").repartition(together)
@@ -166,7 +169,7 @@ class KafkaSink:
         return rows.sortWithinPartitions(*by).select("key", "value", F.array(*headers).alias("headers"))
 
     def _rows(self, upstream: Upstream, stored: DataFrame, by: list[str]) -> DataFrame:
-        """`key`, `value` and `by`: the columns that order them; of a view also `_number`, `_amendment`."""
+        """`key`, `value` and `by`: the columns that order them; of a view also `NUMBER`, `AMENDMENT`."""
         from pyspark.sql import functions as F
 
         assert self._sink.format is not None
@@ -182,7 +185,7 @@ class KafkaSink:
         self, upstream: Upstream, after: Position, upto: int, changed: Amended, by: list[str]
     ) -> DataFrame:
         """What replaces the messages of amended windows: their rows, and a null value for every key that was there and
-        is not any more. `_commit` says which amendment it was."""
+        is not any more. `_COMMIT` says which amendment it was."""
         from pyspark.sql import functions as F
 
         view = upstream.source
@@ -193,7 +196,7 @@ class KafkaSink:
         went = self._rows(upstream, then, by).join(came.select("key"), "key", "left_anti")
         went = went.where(F.col("key").isNotNull()).withColumn("value", F.lit(None).cast("string"))
         commit = F.concat(F.lit("a"), F.col(AMENDMENT).cast("string"))
-        return came.unionByName(went).withColumn("_commit", commit)
+        return came.unionByName(went).withColumn(_COMMIT, commit)
 
     def _key(self) -> Column:
         from pyspark.sql import functions as F

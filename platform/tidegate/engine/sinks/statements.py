@@ -1,11 +1,11 @@
-"""What CREATE SINK, DROP SINK, SHOW SINKS and FLUSH do."""
+"""What CREATE SINK, DROP SINK and SHOW SINKS do."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tidegate.engine.dropping import ask_to_drop
-from tidegate.engine.result import Result, SinkReport
+from tidegate.engine.result import Result
 from tidegate.engine.sinks.borrowed import refuse_borrowed
 from tidegate.engine.sinks.deliver import begin, deliver, forget
 from tidegate.engine.sinks.upstream import Upstream
@@ -39,7 +39,7 @@ def create_sink(session: Session, statement: st.CreateSink) -> Result:
         if sink.view is not None and _has_input(session, sink.view):
             refresh(session, sink.view)
         begin(session, sink)
-        report = deliver(session, sink, _shown(session))
+        report = deliver(session, sink, shown(session))
     except BaseException:
         # A place that it can't deliver into, say: the statement failed as a whole.
         _forget_view(session, sink)
@@ -82,17 +82,6 @@ def refuse_delivered(session: Session, name: str) -> None:
         )
 
 
-def begin_all(session: Session) -> None:
-    """What FLUSH does before the views: sinks that a file defines, and that nobody has seen yet, begin here."""
-    for sink in session.catalog.sinks:
-        begin(session, sink)
-
-
-def deliver_all(session: Session) -> list[SinkReport]:
-    """What FLUSH delivers, after the views."""
-    return [deliver(session, sink, _shown(session)) for sink in session.catalog.sinks]
-
-
 def show_sinks(session: Session) -> Result:
     """What SHOW SINKS answers."""
     names = [("name", "string"), ("delivers", "string"), ("connector", "string")]
@@ -114,7 +103,7 @@ def _shown_sink(session: Session, sink: Sink) -> tuple[str, str, str]:
     return sink.name, delivers, sink.connector.connector
 
 
-def _shown(session: Session) -> Callable[[Event], None] | None:
+def shown(session: Session) -> Callable[[Event], None] | None:
     """The session's listener for the rows of console sinks; a statement says the rest in its message."""
     listener = session.listener
     if listener is None:

@@ -87,8 +87,8 @@ class Upstream:
 
     def stored(self, spark: SparkSession, after: int, upto: int, amendments: int | None = None) -> DataFrame:
         """The rows of the commits after `after` and up to `upto`, with the columns that SQL does not see, in no order;
-        those of a view with `_number` and `_amendment`, as they were after so many amendments (None: as they are).
-        Needs a snapshot."""
+        those of a view with `NUMBER` and `AMENDMENT` of `amended.py`, as they were after so many amendments (None: as
+        they are). Needs a snapshot."""
         from pyspark.sql import functions as F
 
         table = self.table(spark)

@@ -210,8 +210,10 @@ def found_in(frame: DataFrame) -> list[list[Any]]:
 
 
 def put_aside(messages: DataFrame, crashed: Iterable[Sequence[Any]]) -> DataFrame:
-    """Messages without the values of those that have crashed their decoder, whose text is in `_crashed`."""
+    """Messages without the values of those that have crashed their decoder, whose text is in a column `crashed`."""
     from pyspark.sql import functions as F
+
+    from tidegate.sql.inner_names import inner
 
     offsets: dict[int, list[int]] = defaultdict(list)
     for partition, offset in crashed:
@@ -222,17 +224,19 @@ def put_aside(messages: DataFrame, crashed: Iterable[Sequence[Any]]) -> DataFram
     text = F.col("value").cast("string")
     raw = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit(BASE64), F.base64("value")))
     # A message without a value has no decoder to crash, and is not among them.
-    return messages.withColumns({"_crashed": F.when(bad, raw), "value": F.when(~bad, F.col("value"))})
+    return messages.withColumns({inner("crashed"): F.when(bad, raw), "value": F.when(~bad, F.col("value"))})
 
 
 def brought_back(decoded: DataFrame) -> DataFrame:
     """What was decoded, with those that were put aside as rejected rows."""
     from pyspark.sql import functions as F
 
-    aside = F.col("_crashed").isNotNull()
+    from tidegate.sql.inner_names import inner
+
+    aside = F.col(inner("crashed")).isNotNull()
     return decoded.withColumns(
         {
-            "_raw": F.coalesce("_crashed", "_raw"),
+            "_raw": F.coalesce(inner("crashed"), "_raw"),
             "_why": F.when(aside, F.lit(CRASHED)).otherwise(F.col("_why")),
         }
-    ).drop("_crashed")
+    ).drop(inner("crashed"))

@@ -18,6 +18,7 @@ from tidegate.engine.sources.crashes import FileCrashes, found_in
 from tidegate.engine.sources.footers import Look, Looker
 from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetFrame, Unit, wanted_of
+from tidegate.engine.sources.place import BLOCK, PATH, ROW
 from tidegate.engine.sources.tasks import tasks_of
 from tidegate.engine.sources.text_files import read_text_files, text_reader
 from tidegate.engine.spark import require_s3
@@ -154,11 +155,11 @@ def read_files(
     uris: list[str],
     crashed: Iterable[Sequence[Any]] = (),
 ) -> DataFrame:
-    """Rows of the files with `_raw` (text of a row that does not parse), `_why` it does not, `_path`, `_block`, `_row`
-    (positions).
+    """Rows of the files with `_raw` (text of a row that does not parse), `_why` it does not, and
+    `place.PLACE`.
 
-    A row that does not parse has `_raw` set and whatever columns could be read. `_block`, `_row` order the rows
-    inside one file. `crashed`: rows that no decoder may see, as (URI, block, row).
+    A row that does not parse has `_raw` set and whatever columns could be read. `BLOCK` and `ROW` order
+    the rows inside one file. `crashed`: rows that no decoder may see, as (URI, block, row).
     """
     assert relation.format is not None
     if any(uri.startswith("s3://") for uri in uris):
@@ -194,13 +195,13 @@ def _read_parquet(spark: SparkSession, project: Project, columns: list[Column], 
         [(path, [path]) for path in paths], [1] * len(paths), spark.sparkContext.defaultParallelism
     )
     tasks = tuple(tuple(units[path] for path in task) for task in dealt)
-    beside = {"_raw": "string", "_why": "string", "_path": "string", "_row": "bigint"}
+    beside = {"_raw": "string", "_why": "string", PATH: "string", ROW: "bigint"}
     kinds = [*(c.type for c in columns), *beside.values()]
     rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(
         ParquetFrame(filesystem, wanted_of(columns), tasks),
         ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)),
     )
-    return rows.toDF(*(c.name for c in columns), *beside).withColumn("_block", F.lit(0))
+    return rows.toDF(*(c.name for c in columns), *beside).withColumn(BLOCK, F.lit(0))
 
 
 def reader_options(form: Format) -> dict[str, str]:

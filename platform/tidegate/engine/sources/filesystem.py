@@ -34,8 +34,10 @@ from tidegate.engine.sources.files import (
 )
 from tidegate.engine.sources.footers import Look, surely_same
 from tidegate.engine.sources.parquet import ParquetReader, Unit, layout_of
+from tidegate.engine.sources.place import PATH, PLACE
 from tidegate.engine.sources.tasks import tasks_of
 from tidegate.errors import TidegateError
+from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from tidegate.project import Project
     from tidegate.sql.catalog import Relation
     from tidegate.sql.connectors import FilesystemOptions
+
+_ORDER = inner("order")
 
 
 @dataclass
@@ -136,9 +140,9 @@ class FilesystemConnector(Connector):
         direct = self._direct(plan)
         if self._options.order_column:
             # An offset that is there twice: the first file and row have it, whoever reads them.
-            order, numbering = ("_offset", "_path", "_block", "_row"), False
+            order, numbering = ("_offset", *PLACE), False
         else:
-            order, numbering = ("_path", "_block", "_row"), True
+            order, numbering = tuple(PLACE), True
         aligned = self._alone(plan) and not numbering
         return Rows(lambda: self._read(plan), order, numbering, aligned, direct=direct)
 
@@ -268,21 +272,21 @@ class FilesystemConnector(Connector):
         )
 
     def _frame(self, files: Iterable[tuple[str, str]], crashed: Iterable[Sequence[Any]] = ()) -> DataFrame:
-        """Rows of files, given as (URI, path below the base), with `_path` and `_source_partition`."""
+        """Rows of files, given as (URI, path below the base), with `PATH` and `_source_partition`."""
         from pyspark.sql import functions as F
 
         files = list(files)
         frame = read_files(self._spark, self._project, self._relation, [uri for uri, _ in files], crashed)
         # Spark reports URIs, percent-encoded; decoded they sort as the listing does.
-        decoded = F.url_decode(F.replace("_path", F.lit("+"), F.lit("%2B")))
-        frame = frame.withColumn("_path", F.regexp_replace(decoded, "^file:/+", "file:///"))
+        decoded = F.url_decode(F.replace(PATH, F.lit("+"), F.lit("%2B")))
+        frame = frame.withColumn(PATH, F.regexp_replace(decoded, "^file:/+", "file:///"))
         frame = add_generated(frame, self._relation)
         if self._options.partition_columns:
             return frame.withColumn("_source_partition", partition_name(self._options.partition_columns))
         folders = {uri.rpartition("/")[0]: folder_of(path) for uri, path in files}
         mapping = F.create_map(*[F.lit(text) for pair in folders.items() for text in pair])
         return frame.withColumn(
-            "_source_partition", F.element_at(mapping, F.regexp_replace("_path", "/[^/]*$", ""))
+            "_source_partition", F.element_at(mapping, F.regexp_replace(PATH, "/[^/]*$", ""))
         )
 
     def _look(self, files: list[InputFile]) -> _Survey:
@@ -317,9 +321,9 @@ class FilesystemConnector(Connector):
         )
         # Bounded: files that wait × partitions in each (docs/sizing.md).
         rows = (
-            frame.withColumn("_order", order)
-            .groupBy("_path", "_source_partition")
-            .agg(F.count(F.lit(1)), F.min("_order"), F.max("_order"))
+            frame.withColumn(_ORDER, order)
+            .groupBy(PATH, "_source_partition")
+            .agg(F.count(F.lit(1)), F.min(_ORDER), F.max(_ORDER))
             .collect()
         )
         survey = _Survey(defaultdict(int), defaultdict(dict))

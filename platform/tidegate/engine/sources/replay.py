@@ -24,7 +24,9 @@ from tidegate.engine.sources.files import (
     read_files,
     stored_columns,
 )
+from tidegate.engine.sources.place import PLACE
 from tidegate.errors import TidegateError
+from tidegate.sql.inner_names import inner, unless_taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +35,8 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog import Relation
     from tidegate.sql.connectors import ReplayOptions
 
-_STAGED = {"_source_partition": "string", "_offset": "bigint", "_seq": "bigint", "_raw": "string"}
-#: Not in copies that earlier versions made.
-_STAGED |= {"_why": "string"}
+#: Inside: the task that has a row, and the row's place in it.
+_TASK, _PLACE = inner("task"), inner("place")
 #: Small row groups, so that a batch reads little more than its own rows.
 _ROW_GROUP_BYTES = 4 << 20
 
@@ -60,6 +61,7 @@ class ReplayConnector(Connector):
         self._total = 0
         self._partitions: list[str] = []
         self._stage = ""
+        self._sequence = unless_taken("_seq", [c.name for c in relation.columns])
 
     def pending(self) -> Pending:
         """Stage the recording if that is not done yet; what of it has not been played."""
@@ -112,7 +114,8 @@ class ReplayConnector(Connector):
 
         (unit,) = plan.units
         staged = self._staged(unit["stage"])
-        staged = staged.where((F.col("_seq") >= unit["from"]) & (F.col("_seq") < unit["until"]))
+        place = F.col(self._sequence)
+        staged = staged.where((place >= unit["from"]) & (place < unit["until"]))
         frame = add_generated(staged, self._relation)
         frame = frame.withColumn("_arrival", self._arrival(plan))
         return Rows(lambda: frame, ("_offset",), numbering=False)
@@ -127,12 +130,18 @@ class ReplayConnector(Connector):
         stage = next((f.path.removeprefix("replay:") for f in self._consumed()), None)
         if stage is None:
             return 0
-        return self._staged(stage).where(F.col("_seq") < self._next).count()
+        return self._staged(stage).where(F.col(self._sequence) < self._next).count()
+
+    def _staged_columns(self) -> dict[str, str]:
+        """What a staged copy has beside the recording's columns, with Spark's types."""
+        names = {"_source_partition": "string", "_offset": "bigint", self._sequence: "bigint"}
+        # Copies that earlier versions made have no `_why`.
+        return names | {"_raw": "string", "_why": "string"}
 
     def _staged(self, fingerprint: str) -> DataFrame:
         # With its schema given: to look it up would be a Spark job for every batch.
         fields = [f"{quote(c.name)} {c.type}" for c in stored_columns(self._relation)]
-        fields += [f"{name} {kind}" for name, kind in _STAGED.items()]
+        fields += [f"{quote(name)} {kind}" for name, kind in self._staged_columns().items()]
         return self._spark.read.schema(", ".join(fields)).parquet(self._place(fingerprint))
 
     def _arrival(self, plan: BatchPlan):  # type: ignore[no-untyped-def]
@@ -160,32 +169,32 @@ class ReplayConnector(Connector):
             rows = rows.where(F.col("_raw").isNotNull() | F.expr(self._options.filter))
         columns = self._options.partition_columns
         rows = rows.withColumn("_source_partition", partition_name(columns) if columns else F.lit("0"))
-        order = [F.col(quote(c)) for c in self._options.order_columns] + [
-            F.col(c) for c in ("_path", "_block", "_row")
-        ]
+        order = [F.col(quote(c)) for c in self._options.order_columns] + [F.col(c) for c in PLACE]
         keep = [quote(c.name) for c in stored_columns(self._relation)]
         ordered = rows.orderBy(*order).select(*keep, "_source_partition", "_raw", "_why")
         # A global number without a global task: place inside the sorted task, plus the rows of all tasks before.
         ordered = ordered.select(
-            "*", F.spark_partition_id().alias("_task"), F.monotonically_increasing_id().alias("_place")
+            "*", F.spark_partition_id().alias(_TASK), F.monotonically_increasing_id().alias(_PLACE)
         ).persist()
         try:
             # Bounded: tasks × source partitions, once for a recording.
-            counts = ordered.groupBy("_task", "_source_partition").count().collect()
+            counts = ordered.groupBy(_TASK, "_source_partition").count().collect()
             before, total = {}, 0
-            for task in sorted({row["_task"] for row in counts}):
+            for task in sorted({row[_TASK] for row in counts}):
                 before[task] = total
-                total += sum(row["count"] for row in counts if row["_task"] == task)
+                total += sum(row["count"] for row in counts if row[_TASK] == task)
             pairs = (before or {0: 0}).items()  # a recording may be empty
             starts = F.create_map(*[F.lit(x) for pair in pairs for x in pair])
-            place = F.col("_place").bitwiseAND(F.lit((1 << 33) - 1))
-            numbered: DataFrame = ordered.withColumn("_seq", F.element_at(starts, F.col("_task")) + place)
-            by_partition = Window.partitionBy("_source_partition").orderBy("_seq")
+            place = F.col(_PLACE).bitwiseAND(F.lit((1 << 33) - 1))
+            numbered: DataFrame = ordered.withColumn(
+                self._sequence, F.element_at(starts, F.col(_TASK)) + place
+            )
+            by_partition = Window.partitionBy("_source_partition").orderBy(self._sequence)
             numbered = numbered.withColumn("_offset", (F.row_number().over(by_partition) - 1).cast("bigint"))
             (
-                numbered.select(*keep, *_STAGED)
-                .repartitionByRange("_seq")
-                .sortWithinPartitions("_seq")
+                numbered.select(*keep, *self._staged_columns())
+                .repartitionByRange(self._sequence)
+                .sortWithinPartitions(self._sequence)
                 .write.mode("overwrite")
                 .option("parquet.block.size", _ROW_GROUP_BYTES)
                 .parquet(self._place(self._stage))

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
+from tidegate.engine.layout import quote
 from tidegate.engine.sources.bulk import as_text, parsed, parsed_fields
 from tidegate.engine.sources.crashes import CRASHED
 from tidegate.engine.sources.limits import Limits
@@ -62,14 +63,18 @@ def read_text_files(
     limits: Limits,
     crashed: Iterable[Sequence[Any]] = (),
 ) -> DataFrame:
-    """Rows of the files with `_raw` and `_why` (of what is no row), and their positions `_path`, `_block`, `_row`.
+    """Rows of the files with `_raw` and `_why` (of what is no row), and their positions (`place.PLACE`).
     `paths`: of the same files, as `filesystem` has them. `crashed`: see `TextFiles`."""
     from tidegate.engine.sources.decode import converted
+    from tidegate.engine.sources.place import PLACE
 
     reader = text_reader(spark, relation, uris, paths, filesystem, limits, crashed)
     decoder, tasks = reader.decoder, len(reader.tasks)
-    schema = ", ".join(f"{name} {kind}" for name, kind in [*parsed_fields(decoder.targets), *_PLACE.items()])
-    return converted(spark.range(0, tasks, 1, tasks).mapInArrow(reader, schema), relation, list(_PLACE))
+    schema = ", ".join(
+        f"{quote(name)} {kind}" for name, kind in [*parsed_fields(decoder.targets), *PLACE.items()]
+    )
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(reader, schema)
+    return converted(rows, relation, [quote(name) for name in PLACE])
 
 
 def text_reader(
@@ -82,16 +87,20 @@ def text_reader(
     crashed: Iterable[Sequence[Any]] = (),
 ) -> TextFiles:
     """What the tasks of `read_text_files` do."""
+    from tidegate.engine.sources.place import PLACE
+
     decoder = text_decoder(relation, limits)
     aside = frozenset((uri, block, row) for uri, block, row in crashed)
     cores = spark.sparkContext.defaultParallelism
     files = list(zip(paths, uris, strict=True))
     if isinstance(decoder, JsonDecoder):
-        return JsonFiles(filesystem, decoder, dealt(spans_of(filesystem, files), cores), aside)
+        return JsonFiles(
+            filesystem, decoder, dealt(spans_of(filesystem, files), cores), aside, place=tuple(PLACE)
+        )
     assert relation.format is not None
     header = relation.format.options.get("without_header", "false") != "true"
     spans = [(Span(path, uri), 1) for path, uri in files]
-    return CsvFiles(filesystem, decoder, dealt(spans, cores), aside, header=header)
+    return CsvFiles(filesystem, decoder, dealt(spans, cores), aside, header=header, place=tuple(PLACE))
 
 
 def spans_of(filesystem: FileSystem, files: Sequence[tuple[str, str]]) -> list[tuple[Span, int]]:
@@ -120,9 +129,6 @@ def _compressed(path: str) -> bool:
     return path.endswith((".gz", ".bz2", ".lz4", ".zst"))
 
 
-_PLACE = {"_path": "string", "_block": "bigint", "_row": "bigint"}
-
-
 class Group(NamedTuple):
     """Some consecutive records of a file and their `decoder`. `bad`: why a record is rejected without a look at it."""
 
@@ -144,13 +150,15 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Turns numbers of `tasks` into the `parsed` columns of records, with `_path` (percent-encoded, as Spark has it),
-    `_block` and `_row`. `crashed`: records that no decoder may see, as (URI, block, row)."""
+    """Turns numbers of `tasks` into the `parsed` columns of records, with those of `place`: the path (percent-encoded,
+    as Spark has it), where the span begins, and the number of the record. `crashed`: records that no decoder may see,
+    as (URI, block, row)."""
 
     filesystem: FileSystem
     decoder: JsonDecoder | CsvDecoder
     tasks: tuple[tuple[Span, ...], ...]
     crashed: frozenset[tuple[str, int, int]] = frozenset()
+    place: tuple[str, ...] = field(kw_only=True)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -164,7 +172,7 @@ class TextFiles:
             columns, count = group.parsed(), len(group.records)
             numbers = pa.array(np.arange(row, row + count))
             place = [pa.repeat(name, count), pa.repeat(pa.scalar(span.start, pa.int64()), count), numbers]
-            yield pa.RecordBatch.from_arrays([*columns.values(), *place], names=[*columns, *_PLACE])
+            yield pa.RecordBatch.from_arrays([*columns.values(), *place], names=[*columns, *self.place])
 
     def numbered(self, span: Span) -> Iterator[tuple[int, Group]]:
         """The groups of a span, each with the number of its first row."""

@@ -1,0 +1,117 @@
+"""Names inside: no column that the engine puts beside a user's has a name that a statement can write."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tidegate.errors import TidegateError
+from tidegate.sql.analysis import load_catalog
+from tidegate.sql.catalog import RESERVED_COLUMNS
+from tidegate.sql.inner_names import inner, unless_taken
+from tidegate.sql.relations import RESERVED_BEGINNINGS
+
+PACKAGE = ROOT / "platform" / "tidegate"
+ROOMS = ("advise", "amend", "audit", "engine", "quality", "sql")
+#: A word with an underscore in front that is not a part of a longer one, of a path or of a system table's name.
+WORD = re.compile(r"(?<![\w$./{-])_[a-z]\w*")
+STORED = "stored since the first release, under another name where a column is called so (`unless_taken`)"
+ARROW = "in tables of Arrow whose columns are numbered"
+DECODED = "a decoder's columns are numbered"
+VIEW = "a temporary view"
+OPTION = "a part of an option's or a method's name, no column"
+#: What is no such column, and why.
+ALLOWED = {
+    "engine/layout.py": {"_carried": STORED},
+    "engine/sources/replay.py": {"_seq": STORED},
+    "sql/joins.py": {"_time_": STORED, "_using_": STORED},
+    "sql/selects.py": {"_column_": STORED},
+    "engine/pane_parts.py": {"_pane": ARROW, "_last": ARROW},
+    "engine/session_panes.py": {"_number": ARROW},
+    "engine/sources/bulk.py": {"_text": DECODED, "_whole": DECODED},
+    "engine/sources/decode.py": {
+        "_text": DECODED,
+        "_whole": DECODED,
+        "_decode_value": "beside columns of the connector",
+        "_decode_row": "beside columns of the connector",
+    },
+    "engine/over.py": {"_tidegate_over": VIEW},
+    "engine/slices.py": {"_tidegate_": VIEW},
+    "engine/sinks/iceberg.py": {"_tidegate_amended": VIEW},
+    "engine/sources/log.py": {"_tidegate_gate_slice": VIEW},
+    "engine/table.py": {"_tidegate_changes": VIEW},
+    "engine/windows.py": {"_tidegate_windows": VIEW},
+    "sql/inserts.py": {"_v": "the alias of a relation whose columns are numbered"},
+    "engine/sinks/filesystem.py": {"_tidegate": "a folder"},
+    "engine/sources/files.py": {"_copying_": "in names of files"},
+    "engine/spark.py": {"_tidegate_shipped": "a module"},
+    "sql/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},
+    "sql/scope.py": {"_by_name": OPTION},
+    "engine/sources/arrow_json.py": {"_long": "in messages as the broker has them"},
+    "engine/sources/kafka.py": {"_long": "in messages as the broker has them"},
+    "engine/sources/avro.py": {"_versions": OPTION},
+    "engine/sources/protobuf.py": {"_versions": OPTION, "_pools": OPTION},
+    "engine/sources/text.py": {"_shapes": OPTION},
+    "sql/text.py": {"_starts": OPTION},
+}
+
+
+def texts(tree: ast.AST) -> Iterator[tuple[str, bool, bool]]:
+    """The string constants but for docstrings; whether each goes on from a value (as in `f"{x}_sum"`), and whether a
+    value follows it."""
+    skipped = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    behind, before = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            for one, next_ in itertools.pairwise(node.values):
+                behind |= {id(next_)} if isinstance(one, ast.FormattedValue) else set()
+                before |= {id(one)} if isinstance(next_, ast.FormattedValue) else set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.value, id(node) in behind, id(node) in before
+
+
+def written(path: Path) -> set[str]:
+    """The names with an underscore in front that a file writes in a string, and that a user could write, too."""
+    found = set()
+    for text, behind, before in texts(ast.parse(path.read_text())):
+        for match in WORD.finditer(text):
+            name, whole = match.group(), not (before and match.end() == len(text))
+            if name.startswith(RESERVED_BEGINNINGS) or (whole and name in RESERVED_COLUMNS):
+                continue
+            if not (behind and match.start() == 0):
+                found.add(name)
+    return found
+
+
+def test_names_of_columns_beside_users_columns_are_made_by_inner() -> None:
+    """A new column of the engine's own: `inner("name")`. A new name that no user's column stands beside: `ALLOWED`."""
+    found = {}
+    for room in ROOMS:
+        for path in (PACKAGE / room).rglob("*.py"):
+            if names := written(path):
+                found[path.relative_to(PACKAGE).as_posix()] = names
+    assert found == {name: set(allowed) for name, allowed in ALLOWED.items()}
+
+
+def test_the_check_sees_aliases_and_names_in_sql_and_in_f_strings(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(
+        '"""_doc"""\nF.col("_x").alias(f"_key{i}")\nsql(f"SELECT 1 AS `_y`, {a}_z, _tick FROM `x_w`")\n'
+    )
+    assert written(path) == {"_x", "_key", "_y"}
+
+
+def test_TG205_no_statement_can_write_an_inner_name() -> None:
+    columns = f'"{inner("kind")}" INT, ts TIMESTAMP, WATERMARK FOR ts AS ts'
+    with pytest.raises(TidegateError) as caught:
+        load_catalog([("a.sql", f"CREATE TABLE t ({columns}) APPEND ONLY")])
+    assert caught.value.code == "TG205"
+    assert unless_taken("_seq", ["a", "_SEQ"]) == inner("_seq")
+    assert unless_taken("_seq", ["a"]) == "_seq"
