@@ -40,8 +40,8 @@ def read_functions(spark: Any) -> dict[str, str]:
 def render(functions: dict[str, str]) -> str:
     """The file's content, one function per line, so that a new Spark is a readable diff.
 
-    What a function reaches (`pure`, `varying`, `machine` or `throwing`, see tidegate/sql/functions.py) is a person's decision,
-    and stays; a new function is `machine`, which SQL may not use, until somebody has decided.
+    What a function reaches (`pure`, `varying`, `machine` or `throwing`, see tidegate/sql/functions.py) is a person's
+    decision, and stays; a new function is `machine`, which SQL may not use, until somebody has decided.
     """
     decided = {name: reach for name, (_, reach) in json.loads(TARGET.read_text("utf-8")).items()}
     lines = (

@@ -450,6 +450,15 @@ def test_what_no_longer_holds_is_forgotten() -> None:
     assert (set(memory.first), memory.looks) == ({"idle:s:"}, 2)
 
 
+def test_C7_totals_that_do_not_fit_are_told() -> None:
+    finding = found(views=(view(lost_totals=1),))["lost_totals:v:"]
+    assert finding.severity == "warning"
+    assert (
+        finding.text
+        == "v: 1 final row has NULL for a sum or average whose total does not fit into its type (C7)"
+    )
+
+
 def test_W9_a_view_behind_a_reset_says_where_it_goes_and_what_closes_again() -> None:
     waits = found(views=(view(current=False, goes_back_to=micros(-90), goes_back_to_text="11:58:30"),))
     assert "goes back from 2026-01-01 11:59:00+00:00 to 11:58:30" in waits["reset_pending:v:"].text

@@ -11,6 +11,7 @@ from tidegate.console.drawing import draw
 from tidegate.console.port import Table
 from tidegate.errors import TidegateError, text_of
 from tidegate.plan import events
+from tidegate.plan.closing import lost_totals_text
 from tidegate.plan.events import Event
 
 
@@ -95,7 +96,8 @@ def _source_finished(event: events.SourceFinished) -> str:
 
 
 def _slice_committed(event: events.SliceCommitted) -> str:
-    return f"{_view(event)} ({event.seconds:.1f} s)"
+    lost = f"; {lost_totals_text(event.lost_totals)}" if event.lost_totals else ""
+    return f"{_view(event)} ({event.seconds:.1f} s){lost}"
 
 
 def _view_finished(event: events.ViewFinished) -> str:

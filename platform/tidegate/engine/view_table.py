@@ -25,10 +25,11 @@ from tidegate.engine.slices import evaluate, read, run_sql, with_bounds
 from tidegate.engine.step_back import back, emitted_beyond, extent, facts, refused
 from tidegate.engine.writer import WriteTask, run_task
 from tidegate.errors import TidegateError
-from tidegate.plan.closing import closes_anything, commits
+from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
+from tidegate.sql.inner_names import LOST
 from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ class ViewTable:
         kept = (*AMENDMENT, RESETS, GAPS, *([] if again else [BEYOND]))
         summary |= {key: base.summary[key] for key in kept if key in base.summary}
         summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | tick.summary | gap
+        if lost := (base.integer(LOST_TOTALS) or 0) + sum(f.get("counted", 0) for f in tick.files):
+            summary[LOST_TOTALS] = str(lost)
         if reached is not None:
             summary["tidegate.frontier"] = str(reached)
         if tick.open_since is not None:
@@ -171,6 +174,7 @@ class ViewTable:
             frontier=self.view.kind.format(at.integer("tidegate.frontier")),
             groups=at.integer("tidegate.groups") or 0,
             open=at.integer("tidegate.open") or 0,
+            lost_totals=at.integer(LOST_TOTALS) or 0,
             seconds=round(now - started, 3),
             commit_seconds=round(now - computed, 3),
         )
@@ -342,8 +346,9 @@ class ViewTable:
             # A day's windows in one file, not one for each shuffle task.
             day = [] if self.view.kind is TimeKind.EPOCH else [F.to_date("_window_end")]
             result = result.repartition("_open", *day).sortWithinPartitions("_window_end")
-        result = result.select(*[quote(name) for name in self._columns])
-        return [file for files in run_task(result, WriteTask(self._target)) for file in files]
+        counted = LOST if LOST in result.columns else None
+        result = result.select(*[quote(name) for name in self._columns], *([counted] if counted else []))
+        return [file for files in run_task(result, WriteTask(self._target, counted)) for file in files]
 
     def _earliest_open(self, rows: Sequence[DataFrame], reached: int | None) -> int | None:
         """Where the earliest session starts that is still open, in ticks: rows before it are needed no more (D3)."""

@@ -194,16 +194,26 @@ def run_task(
 
 @dataclass(frozen=True)
 class WriteTask:
-    """Writes what reaches a task into the target's files and returns their descriptions (for `mapInArrow`)."""
+    """Writes what reaches a task into the target's files and returns their descriptions (for `mapInArrow`).
+
+    `counted`: a column that is true or false, and not written; `split` says of which rows it is counted: of those where
+    it is false. The count is `counted` of one of their files."""
 
     target: Target
+    counted: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = FileWriter(self.target)
+        writer, count = FileWriter(self.target), 0
         for batch in batches:
             if batch.num_rows:
                 writer.add(pa.Table.from_batches([batch]))
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps(writer.close())]})
+            if self.counted is not None:
+                of_these = pc.invert(batch.column(self.target.split))
+                count += pc.sum(pc.and_(batch.column(self.counted), of_these)).as_py() or 0
+        files = writer.close()
+        if count:
+            next(file for file in files if file["split"] is False)["counted"] = count
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(files)]})
 
 
 #: Stands for "no day" among int64 day numbers.

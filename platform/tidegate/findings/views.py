@@ -9,6 +9,7 @@ from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import ViewFacts
 from tidegate.findings.memory import Memory
 from tidegate.findings.model import Finding, Waiting
+from tidegate.plan.closing import lost_totals_text
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import Limits
 
@@ -17,6 +18,7 @@ def of_view(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Itera
     """What keeps its windows open although, or because, its inputs are as far as they are."""
     yield from _reset(view)
     yield from _gone(view)
+    yield from _lost_totals(view)
     yield from _behind(view, limits, at, memory)
     yield from _held(view, limits, at)
 
@@ -44,6 +46,21 @@ def _gone(view: ViewFacts) -> Iterator[Candidate]:
             asset=status.name,
             text=f"{status.name}: windows that end {stretches} are not known: rows were retired before it ran (R5)",
             advice="run it more often than rows are retired, or keep them longer (jobs/maintenance.yaml)",
+        )
+        yield Candidate(finding)
+
+
+def _lost_totals(view: ViewFacts) -> Iterator[Candidate]:
+    """C7: sums that are NULL, though there were values."""
+    status = view.status
+    if status.lost_totals:
+        finding = Finding(
+            kind="lost_totals",
+            severity="warning",
+            asset=status.name,
+            text=f"{status.name}: {lost_totals_text(status.lost_totals)}",
+            advice="sum(CAST(… AS DECIMAL(38, 0))) holds what leaves 64 bits; a changed query is a new definition (R4)",
+            numbers={"lost_totals": status.lost_totals},
         )
         yield Candidate(finding)
 

@@ -69,7 +69,7 @@ class SourceFinished(Event):
 @dataclass(frozen=True)
 class SliceCommitted(Event):
     """A view took in a slice. `groups` and `open` are result rows so far: of final windows, of open ones.
-    `commit_seconds` is the part of `seconds` that Iceberg's commit took."""
+    `commit_seconds` is the part of `seconds` that Iceberg's commit took. `lost_totals`: as in `ViewStatus`."""
 
     view: str
     frontier: str
@@ -77,6 +77,7 @@ class SliceCommitted(Event):
     open: int
     seconds: float
     commit_seconds: float = 0.0
+    lost_totals: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Kind = Literal["scalar", "aggregate", "window", "table"]
 
 #: What a function reaches. `pure`: its arguments. `varying`: also the clock, chance or where Spark happens to run,
 #: so that it has another value each time it is asked. `machine`: the JVM, files, or the person as whom it runs (X1).
-#: `throwing`: its arguments, and it stops Spark's job where one of them is damaged; no other form of it yields NULL (C7).
+#: `throwing`: its arguments; where one is damaged it stops Spark's job, and no other form of it yields NULL (C7).
 Reach = Literal["pure", "varying", "machine", "throwing"]
 
 # Only grammar in Spark, so SHOW FUNCTIONS leaves it out.

@@ -12,8 +12,9 @@ from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.flow import quoted
 from tidegate.sql.functions import kind_of
+from tidegate.sql.inner_names import LOST
 from tidegate.sql.parts import group_by_all, keyword_location, refuse_arguments
-from tidegate.sql.rewrite import safe_sql
+from tidegate.sql.rewrite import lost_totals, safe_sql
 from tidegate.sql.scope import (
     Scope,
     ScopeColumn,
@@ -71,13 +72,25 @@ class Grouping:
             self._check(self.having)
         return found
 
-    def sql(self, source: str, scope: Scope, items: Sequence[Item], extra: Sequence[str] = ()) -> str:
-        """SELECT … FROM source GROUP BY … HAVING …. `extra`: items of SELECT more, as SQL."""
+    def sql(
+        self,
+        source: str,
+        scope: Scope,
+        items: Sequence[Item],
+        extra: Sequence[str] = (),
+        counted: bool = False,
+    ) -> str:
+        """SELECT … FROM source GROUP BY … HAVING …. `extra`: items of SELECT more, as SQL. `counted`: with
+        `LOST`, where a total can be too large."""
         scope, source, names = self.with_keys(source, scope)
         selected = []
         for item in items:
             text, name = safe_sql(with_names(item.node, names), scope.lookup), quoted(item.name.text)
             selected.append(text if text == name else f"{text} AS {name}")
+        if counted and (
+            lost := [t for i in items for t in lost_totals(with_names(i.node, names), scope.lookup)]
+        ):
+            selected.append(f"{' OR '.join(f'({to_spark(t)})' for t in lost)} AS {quoted(LOST)}")
         having = ""
         if self.having is not None:
             having = f" HAVING {safe_sql(with_names(self.having, names), scope.lookup)}"

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 #: No statement can write a column's name with it: TG205 refuses it.
 MARK = "\x1f"
+#: Of a group that a view's query makes: whether a total of it was too large, and is NULL (C7).
+LOST = f"{MARK}lost"
 
 
 def inner(name: str) -> str:

@@ -154,6 +154,36 @@ def _total(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
     return None
 
 
+def lost_totals(node: exp.Expr, lookup: Lookup) -> list[exp.Expr]:
+    """For each sum and average in an expression that can be NULL because its total does not fit: whether it is, though
+    there are values (C7)."""
+    found = []
+    for call in node.find_all(exp.Anonymous):
+        name, outer = call.name.lower(), call.parent if isinstance(call.parent, exp.Filter) else call
+        if (
+            name not in (*_SUMS, *_AVERAGES)
+            or len(call.expressions) != 1
+            or isinstance(outer.parent, exp.Window)
+        ):
+            continue
+        value = call.expressions[0]
+        type_ = infer(value.expressions[0] if isinstance(value, exp.Distinct) else value, lookup)
+        is_long = (
+            type_ is not None and type_.name == "decimal" and bool(type_.params) and type_.params[0] > _ROOMY
+        )
+        if is_long or (type_ == BIGINT and name in _SUMS):
+            there = outer.copy()
+            (there.this if isinstance(there, exp.Filter) else there).set("this", "count")
+            some = exp.GT(this=safe(there, lookup), expression=exp.Literal.number(0))
+            found.append(
+                exp.And(
+                    this=some,
+                    expression=exp.Is(this=exp.Paren(this=safe(outer, lookup)), expression=exp.Null()),
+                )
+            )
+    return found
+
+
 def _with_call(node: exp.Expr, call: exp.Expr, lookup: Lookup) -> exp.Expr:
     """The FILTER or OVER around another call."""
     if isinstance(node, exp.Anonymous):

@@ -209,10 +209,7 @@ _INSTEAD = {
     **dict.fromkeys(
         ("from_avro", "from_protobuf", "to_protobuf"), "FORMAT PLAIN ENCODE AVRO or PROTOBUF of a source"
     ),
-    **dict.fromkeys(
-        ("from_xml", "schema_of_xml"),
-        "let the row bring its fields, or JSON: from_json(…) yields NULL where the text is damaged",
-    ),
+    **dict.fromkeys(("from_xml", "schema_of_xml"), "let the row bring its fields, or JSON for from_json(…)"),
     **dict.fromkeys(
         ("current_user", "session_user", "user"), "let the row bring the name, in a column of its own"
     ),

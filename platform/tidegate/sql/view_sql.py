@@ -63,7 +63,7 @@ def grouped_sql(selected: Selected, bounds: Bounds) -> str:
         _, _, names = grouping.with_keys(selected.source.sql, selected.scope)
         bounds = Bounds.tick(to_spark(with_names(bounds.key, names)), bounds.kind)
     extra = [*bounds.items(), "count(*) AS `_rows`"]
-    return grouping.sql(selected.source.sql, selected.scope, selected.items, extra)
+    return grouping.sql(selected.source.sql, selected.scope, selected.items, extra, counted=True)
 
 
 def rows_sql(selected: Selected) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.plan.closing import closes_anything, commits
+from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
 from tidegate.plan.gaps import edge_of, gaps, hole
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.project.storage import Storage
@@ -97,6 +97,8 @@ class ViewStatus:
     needs; None: nothing. `goes_back_to`: where its next tick takes the frontier
     back, because a watermark was reset (W9); None: nowhere. `emitted_beyond`: since it went back, results up to
     there are from before the reset until they close again; None: there are none.
+    `lost_totals`: final rows with a sum or average that is NULL because its total does not fit (C7), as they were first
+    released.
     """
 
     name: str
@@ -120,6 +122,7 @@ class ViewStatus:
     goes_back_to: int | None = None
     goes_back_to_text: str | None = None
     emitted_beyond: str | None = None
+    lost_totals: int = 0
 
 
 @dataclass(frozen=True)
@@ -306,6 +309,7 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
         goes_back_to=back,
         goes_back_to_text=None if back is None else _text(view.kind, back),
         emitted_beyond=_emitted_beyond(view, table),
+        lost_totals=(table and table.integer(LOST_TOTALS)) or 0,
     )
 
 

@@ -8,6 +8,7 @@ import typer
 
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.plan.closing import lost_totals_text
 
 if TYPE_CHECKING:
     from tidegate.store.sinks import SinkStatus
@@ -120,6 +121,8 @@ def _notes(v: ViewStatus) -> list[str]:
         found.append(
             f"{v.name}: rows up to {v.emitted_beyond} are from before a reset until they close again (W9)"
         )
+    if v.lost_totals:
+        found.append(f"{v.name}: {lost_totals_text(v.lost_totals)}")
     return found
 
 
