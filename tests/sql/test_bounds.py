@@ -38,6 +38,9 @@ MONTHS, SECONDS = "INTERVAL '999999999999 months'", "INTERVAL '99999999999999999
         ),
         (f"CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - {SECONDS})", "TG303", "longer than times"),
         (f"CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - {MONTHS})", "TG303", "longer than times"),
+        (f"SELECT ts + {MONTHS} AS x FROM orders", "TG214", re.escape(f"{MONTHS} is too long")),
+        (f"SELECT id FROM orders WHERE ts > tz - {SECONDS}", "TG214", "is too long"),
+        ("SELECT id FROM orders WHERE ts > now() - INTERVAL 300000 YEARS", "TG214", "is too long"),
     ],
 )
 def test_what_is_too_long_is_refused(sql: str, code: str, message: str) -> None:

@@ -35,7 +35,8 @@ _SHORT = {
     "YR": "YEAR",
 }
 #: No times are further apart than about 290,000 years; half of that is 2^62 microseconds.
-_MOST_MONTHS, _MOST_MICROS = 290_000 * 12, 1 << 62
+MOST_YEARS = 290_000
+_MOST_MONTHS, _MOST_MICROS = MOST_YEARS * 12, 1 << 62
 _PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
 
 
@@ -63,6 +64,25 @@ def read_interval(node: exp.Interval) -> Length | None:
 
 def read_length(text: str) -> Length | None:
     """`90 minutes`, `1 day 12 hours`, `50 ms`; None for anything else, and for more than times can be apart."""
+    length = _any_length(text)
+    return length if length is not None and _is_possible(length) else None
+
+
+def is_too_long(node: exp.Interval) -> bool:
+    """Whether it is one of numbers and units, and longer than times can be apart."""
+    value, unit = node.this, node.args.get("unit")
+    if not isinstance(value, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+        return False
+    length = _any_length(f"{value.name} {unit.name}" if unit is not None else value.name)
+    return length is not None and not _is_possible(length)
+
+
+def _is_possible(length: Length) -> bool:
+    micros = length.days * DAY_MICROS + length.micros
+    return abs(length.months) <= _MOST_MONTHS and abs(micros) <= _MOST_MICROS
+
+
+def _any_length(text: str) -> Length | None:
     position, length = 0, Length()
     while position < len(text):
         match = _PART.match(text, position)
@@ -73,10 +93,7 @@ def read_length(text: str) -> Length | None:
             return None
         length = Length(length.months + part.months, length.days + part.days, length.micros + part.micros)
         position = match.end()
-    possible = (
-        abs(length.months) <= _MOST_MONTHS and abs(length.days * DAY_MICROS + length.micros) <= _MOST_MICROS
-    )
-    return length if position and possible else None
+    return length if position else None
 
 
 def _part(count: Decimal, unit: str) -> Length | None:

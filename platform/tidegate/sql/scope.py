@@ -15,6 +15,7 @@ from tidegate.sql.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.frame_syntax import refuse_frames
 from tidegate.sql.functions import kind_of, reach_of, spark_functions
 from tidegate.sql.infer import infer
+from tidegate.sql.intervals import MOST_YEARS, is_too_long
 from tidegate.sql.reach import Spans
 from tidegate.sql.system_names import NAMES, WATERMARK, absent_hint
 from tidegate.sql.text import Text, node_span
@@ -246,11 +247,23 @@ def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
         _refuse_machine(text, call.sql_name().lower(), call)
     for call in node.find_all(exp.QueryTransform):
         _refuse_machine(text, "transform using", call)
+    if not clock:
+        # A watermark that is a constant behind its column says so in its own words.
+        refuse_long_intervals(text, node)
     for cast in node.find_all(exp.Cast):
         try:
             from_datatype(cast.to)
         except ValueError as problem:
             raise error("TG208", str(problem), text.at(node_span(cast))) from None
+
+
+def refuse_long_intervals(text: Text, node: exp.Expr) -> None:
+    """TG214 for what Spark could not even read."""
+    for interval in node.find_all(exp.Interval):
+        if is_too_long(interval):
+            where = text.at(node_span(interval))
+            hint = f"no times are further apart than {MOST_YEARS:,} years"
+            raise error("TG214", f"{text.slice(node_span(interval))} is too long", where, hint)
 
 
 def _refuse_machine(text: Text, name: str, call: exp.Expr) -> None:

@@ -11,7 +11,7 @@ from tidegate.sql.codes import error
 from tidegate.sql.gate_options import GateOptions
 from tidegate.sql.intervals import constant_ticks, read_interval
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import CLOCK, Scope, ScopeColumn, name_location, require_scalar
+from tidegate.sql.scope import CLOCK, Scope, ScopeColumn, name_location, refuse_long_intervals, require_scalar
 from tidegate.sql.syntax import WatermarkSyntax
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import BIGINT, DOUBLE, TIMESTAMPTZ, SparkType, display
@@ -68,6 +68,7 @@ def analyse_strategy(
             ticks = None
         if ticks is not None:
             return Delay(ticks if isinstance(node, exp.Sub) else -ticks)
+    refuse_long_intervals(text, resolved)
     found = scope.type(resolved)
     if found is not None and found.name != "void" and str(found) != column.type:
         both = kind is TimeKind.EPOCH and found.is_integer
