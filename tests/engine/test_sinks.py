@@ -326,7 +326,7 @@ def test_a_sink_with_a_query_has_a_view_of_its_own_that_nobody_lists(
     ]
     assert [row[0] for row in again.execute("SHOW MATERIALIZED VIEWS")] == ["v"]
     assert list(again.execute("SHOW SINKS")) == [("s", "t", "filesystem")]
-    again.execute("DROP SINK s")
+    again.execute("DROP SINK s", yes=True)
     assert again.stored("s$rows") is None
     assert workbench.session().catalog.names() == ["t", "v"]
 
