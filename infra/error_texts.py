@@ -9,6 +9,10 @@ in the source.
 from __future__ import annotations
 
 TEXTS: dict[str, tuple[str, str]] = {
+    "TG410": (
+        "Passwords, keys, tokens and logins inside addresses stand in no file: not in SQL, nor in the YAML of environments, jobs and alerts.",
+        "Write `${NAME}`, and set the variable where tidegate runs.",
+    ),
     "TG501": (
         "A Spark session of your own was handed to `tidegate.connect(spark=…)`, and it was started without Iceberg's jar.",
         "Start it with the `spark.jars.packages` that the hint names, or leave `spark=` out: then tidegate starts Spark.",
@@ -151,8 +155,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Start it with the `spark.jars.packages` that the hint names.",
     ),
     "TG555": (
-        "The schema registry does not answer, or refuses the login.",
-        "Check its address and login. No row of the batch was kept; run again.",
+        "The schema registry does not answer, refuses the login, or answers with what is no schema. Only HTTP and HTTPS are spoken. A redirect to another host is followed without the login.",
+        "Check its address and login. No row of the batch was kept; run again. An id that the registry did not answer for is asked for again after 5 seconds, one that it does not have after a minute.",
     ),
     "TG556": (
         "Some registries give Protobuf schemas as text only.",

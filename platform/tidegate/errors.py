@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from tidegate.masking import masked
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,11 @@ class TidegateError(Exception):
     ) -> None:
         self.others: tuple[TidegateError, ...] = ()
         self.code = code
-        self.message = message
-        self.hint = hint
-        self.location = location
-        super().__init__(message)
+        # The one place through which all that people are told of an error goes: no secret gets further (X4).
+        self.message = masked(message)
+        self.hint = None if hint is None else masked(hint)
+        self.location = None if location is None else replace(location, text=masked(location.text))
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         lines = [f"{self.severity} {self.code}: {self.message}"]

@@ -72,7 +72,7 @@ def test_unknown_key_without_a_neighbour_lists_the_known_ones() -> None:
         ("warehouse:\n  catalog: {type: rest}", "TG605", 2, 12, "a rest catalog needs a uri"),
         ("warehouse:\n  catalog: {uri: x}", "TG605", 2, 12, "a hadoop catalog has no uri"),
         ("warehouse:\n  storage: {access_key_id: x}", "TG605", 2, 12, "belong together"),
-        ("warehouse:\n  storage: {secret_access_key: x}", "TG605", 2, 32, "must not be written"),
+        ("warehouse:\n  storage: {secret_access_key: x}", "TG410", 2, 32, "must not be written"),
         ("warehouse:\n  path: s3://b/p", "TG607", 2, 3, "cannot commit safely on s3"),
         ("warehouse:\n  path: hdfs://n/p", "TG607", 2, 9, "storage hdfs: is not supported"),
         ("warehouse:\n  path: ${NOT_SET}/x", "TG606", 2, 9, "environment variable NOT_SET is not set"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.errors import TidegateError
+from tidegate.masking import masked
 from tidegate.sql.sink_connectors import IcebergSinkOptions
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def warehouse(project: Project) -> Finding:
                 stream.write(b"")
             filesystem.delete_file(f"{path}/{name}")
     except OSError as error:
-        first = next(iter(str(error).splitlines()), "")
+        first = masked(next(iter(str(error).splitlines()), ""))
         return Finding("warehouse", "bad", f"{where}: {first}", "check warehouse.path and its credentials")
     return Finding("warehouse", "ok", f"{where} can be written")
 

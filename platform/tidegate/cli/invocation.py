@@ -17,6 +17,7 @@ import typer
 
 from tidegate.console import Console, choose_console
 from tidegate.errors import TidegateError
+from tidegate.masking import masked, masked_traceback
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -142,7 +143,7 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             call.console.close()
         except TidegateError as error:
             if call.debug:
-                _traceback()
+                show_traceback(error)
             call.console.error(error)
             code = 2
         except KeyboardInterrupt:
@@ -202,21 +203,20 @@ def in_one_line(error: Exception) -> str:
     lines = str(error).splitlines() or [""]
     # Py4J puts "An error occurred while calling …" first and the Java exception behind a colon.
     said = next((line[2:] for line in lines[1:2] if line.startswith(": ")), lines[0])
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return masked(f"{type(error).__name__}: {said}") if said else type(error).__name__
 
 
 def _unexpected(call: Invocation, error: Exception) -> int:
     hint = "" if call.debug else "\nhint: --debug shows where; please report it"
     if call.debug:
-        _traceback()
+        show_traceback(error)
     call.console.error(f"unexpected {in_one_line(error)}{hint}")
     return 1
 
 
-def _traceback() -> None:
-    import traceback
-
-    traceback.print_exc()
+def show_traceback(error: Exception) -> None:
+    """For those who asked for it."""
+    sys.stderr.write(masked_traceback(error))
 
 
 def _interrupt(number: int, frame: object) -> None:

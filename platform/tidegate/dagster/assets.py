@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from traceback import format_exception
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.engine.result import RunReport
 from tidegate.errors import TidegateError, text_of
+from tidegate.masking import masked, masked_traceback
 from tidegate.plan.events import Event
 from tidegate.sql.catalog import Relation, View
 from tidegate.sql.sink_connectors import Sink
@@ -249,4 +251,16 @@ def failures() -> Iterator[None]:
             metadata={key: str(value) for key, value in error.to_dict().items() if value is not None},
             # The same statement gives the same error; only a busy log is worth another try.
             allow_retries=error.code in _TRANSIENT,
-        ) from error
+        ) from _told(error)
+    except Exception as error:
+        from tidegate.engine.failures import one_line
+
+        if _told(error) is not None:
+            raise
+        raise Failure(description=one_line(error), metadata={"traceback": masked_traceback(error)}) from None
+
+
+def _told(error: Exception) -> Exception | None:
+    """The error, unless a secret is somewhere in it: Dagster keeps all that caused it, with what each says."""
+    whole = "".join(format_exception(error))
+    return error if masked(whole) == whole else None

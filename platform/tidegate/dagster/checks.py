@@ -17,6 +17,7 @@ from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetK
 from tidegate.dagster.metadata import partition_table, table
 from tidegate.errors import TidegateError
 from tidegate.findings.lag import Lag
+from tidegate.masking import masked
 
 if TYPE_CHECKING:
     from tidegate.audit.source import SourceAudit
@@ -122,7 +123,7 @@ def _guarded(judge: Any, key: AssetKey, check: str) -> AssetCheckResult:
 def could_not(error: Exception, key: AssetKey, check: str) -> AssetCheckResult:
     """A check that could not be made has failed, and says why."""
     known = isinstance(error, TidegateError)
-    text = str(error) if known else f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    text = str(error) if known else masked(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
     return AssetCheckResult(
         passed=False,
         asset_key=key,

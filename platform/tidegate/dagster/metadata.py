@@ -12,6 +12,7 @@ from dagster import MetadataValue, TableColumn, TableRecord, TableSchema
 
 from tidegate.dagster.translator import table_schema
 from tidegate.engine.result import SinkReport, SourceReport, ViewReport
+from tidegate.masking import masked
 from tidegate.project.durations import format_duration
 from tidegate.sql.catalog import Relation, View
 from tidegate.sql.lineage import reads_of
@@ -41,7 +42,7 @@ def soft(log: Logger, what: str, make: Callable[[], dict[str, Any]]) -> dict[str
     try:
         return make()
     except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
+        first = masked((str(error).splitlines() or [""])[0])
         log.warning(f"no {what}: {first or type(error).__name__}")
         return {f"tidegate/no {what}": first or type(error).__name__}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tidegate.errors import Location, TidegateError
+from tidegate.masking import masked
 
 #: What Spark says of a worker that has ended in the middle of a task.
 _GONE = ("Python worker exited unexpectedly", "MemoryError")
@@ -51,7 +52,7 @@ def one_line(error: BaseException) -> str:
     """What an error says, for an event or a log: without place, hint or stack trace."""
     if isinstance(error, TidegateError):
         return error.message
-    text = spark_message(error) if is_from_spark(error) else str(error).partition("\n")[0]
+    text = spark_message(error) if is_from_spark(error) else masked(str(error).partition("\n")[0])
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -69,6 +70,6 @@ def spark_message(error: BaseException) -> str:
     cause = next(
         (line for line in lines if "Exception: " in line or "Error: " in line), lines[0] if lines else "?"
     )
-    return (
-        re.sub(r"^.*?(?:Exception|Error): ", "", cause) if "aborted due to stage failure" in cause else cause
-    )
+    if "aborted due to stage failure" in cause:
+        cause = re.sub(r"^.*?(?:Exception|Error): ", "", cause)
+    return masked(cause)

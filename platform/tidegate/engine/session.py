@@ -92,7 +92,7 @@ class Session:
             spark = owned = spark_room.start(
                 opened.env, packages(opened), opened.name, logs / f"{log}.log", purpose(opened, lasting)
             )
-        child = spark_room.child(spark, opened.storage.spark_conf())
+        child = spark_room.child(spark, opened.storage)
         return cls(opened, child, owned)
 
     def __enter__(self) -> Session:

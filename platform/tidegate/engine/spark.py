@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine import secrecy
 from tidegate.engine.class_archive import ANY_PURPOSE, Purpose, java_options
 from tidegate.engine.failures import spark_message
 from tidegate.engine.jars import ivy_name, verify
 from tidegate.errors import TidegateError
 from tidegate.project.java import find_java
-from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES
+from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +39,7 @@ KAFKA_PACKAGES = (
 
 #: What every tidegate query runs under, in a child session, so that a caller's own session keeps its settings.
 SQL_SETTINGS = {
-    # What a reader or writer is given must not be seen in plans, in the UI or in event logs.
-    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|key|jaas|certificate",
+    **secrecy.SESSION,
     "spark.sql.session.timeZone": "UTC",
     # C7: an expression that fails on a row yields NULL; what could wrap silently is rewritten to try_*.
     "spark.sql.ansi.enabled": "false",
@@ -86,8 +86,14 @@ _LOCAL_SETTINGS = {
     "spark.log.level": "ERROR",
 }
 
-#: On a cluster: what people see is tidegate's own progress, not Spark's bar and warnings between its lines.
-_REMOTE_SETTINGS = {**_WORKERS, "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+#: On a cluster: what people see is tidegate's own progress, not Spark's bar and warnings between its lines. Spark's UI
+#: has no login and listens on all addresses: only where somebody asks for it.
+_REMOTE_SETTINGS = {
+    **_WORKERS,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
 _MASTER_SECONDS = 5.0
 _CLASS_PATH, _JAVA_OPTIONS = "spark.driver.extraClassPath", "spark.driver.defaultJavaOptions"
 #: Between the entries of a setting; of others it is a comma.
@@ -120,18 +126,25 @@ def start(
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     _require_master(environment.spark.master)
-    builder = SparkSession.builder.appName(f"tidegate {name}").master(environment.spark.master)
-    settings = dict(_LOCAL_SETTINGS) if local else dict(_REMOTE_SETTINGS)
+    builder = SparkSession.builder
+    settings = {"spark.app.name": f"tidegate {name}", "spark.master": environment.spark.master}
+    settings |= _LOCAL_SETTINGS if local else _REMOTE_SETTINGS
     packages = [ICEBERG_PACKAGE, *packages]
     settings |= environment.spark.conf | _jars(packages, environment.spark.conf, local, purpose)
     here, notes = _verified(packages, environment)
+    settings, secret = secrecy.split(settings)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if log is None or SparkSession.getActiveSession() is not None:
+    if SparkSession.getActiveSession() is not None:
+        # It has its settings already, and those that a session adds are seen by everybody.
+        return builder.getOrCreate()
+    if log is None:
+        secrecy.launch(settings, secret)
         return builder.getOrCreate()
     try:
         with _standard_error_to(log):
             os.write(2, "".join(f"{note}\n" for note in notes).encode())
+            secrecy.launch(settings, secret)
             started = builder.getOrCreate()
     except Exception as error:
         tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
@@ -166,14 +179,15 @@ def _standard_error_to(log: Path) -> Iterator[None]:
         os.close(saved)
 
 
-def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSession:
-    """A session of the same Spark application with tidegate's SQL settings and catalog, and its own temp views."""
+def child(parent: SparkSession, storage: Storage) -> SparkSession:
+    """A session of the same Spark application with tidegate's SQL settings and catalog, and its own temp views. Raises
+    TG501, TG620 for a catalog that does not answer."""
     # PySpark logs every refused query as a line of JSON; people get the TidegateError that comes of it.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     spark = parent.newSession()
     # Iceberg's cache would show what other sessions and processes commit half a minute late.
     fresh = {f"spark.sql.catalog.{CATALOG}.cache-enabled": "false"}
-    for key, value in (SQL_SETTINGS | catalog_settings | fresh).items():
+    for key, value in (SQL_SETTINGS | storage.spark_conf() | fresh).items():
         spark.conf.set(key, value)
     if not has_class(spark, "org.apache.iceberg.spark.SparkCatalog"):
         raise TidegateError(
@@ -181,8 +195,29 @@ def child(parent: SparkSession, catalog_settings: dict[str, str]) -> SparkSessio
             "this Spark session has no Iceberg runtime",
             hint=f"start it with spark.jars.packages={ICEBERG_PACKAGE}, or let tidegate.connect() start Spark",
         )
+    _load_catalog(spark, storage)
     _ship_package(spark)
     return spark
+
+
+def _load_catalog(spark: SparkSession, storage: Storage) -> None:
+    """Make the session's catalog where it needs a secret, and take the secret out of the settings: the catalog keeps
+    it. Before the first query, so that no event has seen it. Raises TG620."""
+    secret = storage.secret_settings()
+    if not secret:
+        return
+    try:
+        with active(spark):
+            spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
+    except Exception as error:
+        raise TidegateError(
+            "TG620",
+            f"the {storage.settings.catalog.type} catalog does not answer: {spark_message(error)}",
+            hint="check warehouse.catalog of the environment",
+        ) from None
+    finally:
+        for name in secret:
+            spark.conf.unset(name)
 
 
 def jar_folder() -> Path:
@@ -218,6 +253,22 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
     finally:
         for key, value in before.items():
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """While the block runs, `spark` is this thread's session in the JVM: what finds its settings or catalog by that
+    would have another one, or none in a thread that Spark has not started."""
+    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def has_class(spark: SparkSession, name: str) -> bool:

@@ -4,12 +4,12 @@ alone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from traceback import format_exception
 from typing import TYPE_CHECKING
 
 from tidegate.engine.failures import one_line, refused, spark_gone
 from tidegate.engine.result import Failure, Skipped
 from tidegate.errors import TidegateError
+from tidegate.masking import masked_traceback
 from tidegate.plan.events import Event, StepFailed, StepSkipped
 from tidegate.sql.catalog import Relation, View, reads
 
@@ -84,7 +84,7 @@ class Steps:
         if needed or (known is not None and known.code == _OF_ANOTHER_DEFINITION):
             self._unusable.add(item.name.casefold())
         self._gone = spark_gone(f'"{item.name}"') is not None
-        told = {"code": None, "message": one_line(error), "traceback": "".join(format_exception(error))}
+        told = {"code": None, "message": one_line(error), "traceback": masked_traceback(error)}
         if known is not None:
             told = known.to_dict()
         failure = Failure(item.name, kind_of(item), told)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.spark import active
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,18 +138,9 @@ def compact(
 
 @contextmanager
 def _actions(spark: SparkSession, table: IcebergTable) -> Iterator[Any]:
-    """Iceberg's actions. They find their catalog by the active session of the thread, and a thread that Spark has not
-    started has none: while the block runs it is `spark`."""
-    sessions = java_class(table, "org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
+    """Iceberg's actions. They find their catalog by the active session of the thread."""
+    with active(spark):
         yield java_class(table, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
 
 
 def manifests(table: IcebergTable) -> int:

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from tidegate.errors import TidegateError
+from tidegate.masking import conceal
 
 #: A client that does not ask, or does not read, gives its thread back after this many seconds.
 _PATIENCE = 10.0
@@ -73,6 +74,7 @@ def read_token(path: Path) -> str:
         raise TidegateError("TG703", f"the token file {path} can't be read: {reason}") from None
     if not token:
         raise TidegateError("TG703", f"the token file {path} is empty", hint="put a long random text into it")
+    conceal(token)
     return token
 
 

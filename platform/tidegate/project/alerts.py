@@ -52,19 +52,21 @@ class Target(StrictModel):
         bare = VARIABLE.sub("", rest)
         if scheme not in _OPEN and bare == rest:
             raise refuse(
-                f"a {scheme}:// URL is a secret, and stands here for everybody to read", hint=_SECRET_HINT
+                f"a {scheme}:// URL is a secret, and stands here for everybody to read",
+                code="TG410",
+                hint=_SECRET_HINT,
             )
         user, at, _ = rest.split("/")[0].rpartition("@")
         password = user.partition(":")[2]
         if at and password and not VARIABLE.search(password):
-            raise refuse("a password stands here for everybody to read", hint=_SECRET_HINT)
+            raise refuse("a password stands here for everybody to read", code="TG410", hint=_SECRET_HINT)
         if re.search(r"[?&](?:[+-]?\w*(?:pass|token|key|secret|auth)\w*)=(?!\$\{)", rest, re.IGNORECASE):
-            raise refuse("a secret stands here for everybody to read", hint=_SECRET_HINT)
+            raise refuse("a secret stands here for everybody to read", code="TG410", hint=_SECRET_HINT)
         return url
 
     def expanded(self, environ: Mapping[str, str] | None = None) -> str:
         """The URL with its secrets. Raises TG606 for a variable that is not set."""
-        return expand(self.url, environ)
+        return expand(self.url, environ, secret=True)
 
     @property
     def service(self) -> str:

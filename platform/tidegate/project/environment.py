@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tidegate.project.sizes import Bytes
 from tidegate.project.strict import ScalarText, StrictModel, Text, refuse
@@ -84,12 +84,7 @@ class StorageSettings(StrictModel):
 
     @field_validator("secret_access_key", "session_token", mode="before")
     @classmethod
-    def _secrets_from_environment(cls, value: object, info: ValidationInfo) -> object:
-        from_yaml = bool(info.context and info.context.get("yaml"))
-        if from_yaml and value is not None and not isinstance(value, Expanded):
-            raise refuse(
-                "a secret must not be written into the file", hint="write ${NAME} and set the variable NAME"
-            )
+    def _plain(cls, value: object) -> object:
         # SecretStr masks the value itself; it wants plain text.
         return str.__str__(value) if isinstance(value, Expanded) else value
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tidegate.project.variables import expand
 from tidegate.sql.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
+from tidegate.sql.secrets import is_secret
 
 #: Of Spark's readers, unless the properties say otherwise. What is read is there already, nobody waits for it. But the
 #: client asks ahead: at a partition's end for what is not there, and Spark's next question to the same broker stands
@@ -19,7 +20,7 @@ def java_properties(
     """The client's properties by Java's names, with every `${NAME}` expanded. Secrets: not for logs, plans, tables or
     errors. Raises TG606 for a variable that is not set."""
     return {
-        BOOTSTRAP[1] if name.lower() in BOOTSTRAP else name: expand(value, environ)
+        BOOTSTRAP[1] if name.lower() in BOOTSTRAP else name: expand(value, environ, secret=is_secret(name))
         for name, value in options.properties.items()
     }
 

@@ -11,6 +11,8 @@ from urllib.parse import quote, urlsplit
 from tidegate.errors import TidegateError
 from tidegate.project.environment import StorageSettings, Warehouse
 from tidegate.project.owner import Owner
+from tidegate.project.variables import Expanded
+from tidegate.sql.secrets import is_secret, passwords_in
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -55,6 +57,9 @@ _JDBC_DRIVERS = {
 
 #: Everything that `Storage.packages` may name: what an image has to hold, so that no container fetches it.
 OPTIONAL_PACKAGES = (_AWS_BUNDLE, *S3A_PACKAGES, *_JDBC_DRIVERS.values())
+
+
+_S3_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,20 @@ class Storage:
             | {f"{prefix}.{key}": value for key, value in properties.items()}
             | (_s3a(self.settings.storage) if self.object_store else {})
         )
+
+    def secret_settings(self) -> frozenset[str]:
+        """Those of `spark_conf` that may hold what nobody should read, and that a catalog needs only when it is loaded:
+        Spark hands a session's settings on with every job, and writes them into event logs as they are."""
+        prefix, catalog = f"spark.sql.catalog.{CATALOG}", self.settings.catalog
+        given = {"uri": catalog.uri, **catalog.properties}
+        found = {
+            name
+            for name, value in given.items()
+            if value is not None and (isinstance(value, Expanded) or is_secret(name) or passwords_in(value))
+        }
+        if self.warehouse.startswith("s3:"):
+            found |= {name for name in _s3(self.settings.storage) if name in _S3_SECRETS}
+        return frozenset(f"{prefix}.{name}" for name in found)
 
     def packages(self) -> list[str]:
         """Maven coordinates that Spark needs beyond the Iceberg runtime, each a jar without dependencies."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import types
 import typing
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -12,9 +13,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tidegate.errors import TidegateError, did_you_mean
+from tidegate.masking import conceal
 from tidegate.project.durations import parse_duration
 from tidegate.project.variables import Expanded
-from tidegate.project.yamlfile import YamlFile
+from tidegate.project.yamlfile import Path_, YamlFile
+from tidegate.sql.secrets import is_secret, passwords_in, variables
 
 ModelT = TypeVar("ModelT", bound="StrictModel")
 
@@ -88,7 +91,9 @@ ZoneName = Annotated[str, AfterValidator(_zone)]
 
 
 def validate(model: type[ModelT], file: YamlFile) -> ModelT:
-    """`model` from the file's data. Raises TG604 (unknown key) or TG605 (bad value), placed in the file."""
+    """`model` from the file's data. Raises, with the place in the file, TG410 (secret that is written out), TG604
+    (unknown key) and TG605 (bad value)."""
+    _no_secrets(file, file.data, ())
     try:
         return model.model_validate(file.data, context={"yaml": True})
     except ValidationError as error:
@@ -98,6 +103,32 @@ def validate(model: type[ModelT], file: YamlFile) -> ModelT:
         first = _explain(model, file, details[0], len(details) - 1)
         first.others = tuple(_explain(model, file, detail, 0) for detail in details[1:])
         raise first from None
+
+
+def _no_secrets(file: YamlFile, value: Any, path: Path_) -> None:
+    """TG410 for the first secret that stands in the file itself; those of the environment are told to nobody."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            _no_secrets(file, inner, (*path, key))
+        return
+    named = bool(path) and is_secret(str(path[-1]))
+    passwords = passwords_in(value) if isinstance(value, str) else []
+    if isinstance(value, Expanded):
+        conceal(*([str(value)] if named else passwords))
+        return
+    if isinstance(value, bool) or value is None or not (passwords or named):
+        return
+    if not named and all(variables(password) for password in passwords):
+        # What stays as it is written, and is expanded by those who use it.
+        return
+    where = file.locate(path)
+    if where is not None:
+        # Errors are logged and pasted into tickets: the line is shown without what it should not have had.
+        start, end = where.column - 1, where.column - 1 + where.length
+        where = replace(where, text=where.text[:start] + "*" * (end - start) + where.text[end:])
+    dotted = ".".join(str(part) for part in path)
+    message = f"{dotted}: a secret must not be written into the file"
+    raise TidegateError("TG410", message, hint="write ${NAME} and set the variable NAME", location=where)
 
 
 def _explain(model: type[BaseModel], file: YamlFile, detail: ErrorDetails, more: int) -> TidegateError:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 
 from tidegate.errors import Location, TidegateError
-from tidegate.sql.secrets import MALFORMED, MALFORMED_HINT, VARIABLE
+from tidegate.masking import conceal
+from tidegate.sql.secrets import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret
 
 
 class Expanded(str):
@@ -19,10 +20,16 @@ class Expanded(str):
         return "'***'"
 
 
-def expand(text: str, environ: Mapping[str, str] | None = None, location: Location | None = None) -> str:
+def expand(
+    text: str,
+    environ: Mapping[str, str] | None = None,
+    location: Location | None = None,
+    secret: bool = False,
+) -> str:
     """The text with every `${NAME}` replaced, and `$${` as a literal `${`; an `Expanded` if a variable was in it.
 
-    `environ` defaults to the process environment. Raises TG606, at `location`, for a variable that is not set and for
+    `environ` defaults to the process environment. `secret`: nobody may read the values, as they may not where a
+    variable's own name says so. Raises TG606, at `location`, for a variable that is not set and for
     a `${` that is no variable; no value is part of the error.
     """
     if "${" not in text:
@@ -45,6 +52,8 @@ def expand(text: str, environ: Mapping[str, str] | None = None, location: Locati
                 location=location,
             )
         found = True
+        if secret or is_secret(name):
+            conceal(known[name])
         return known[name]
 
     result = VARIABLE.sub(replace, text)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate.masking import masked
 from tidegate.project.expectations import Expectation, require_great_expectations
 from tidegate.quality.model import Outcome, Table
 
@@ -191,7 +192,7 @@ def _error(info: dict[str, Any]) -> str | None:
 
 def _sentence(error: object) -> str:
     """The first line that says something; Spark's without its code."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in masked(str(error)).splitlines() if line.strip()]
     lines = [line for line in lines if not re.match(r"\d+ validation error", line)]
     return re.sub(r"^\[[A-Z_.]+\]\s*|\s*SQLSTATE:.*$", "", ": ".join(lines[:2])) if lines else "unknown error"
 

@@ -13,7 +13,7 @@ from tidegate.sql.codes import error, unsupported
 from tidegate.sql.kafka_options import secret_problem
 from tidegate.sql.option_types import ConnectorOptions, Problem
 from tidegate.sql.options import located, once
-from tidegate.sql.secrets import MALFORMED, MALFORMED_HINT, is_malformed, variables, written_out
+from tidegate.sql.secrets import MALFORMED, MALFORMED_HINT, is_malformed, passwords_in, variables, written_out
 from tidegate.sql.syntax import ColumnSyntax, FormatSyntax
 from tidegate.sql.text import Text
 from tidegate.sql.types import display
@@ -142,7 +142,7 @@ def _problems(encode: str, given: Mapping[str, str]) -> Iterator[Problem]:
     if written_out(PASSWORD, given.get(PASSWORD, "${_}")):
         yield secret_problem(PASSWORD)
     url = given.get(REGISTRY)
-    if url is not None and re.search(r"//[^/@]*:[^/@${]+@", url):
+    if url is not None and any(not variables(password) for password in passwords_in(url)):
         message = f"{REGISTRY} has a login in it, and stands here for everybody to read"
         hint = f"{USERNAME} = '…', {PASSWORD} = '${{REGISTRY_PASSWORD}}'"
         yield Problem("TG410", REGISTRY, message, hint, at_name=True)

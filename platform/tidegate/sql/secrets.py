@@ -10,11 +10,19 @@ MALFORMED = "`${` is not followed by a variable name and `}`"
 MALFORMED_HINT = "write ${NAME}; for a literal ${ write $${"
 
 _SECRET = re.compile(
-    r"password|passwd|jaas|secret|token|oauth|basic\.auth|keystore\.key$|sasl\.plain\.username"
+    r"password|passwd|passphrase|jaas|secret|token|oauth|credential|authorization|basic\.auth|keystore\.key$"
+    r"|(access|account|api|private)[._-]?key\b|sasl\.plain\.username"
 )
-#: Beside a secret, but none: where it comes from, how often, by which class.
+#: Beside a secret, but none: where it comes from, how often, by which class. (Kubernetes' `secrets` are names.)
 _NO_SECRET = re.compile(
-    r"(\.url|\.uri|\.ms|\.seconds|\.class|\.source|\.name|\.algorithm|\.location|\.audience|\.issuer|\.urlencode)$"
+    r"([._-](url|uri|ms|seconds|class|source|name|algorithm|location|audience|issuer|urlencode|enabled|mechanism|regex)"
+    r"|provider(\.path)?|file|endpoint|ratio|interval|timeout|bitlength)$|\.secrets\.|secretkeyref|key[._-]id$"
+    r"|security\.credentials\."
+)
+#: A password inside an address: of its login, or among its parameters.
+_IN_ADDRESS = re.compile(
+    r"//[^/@\s]*:([^/@\s]+)@|[?&;](?:[\w.-]*(?:password|passwd|secret|token|api_?key))=([^&;\s]+)",
+    re.IGNORECASE,
 )
 _IN_JAAS = re.compile(
     r"""(\w*(?:password|passwd|secret|token|key)\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s;]+)""", re.IGNORECASE
@@ -25,6 +33,11 @@ _NOT_IN_JAAS = ("usekeytab", "storekey", "keytab", "useticketcache", "tokenauth"
 def variables(text: str) -> list[str]:
     """The names of the variables in a text."""
     return [match[2] for match in VARIABLE.finditer(text) if match[2]]
+
+
+def passwords_in(address: str) -> list[str]:
+    """The passwords that stand in an address, as they are written."""
+    return [first or second for first, second in _IN_ADDRESS.findall(address)]
 
 
 def is_malformed(text: str) -> bool:

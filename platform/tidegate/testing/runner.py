@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
+from tidegate.masking import masked
 from tidegate.project import Project
 from tidegate.testing import records as r
 from tidegate.testing.comparing import Rows, differences, expected_lines, hashed
@@ -321,4 +322,4 @@ def _unexpected(error: Exception) -> str:
     from tidegate.engine.failures import is_from_spark, spark_message
 
     text: Any = spark_message(error) if is_from_spark(error) else str(error)
-    return f"{type(error).__name__}: {text}"
+    return masked(f"{type(error).__name__}: {text}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.invocation import Invocation, guarded, show_traceback
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.errors import TidegateError
 
@@ -290,9 +290,7 @@ class _Worker:
             )
             tell(failed)
             if known is None or call.debug:
-                import traceback
-
-                traceback.print_exc()
+                show_traceback(error)
             return 2 if known else 1
         return 0
 

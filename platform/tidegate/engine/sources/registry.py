@@ -119,7 +119,7 @@ def registry_of(
     if REGISTRY not in options:
         return None
     given = {
-        name: str(expand(options[name], environ))
+        name: str(expand(options[name], environ, secret=name == PASSWORD))
         for name in (REGISTRY, USERNAME, PASSWORD)
         if name in options
     }

@@ -1,0 +1,77 @@
+"""Values that nobody may read (X4). What people are told, and what is logged, goes through `masked`.
+
+A value is known from the moment on at which it is taken out of the environment to be used as a secret: whoever expands
+one says so by `conceal`.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+import traceback
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+SHOWN = "***"
+#: A shorter one is in too many words that say something else.
+_SHORTEST = 4
+_KNOWN: set[str] = set()
+_PATTERN: re.Pattern[str] | None = None
+
+
+def conceal(*values: str) -> None:
+    """From now on these are masked, as they are and as addresses, JSON and logins have them."""
+    global _PATTERN
+    added = {form for value in values for form in _forms(value) if len(value) >= _SHORTEST} - _KNOWN
+    if not added:
+        return
+    if not _KNOWN:
+        _log_masked()
+    _KNOWN.update(added)
+    # The longest first: one secret may be the beginning of another.
+    _PATTERN = re.compile("|".join(re.escape(known) for known in sorted(_KNOWN, key=len, reverse=True)))
+
+
+def masked(text: str) -> str:
+    """The text without any value that was concealed."""
+    return text if _PATTERN is None else _PATTERN.sub(SHOWN, text)
+
+
+def masked_traceback(error: BaseException) -> str:
+    """The stack trace of an error, and of what caused it."""
+    return masked("".join(traceback.format_exception(error)))
+
+
+def _forms(value: str) -> set[str]:
+    plain = str(value)
+    forms = {plain, plain.strip(), quote(plain, safe=""), quote(plain), quote_plus(plain)}
+    forms |= {repr(plain)[1:-1], plain.replace("\\", "\\\\").replace('"', '\\"')}
+    # In a login (user:password in base64) its bits begin at any of three places; a letter it shares with its neighbour
+    # is left out.
+    raw = plain.encode()
+    for lead in range(3):
+        text = base64.b64encode(bytes(lead) + raw).decode()
+        forms.add(text[-(-lead * 8 // 6) : (lead + len(raw)) * 8 // 6])
+    return {form for form in forms if len(form) >= _SHORTEST}
+
+
+def _log_masked() -> None:
+    """Records of every logger of this process, other libraries' debugging included."""
+    before = logging.getLogRecordFactory()
+
+    def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = before(*args, **kwargs)
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):
+            # A mistake of the caller's, which logging itself reports.
+            return record
+        if (told := masked(text)) != text:
+            record.msg, record.args = told, ()
+        if record.exc_info and record.exc_info[1] is not None:
+            # Handlers that find it there do not make it anew.
+            record.exc_text = masked_traceback(record.exc_info[1]).rstrip("\n")
+        return record
+
+    logging.setLogRecordFactory(factory)

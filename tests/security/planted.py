@@ -1,0 +1,94 @@
+"""A run that uses a secret of every kind, with everything logged: a process of its own, started by `test_secrets.py`.
+
+Prints what a person would see. Leaves what Spark's UI showed and what processes were called with in files.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import traceback
+import urllib.request
+from pathlib import Path
+
+import tidegate
+from tidegate.alerts.send import send
+from tidegate.alerts.state import Message
+from tidegate.engine.commit import IcebergTable
+from tidegate.engine.session import Session
+from tidegate.engine.sources.registry import registry_of
+from tidegate.engine.upkeep_table import compact
+from tidegate.errors import TidegateError
+from tidegate.live.http import read_token
+from tidegate.masking import masked_traceback
+from tidegate.sql.catalog import Relation
+
+
+def main() -> None:
+    """Where each line comes from is told before it."""
+    logging.basicConfig(level=logging.DEBUG, filename="python.log")
+    session = tidegate.connect(project=".", env="lake")
+    Path("processes.txt").write_bytes(
+        subprocess.run(["ps", "axww", "-o", "args"], capture_output=True).stdout
+    )
+    session.run(["readings", "per_minute", "to_files"])
+    # A table that is compacted is read in a session that Spark makes itself.
+    print(
+        "COMPACTED",
+        compact(session.spark, IcebergTable(session.spark, session.identifier("readings")), least_files=2),
+    )
+    print("ROWS", session.table("per_minute").count())
+    for statement in ("SHOW CREATE SOURCE orders", "DESCRIBE orders", "EXPLAIN orders"):
+        print("SAID", session.execute(statement).rows())
+    told("kafka", lambda: session.run(["orders"]))
+    orders = session.catalog.get("orders")
+    assert isinstance(orders, Relation)
+    told("registry", lambda: registry_of(orders, None)[0].versions("orders"))  # type: ignore[index]
+    told("rest", lambda: Session.open(".", "rest"))
+    alerts = session.project.jobs().alerts
+    assert alerts is not None
+    print("TOLD alert", send(alerts.targets[0], Message("team", "title", "body", "failure", 0.0)))
+    token = read_token(Path("token"))
+    logging.getLogger("somebody").warning("a client sent %s", token)
+    read_ui(session)
+    session.spark.stop()
+
+
+def told(what: str, action: object) -> None:
+    """What is said of the error that `action` ends with."""
+    try:
+        action()  # type: ignore[operator]
+    except TidegateError as error:
+        print("TOLD", what, str(error), json.dumps(error.to_dict()))
+        print(masked_traceback(error))
+        logging.getLogger("somebody").exception("it failed")
+        return
+    print("NOT TOLD", what)
+
+
+def read_ui(session: Session) -> None:
+    """All pages that hold settings, plans and jobs."""
+    base = session.spark.sparkContext.uiWebUrl
+    assert base is not None
+    application = session.spark.sparkContext.applicationId
+    pages = ["environment/", "SQL/", "jobs/", "stages/"]
+    pages += [
+        f"api/v1/applications/{application}/{name}" for name in ("environment", "jobs", "sql?length=1000")
+    ]
+    found = [urllib.request.urlopen(f"{base}/{page}").read() for page in pages]
+    for execution in range(200):
+        try:
+            found.append(urllib.request.urlopen(f"{base}/SQL/execution/?id={execution}").read())
+        except OSError:
+            break
+    Path("ui.txt").write_bytes(b"\n".join(found))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BaseException:
+        traceback.print_exc()
+        sys.exit(1)
