@@ -7,7 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -18,12 +18,16 @@ LOGIN = "Basic " + base64.b64encode(b"reader:hunter2").decode()
 
 @dataclass
 class FakeRegistry:
-    """`subjects`: versions in order as (id, answer). `asked`: the paths of all requests. `broken`: answers 500."""
+    """`subjects`: versions in order as (id, answer). `asked`: the paths of all requests, `logins` how they logged in.
+    `broken`: answers 500. `raw`: bodies of paths. `elsewhere`: where a path is sent on to."""
 
     url: str = ""
     subjects: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     broken: bool = False
+    logins: list[str | None] = field(default_factory=list)
+    raw: dict[str, bytes] = field(default_factory=dict)
+    elsewhere: dict[str, str] = field(default_factory=dict)
 
     def add(self, subject: str, number: int, schema: str, **more: Any) -> None:
         """Register a schema under an id."""
@@ -52,7 +56,14 @@ def schema_registry() -> Iterator[FakeRegistry]:
         def do_GET(self) -> None:
             url = urlsplit(self.path)
             registry.asked.append(url.path)
-            found = registry.answer(url.path)
+            registry.logins.append(self.headers.get("Authorization"))
+            if url.path in registry.elsewhere:
+                self.send_response(302)
+                self.send_header("Location", registry.elsewhere[url.path])
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            found = None if url.path in registry.raw else registry.answer(url.path)
             code = 200 if found is not None else 404
             if registry.broken:
                 code, found = 500, None
@@ -60,11 +71,13 @@ def schema_registry() -> Iterator[FakeRegistry]:
                 code, found = 401, None
             if isinstance(found, list):
                 assert parse_qs(url.query).get("deleted") == ["true"]
-            body = json.dumps(found).encode()
+            body = registry.raw.get(url.path, json.dumps(found).encode())
+            code = 200 if url.path in registry.raw else code
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):
+                self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
             """Not on the test's output."""
