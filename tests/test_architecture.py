@@ -35,6 +35,7 @@ ROOMS = (
     "sql",
     "watermark",
     "errors",
+    "page",
     "masking",
 )
 #: Where a library may be imported at all (inside functions, too).

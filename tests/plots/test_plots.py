@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tidegate import plots
+from tidegate.page import Section, page
 from tidegate.plots.canvas import spoken, unit
-from tidegate.plots.html import Section, page
 
 RANDOM = Random(2)
 HOUR = 3600.0

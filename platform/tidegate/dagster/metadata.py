@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from datetime import datetime
 from logging import Logger
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue, TableColumn, TableRecord, TableSchema
 
+from tidegate.dagster.markdown import picture
 from tidegate.dagster.translator import table_schema
 from tidegate.engine.result import SinkReport, SourceReport, ViewReport
 from tidegate.masking import masked
@@ -201,9 +201,3 @@ def timeline_plots(session: Session, relation: Relation) -> dict[str, Any]:
     drawn = pictures.of_history(session.project, relation, readers)
     names = {"watermarks": "watermarks over time", "lag": "lag over time"}
     return {names[n]: picture(f"{names[n]} of {relation.name}", png) for n, png in drawn.items()}
-
-
-def picture(alt: str, png: bytes) -> MetadataValue:
-    """A PNG in markdown, as Dagster shows it."""
-    encoded = base64.b64encode(png).decode("ascii")
-    return MetadataValue.md(f"![{alt}](data:image/png;base64,{encoded})")

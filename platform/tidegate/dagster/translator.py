@@ -19,12 +19,12 @@ from dagster import (
     CodeReferencesMetadataValue,
     FreshnessPolicy,
     LocalFileCodeReference,
-    MetadataValue,
     TableColumn,
     TableColumnConstraints,
     TableSchema,
 )
 
+from tidegate.dagster import markdown
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import Catalog, Column, Relation, View
@@ -157,7 +157,7 @@ class TidegateTranslator:
         metadata: dict[str, Any] = {
             "dagster/column_schema": self.get_column_schema(asset),
             **_stored(asset),
-            "tidegate/definition": MetadataValue.md(f"```sql\n{asset.item.definition.strip()}\n```"),
+            "tidegate/definition": markdown.code(asset.item.definition.strip(), "sql"),
         }
         item = asset.item
         if isinstance(item, Sink):

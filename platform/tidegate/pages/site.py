@@ -10,6 +10,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tidegate.page import protected
 from tidegate.pages.drawing import lineage_svg
 
 
@@ -30,15 +31,19 @@ def write_site(document: dict[str, Any], folder: Path) -> list[str]:
     edges = [(read, asset["name"]) for asset in assets.values() for read in asset["reads"]]
     kinds = {name: asset["kind"] for name, asset in assets.items()}
     files = {
-        "index.html": jinja.get_template("index.html").render(
-            assets=list(assets.values()), svg=Markup(lineage_svg(kinds, edges, links))
+        "index.html": protected(
+            jinja.get_template("index.html").render(
+                assets=list(assets.values()), svg=Markup(lineage_svg(kinds, edges, links))
+            )
         ),
         "catalog.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n",
     }
     for name, asset in assets.items():
         near = _around(name, edges)
         drawing = lineage_svg({n: k for n, k in kinds.items() if n in near}, edges, links, chosen=name)
-        files[links[name]] = jinja.get_template("asset.html").render(asset=asset, svg=Markup(drawing))
+        files[links[name]] = protected(
+            jinja.get_template("asset.html").render(asset=asset, svg=Markup(drawing))
+        )
     for old in folder.glob("asset-*.html"):
         if old.name not in files:
             old.unlink()

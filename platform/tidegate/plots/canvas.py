@@ -47,7 +47,14 @@ def title(axes: Axes, text: str) -> None:
 
 
 def png(made: Figure) -> bytes:
-    """The figure as PNG."""
+    """The figure as PNG. Texts are shown as they are: between two $ in a name there is no formula."""
+    from matplotlib.text import Text
+
+    # All but the powers of ten of a logarithmic axis.
+    axes = [axis for one in made.axes for axis in (one.xaxis, one.yaxis) if axis.get_scale() == "log"]
+    powers = {id(label) for axis in axes for label in axis.get_ticklabels(which="both")}
+    for text in made.findobj(Text):
+        text.set_parse_math(id(text) in powers)
     out = BytesIO()
     made.savefig(out, format="png")
     return out.getvalue()

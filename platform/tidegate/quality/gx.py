@@ -1,6 +1,6 @@
 """Great Expectations: the only file that imports it. Its import takes seconds, so it is imported when it is needed.
 
-The context is ephemeral: nothing is written but the site that is asked for. No usage statistics are sent.
+The context is ephemeral: nothing is written. No usage statistics are sent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.masking import masked
@@ -23,12 +22,10 @@ if TYPE_CHECKING:
 
 #: Failing lines and rows that are kept of each expectation.
 SHOWN = 20
-#: Pictures of tutorials that the site does not show here, megabytes of them.
-_TUTORIALS = ("glossary_scroller.gif", "validation_failed_unexpected_values.gif", "iterative-dev-loop.png")
 
 
 class Validator:
-    """Validates frames against expectations, and keeps what it found for `publish`. One for each asset."""
+    """Validates frames against expectations."""
 
     def __init__(self, spark: SparkSession | None = None) -> None:
         self._spark = spark
@@ -42,7 +39,6 @@ class Validator:
             self._context.delete_data_docs_site(name)
         self._context.enable_analytics(False)
         self._context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-        self._validated = False
 
     def table(self, suite: str, table: Table) -> list[Outcome]:
         """Validate facts on the driver, all lines of them."""
@@ -76,28 +72,6 @@ class Validator:
             for expectation, result in zip(expectations, found, strict=True)
         ]
 
-    def publish(self, folder: Path) -> Path | None:
-        """Write the Data Docs of all that was validated, in the place of older ones; their first page."""
-        if not self._validated:
-            return None
-        shutil.rmtree(folder / "validations", ignore_errors=True)
-        self._context.add_data_docs_site(
-            "tidegate",
-            {
-                "class_name": "SiteBuilder",
-                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-                "show_how_to_buttons": False,
-                "store_backend": {
-                    "class_name": "TupleFilesystemStoreBackend",
-                    "base_directory": str(folder),
-                },
-            },
-        )
-        self._context.build_data_docs()
-        for name in _TUTORIALS:
-            (folder / "static" / "images" / name).unlink(missing_ok=True)
-        return folder / "index.html"
-
     def _validate(
         self, source: Any, suite: str, frame: Any, expectations: Sequence[Expectation], keep: dict[str, Any]
     ) -> list[dict[str, Any] | str]:
@@ -118,7 +92,6 @@ class Validator:
         validation = gx.ValidationDefinition(name=suite, data=definition, suite=kept)
         validation = context.validation_definitions.add(validation)
         result = validation.run(batch_parameters={"dataframe": frame}, result_format=keep)
-        self._validated = True
         for one in result.to_json_dict()["results"]:
             found[one["expectation_config"]["meta"]["number"]] = one
         return found

@@ -14,6 +14,7 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
 from tidegate.project.expectations import Quality, load_quality
+from tidegate.quality.docs import write_docs
 from tidegate.quality.gx import Validator
 from tidegate.quality.model import (
     EXPECTATIONS,
@@ -129,8 +130,8 @@ class _Asset:
         if EXPECTATIONS in wanted:
             found.append(self._own())
         page = None
-        if self._asked.docs is not None and wanted:
-            page = self._validator.publish(self._asked.docs / self._item.name)
+        if self._asked.docs is not None and found:
+            page = write_docs(self._asked.docs / self._item.name, self._item.name, found)
         return [replace(result, docs=None if page is None else str(page)) for result in found]
 
     def _reconciled(self, view: View, wanted: list[str]) -> list[SuiteResult]:

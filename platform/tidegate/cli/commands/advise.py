@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegate.advise.advice import Advice
     from tidegate.console import Console
     from tidegate.engine.session import Session
-    from tidegate.plots.html import Section
+    from tidegate.page import Section
     from tidegate.project import Project
     from tidegate.sql.catalog import Catalog, Relation
 
@@ -273,7 +273,7 @@ _TITLES = {
 
 
 def _report(advice: Advice, pictures: dict[str, bytes]) -> str:
-    from tidegate.plots.html import Section, page
+    from tidegate.page import Section, page
 
     columns, rows, best = choice_table(advice)
     clause, said = headline(advice).split("\n", 1)
@@ -305,7 +305,7 @@ def _report(advice: Advice, pictures: dict[str, bytes]) -> str:
 
 
 def _drawn(pictures: dict[str, bytes], *names: str) -> Sequence[Section]:
-    from tidegate.plots.html import Section
+    from tidegate.page import Section
 
     found = []
     for name in names:

@@ -1,0 +1,165 @@
+"""What people see shows data as text, loads nothing from outside and runs nothing (X4), whatever is in the data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dagster.browser import Browser
+from tests.dagster.projects import JOINED, SINKS, write_project
+from tidegate import plots
+from tidegate.page import Section, page
+from tidegate.pages import document, write_site
+from tidegate.plots import canvas
+from tidegate.project import Project
+from tidegate.quality.docs import write_docs
+from tidegate.quality.model import Outcome, SuiteResult
+
+_RUN = "document.title='owned'"
+HOSTILE = (
+    f"<img src=x onerror={_RUN}>",
+    f"</style></title></pre><script>{_RUN}</script>",
+    f"\"'><svg onload={_RUN}>",
+    f"<a href='javascript:{_RUN}'>x</a><iframe src='http://127.0.0.1:9/'></iframe>",
+    "<style>@import 'http://127.0.0.1:9/';</style><meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>",
+    "{{ 7 * 191 }}${7*191}<!-- ]]> \u2028\x00",
+)
+TOGETHER = " ".join(HOSTILE)
+#: Writes pages into a folder, with this text wherever they have one.
+Write = Callable[[Path, str], list[Path]]
+
+
+def site(folder: Path, text: str) -> list[Path]:
+    root = write_project(folder / "shop")
+    (root / "assets" / "more.sql").write_text(SINKS + JOINED)
+    said = document(Project.load(root))
+    names = {asset["name"] for asset in said["assets"]}
+    found = write_site(replaced(said, text, names), folder / "site")
+    return [folder / "site" / name for name in found if name.endswith(".html")]
+
+
+def replaced(value: Any, text: str, kept: set[str]) -> Any:
+    """With `text` behind every text of it but names and kinds, which make links and shapes."""
+    if isinstance(value, dict):
+        return {
+            key: one if key in ("kind", "from") else replaced(one, text, kept) for key, one in value.items()
+        }
+    if isinstance(value, list):
+        return [replaced(one, text, kept) for one in value]
+    return value + text if isinstance(value, str) and value not in kept else value
+
+
+def data_docs(folder: Path, text: str) -> list[Path]:
+    (folder / "validations").mkdir(parents=True)
+    outcome = Outcome(
+        text, text, "critical", False, 3, 1, text, [text, text], [[text, None], [text, text]], text
+    )
+    return [write_docs(folder, text, [SuiteResult(text, text, text, [outcome], [text])])]
+
+
+def report(folder: Path, text: str) -> list[Path]:
+    folder.mkdir(parents=True)
+    section = Section(text, [text], text, [text], [[text]], 0, b"\x89PNG", text)
+    (folder / "report.html").write_text(page(text, text, [section]))
+    return [folder / "report.html"]
+
+
+class Elements(HTMLParser):
+    """The elements of a page, with the attributes of each, the policy, and what it shows."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.found: list[tuple[str, tuple[str, ...]]] = []
+        self.policy, self.shown = "", ""
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, tuple(name for name, _ in attrs)))
+        if ("http-equiv", "Content-Security-Policy") in attrs:
+            # What is read before it is not under it.
+            assert [tag for tag, _ in self.found[:-1]] == ["html", "head", "meta"]
+            self.policy = dict(attrs)["content"] or ""
+
+    def handle_data(self, data: str) -> None:
+        self.shown += data
+
+
+@pytest.mark.parametrize("write", [site, data_docs, report])
+def test_no_element_and_no_attribute_comes_from_data(tmp_path: Path, write: Write) -> None:
+    tame = [Elements(path) for path in write(tmp_path / "tame", "x")]
+    wild = [Elements(path) for path in write(tmp_path / "wild", TOGETHER)]
+    assert [one.found for one in wild] == [one.found for one in tame]
+    for one in wild:
+        assert HOSTILE[0] in one.shown
+        assert "{{ 7 * 191 }}${7*191}" in one.shown
+        assert re.fullmatch(
+            r"default-src 'none'; img-src data:; style-src 'sha256-[\w+/=]+'; base-uri 'none'; form-action 'none'",
+            one.policy,
+        )
+
+
+def test_pages_of_an_earlier_release_do_not_stay(tmp_path: Path) -> None:
+    data_docs(tmp_path / "docs", "x")
+    assert [path.name for path in (tmp_path / "docs").iterdir()] == ["index.html"]
+
+
+def test_a_name_in_a_picture_is_no_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    before = canvas.png
+
+    def watched(made: Any) -> bytes:
+        from matplotlib.text import Text
+
+        found = before(made)
+        drawn.extend(text.get_text() for text in made.findobj(Text) if not text.get_parse_math())
+        return found
+
+    monkeypatch.setattr(canvas, "png", watched)
+    # As a formula this is an error.
+    name = r"$\frac{$ <b>"
+    assert plots.delays(name, {name: [(1.0, 60.0), (2.0, 600_000.0)]}).startswith(b"\x89PNG")
+    assert any(name in text for text in drawn)
+
+
+def test_markdown_is_text() -> None:
+    from tidegate.dagster import markdown
+
+    shown = markdown.code(f"SELECT 1 -- ```\n{HOSTILE[0]}\n````", "sql").md_str
+    assert shown.startswith("`````sql\n")
+    assert shown.endswith("\n`````")
+    alt = markdown.picture(f"a](http://127.0.0.1:9/x)![b\n{HOSTILE[1]}", b"x").md_str
+    text, _, address = alt.removeprefix("![").rpartition("](")
+    assert address == "data:image/png;base64,eA==)"
+    assert not re.search(r"(?<!\\)[][<>`!()]", text)
+    assert "\n" not in text
+
+
+@pytest.mark.slow
+def test_a_browser_runs_and_loads_nothing(tmp_path: Path) -> None:
+    """Pages with their style, in a real browser; also where the text were not escaped at all."""
+    paths = [
+        path for write in (site, data_docs, report) for path in write(tmp_path / write.__name__, TOGETHER)
+    ]
+    raw = tmp_path / "raw.html"
+    tag = "<p>raw</p>"
+    raw.write_text(page("t", "s", [Section("t", ["raw"])]).replace(tag, "".join(HOSTILE[:4])))
+    assert tag not in raw.read_text()
+    with Browser(tmp_path / "profile") as browser:
+        for path in [*paths, raw]:
+            browser.goto(path.as_uri())
+            browser.wait(
+                f"location.href === {json.dumps(path.as_uri())} && document.readyState === 'complete'"
+            )
+            assert browser.evaluate("document.title") != "owned", path
+            assert (
+                browser.evaluate("getComputedStyle(document.querySelector('h1')).marginTop") != "21.44px"
+            ), path
+            loaded = browser.evaluate("performance.getEntriesByType('resource').map(e => e.name).join(' ')")
+            assert "127.0.0.1" not in loaded, path
+            assert bool(browser.evaluate("document.scripts.length")) == (path == raw)
