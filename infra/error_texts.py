@@ -224,6 +224,13 @@ TEXTS: dict[str, tuple[str, str]] = {
         "`--select` or `select:` is misspelt, or nothing is left of it.",
         "`tidegate check --select …` lists what a selection means.",
     ),
+    "TG614": (
+        "SQL is the data team's, the machine is not: what `${NAME}` may stand for, which folders and addresses connectors may "
+        "reach, which classes Kafka's client may load, and whether `assets/*.py` is run, is listed by whoever operates tidegate.",
+        "Add what the hint names under `allow:` of the environment's file, if it is meant to be reached; a list that is there is "
+        "the whole list. Without one, SQL reaches the project's folder and loopback. `assets/`, `jobs/`, `quality/`, `resources/` "
+        "and `.tidegate/` are no places for data. [Security](security.md#what-sql-may-reach) has all keys.",
+    ),
     "TG617": (
         "A file in `quality/` names an asset, expectation, parameter or column that is not there.",
         "Correct the word at the caret; the hint has a similar one.",
@@ -310,6 +317,11 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 PRINTED: dict[str, str] = {
+    "TG614": """error TG614: path: /srv/landing is not in a folder that SQL may reach
+ --> assets/orders.sql:6:45
+6 | ) WITH (connector = 'filesystem', path = '/srv/landing')
+  |                                          ^^^^^^^^^^^^^^
+hint: whoever operates tidegate allows it in resources/local.yaml, allow: {folders: ["/srv/landing"]}""",
     "TG518": """error TG518: /home/ada/.ivy2.5.2/jars/org.apache.kafka_kafka-clients-3.9.1.jar is not the jar that tidegate was \
 made with: its SHA-256 is 2c1f…, not 7568…
 hint: remove the file, find out who put it there, and fetch it again from Maven Central""",

@@ -69,6 +69,12 @@ class Workbench:
         target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return self
 
+    def allow(self, **settings: Any) -> Workbench:
+        """What the environment lets SQL reach (X1), as `allow:` of its file."""
+        (self.root / "resources").mkdir(exist_ok=True)
+        (self.root / "resources" / "local.yaml").write_text(json.dumps({"allow": settings}), encoding="utf-8")
+        return self
+
     def session(self) -> Session:
         """A new session, as a new process would open it."""
         from tidegate.engine.session import Session

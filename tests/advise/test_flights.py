@@ -26,7 +26,7 @@ def played(workbench: Workbench, clause: str | None = None) -> Session:
         text, found = re.subn(r"WATERMARK FOR sched_dep AS .*", clause, text)
         assert found == 1
     path.write_text(text)
-    session = workbench.session()
+    session = workbench.allow(python=True).session()
     session.run(["flights"], max_rows_per_batch=2_000)
     return session
 

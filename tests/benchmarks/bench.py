@@ -133,7 +133,8 @@ def make_project(folder: Path, *statements: str) -> Path:
     (project / "resources").mkdir()
     cores = os.cpu_count() or 1
     spark = {"master": f"local[{cores}]", "conf": {"spark.sql.shuffle.partitions": cores}}
-    (project / "resources" / "local.yaml").write_text(json.dumps({"spark": spark}))
+    allow = {"folders": ["/"]}  # the load lies beside the projects
+    (project / "resources" / "local.yaml").write_text(json.dumps({"spark": spark, "allow": allow}))
     (project / "assets" / "bench.sql").write_text("\n".join(statements))
     return project
 

@@ -152,7 +152,10 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
         "change the option path",
     ),
     "TG902 dataset": (
-        {"assets/a.sql": source(path="dataset:flights/x") + view("v")},
+        {
+            "assets/a.sql": source(path="dataset:flights/x") + view("v"),
+            "resources/local.yaml": "allow: {python: true}",
+        },
         ("TG902", "assets/a.sql", 2, 40),
         "assets/flights.py does not exist",
         "fetch(target: Path)",
@@ -197,6 +200,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
 def test_a_warning_says_where_and_what_to_do(bare: Path, tidegate: Call, case: str) -> None:
     files, place, message, hint = CASES[case]
     for name, text in files.items():
+        (bare / name).parent.mkdir(exist_ok=True)
         (bare / name).write_text(text)
     code, data = found(tidegate)
     assert code == 0

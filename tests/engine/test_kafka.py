@@ -392,10 +392,10 @@ def test_secrets_are_in_no_plan_table_or_log(
     monkeypatch.setenv("TOPIC", topic)
     monkeypatch.setenv("SECRET", "hunter2-hunter2")
     session = project(
-        workbench,
+        workbench.allow(variables=["TOPIC", "SECRET"]),
         kafka,
         "${TOPIC}",
-        properties__sasl__jaas__config='password="${SECRET}";',
+        properties__sasl__jaas__config='PlainLoginModule required password="${SECRET}";',
         properties__client__id="c",
     )
     send(kafka, topic, [(0, row(1, 1))])

@@ -130,6 +130,7 @@ def environment(root: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> Proj
     monkeypatch.setenv("LAKE_SECRET", "secret-visible")
     settings = {
         "spark": {"master": "local[2]", "conf": {**QUICK, "spark.driver.memory": "1g"}},
+        "allow": {"folders": [".", "s3://lake/bills", "s3://lake/out"]},
         "warehouse": {
             "path": "s3://lake/tidegate",
             "catalog": {"type": "jdbc", "uri": f"jdbc:sqlite:{root}/catalog.db"},
@@ -212,7 +213,7 @@ def test_a_warehouse_on_s3_gives_the_same_and_needs_no_jvm_to_tell(
 
     (local_bills := bench.root.parent / "bills").mkdir()
     (local_bills / "a b.csv").write_bytes(bills())
-    alone = demo(new_workbench(), str(local_bills), "out")
+    alone = demo(new_workbench(), str(local_bills), "out").allow(folders=[".", str(local_bills)])
     session = alone.session()
     session.run()
     assert json.loads(got["FIRST"]) == json.loads(json.dumps(facts(session), default=str))

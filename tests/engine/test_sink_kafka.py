@@ -87,7 +87,7 @@ def sink(kafka: Broker, topic: str, *options: str, upstream: str = "FROM v", nam
 
 @pytest.fixture
 def session(workbench: Workbench) -> Session:
-    session = workbench.session()
+    session = workbench.allow(variables=["TOPIC", "CLIENT"]).session()
     for sql in (TABLE, VIEW):
         session.execute(sql)
     return session

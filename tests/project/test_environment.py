@@ -58,7 +58,7 @@ def test_unknown_key_did_you_mean_with_caret() -> None:
 
 
 def test_unknown_key_without_a_neighbour_lists_the_known_ones() -> None:
-    assert refused("zzz: 1").hint == "known keys: spark, warehouse, decoding, reads, project"
+    assert refused("zzz: 1").hint == "known keys: spark, warehouse, allow, decoding, reads, project"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ SQL = """CREATE SOURCE s (
     id INT,
     {column} INT,
     twice INT AS id * 2
-) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'h:1')
+) WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'localhost:1')
 FORMAT PLAIN ENCODE {format};
 """
 AVRO = "AVRO (schema.location = 'schemas/o.avsc')"

@@ -49,6 +49,11 @@ def stored(request: pytest.FixtureRequest) -> Iterator[Stored]:
         broker = Broker(folder / "broker")
         broker.start()
         patched.setenv(module.BROKER, broker.bootstrap)
+        # That release's SQL could use every variable.
+        allow = folder / "project" / "resources" / "local.yaml"
+        assert not allow.exists()
+        allow.parent.mkdir(exist_ok=True)
+        allow.write_text(f"allow: {{variables: [{module.BROKER}]}}\n")
         try:
             yield Stored(module, folder / "project", broker, kept_answers(request.param))
         finally:

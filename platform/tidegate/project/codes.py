@@ -16,6 +16,7 @@ CODES: dict[str, str] = {
     "TG611": "schema file of messages that is not there, can't be read, or does not fit the columns",
     "TG612": "front matter that does not fit the statement below it",
     "TG613": "selection that is misspelt, or that nothing fits",
+    "TG614": "variable, folder, address or code that SQL may not reach in this environment (X1)",
     "TG617": "expectation in quality/ that is not there, or does not fit its asset",
     "TG618": "Great Expectations that is not installed",
     "TG620": "stored table, or its catalog, that can't be read",

@@ -158,6 +158,26 @@ class DecodingSettings(StrictModel):
     """How many bytes a row may have, as it is stored: `16 MB`. At most 256 MB."""
 
 
+class AllowSettings(StrictModel):
+    """What SQL may reach beside tables (X1). Each list, where it is given, is the whole list."""
+
+    variables: list[Text] = Field(default_factory=list)
+    """Names of the variables that `${NAME}` in SQL may stand for."""
+
+    folders: list[Text] = Field(default_factory=lambda: ["."])
+    """Where sources read and file sinks write: folders (`.` is the project's), or `s3://bucket/prefix`."""
+
+    endpoints: list[Text] = Field(default_factory=lambda: ["localhost"])
+    """Brokers and schema registries: `host` (any port), `host:port`, `*.domain`, or what a URL begins with.
+    `localhost` is all of loopback."""
+
+    code: list[Text] = Field(default_factory=list)
+    """Java classes beside Kafka's own, and programs, that properties of Kafka's client may name."""
+
+    python: bool = False
+    """Whether `assets/*.py` is run, which brings the data sets of `dataset:NAME/…`."""
+
+
 class Environment(StrictModel):
     """Everything an environment file may say. Every key is optional; an empty file is the local default."""
 
@@ -166,6 +186,9 @@ class Environment(StrictModel):
 
     warehouse: Warehouse = Field(default_factory=Warehouse)
     """Where tables are stored."""
+
+    allow: AllowSettings = Field(default_factory=AllowSettings)
+    """What SQL may reach beside tables."""
 
     decoding: DecodingSettings = Field(default_factory=DecodingSettings)
     """How much one row of a source may be."""

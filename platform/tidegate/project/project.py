@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_you_mean
-from tidegate.project.environment import Environment
+from tidegate.project.environment import AllowSettings, Environment
 from tidegate.project.owner import Owner
 from tidegate.project.storage import Storage
 from tidegate.project.strict import validate
@@ -74,11 +74,13 @@ class Project:
         return cls(folder, env, settings, lender=lent.warehouse.namespace)
 
     @classmethod
-    def temporary(cls) -> Project:
-        """An empty project in a new temporary folder, with the default environment; `remove()` deletes it."""
+    def temporary(cls, allow: AllowSettings | None = None) -> Project:
+        """An empty project in a new temporary folder, with the default environment; `remove()` deletes it. Without
+        `allow`, SQL may also reach the working directory."""
         folder = Path(tempfile.mkdtemp(prefix="tidegate-project-"))
         (folder / "assets").mkdir()
-        return cls(folder, is_temporary=True)
+        allow = allow or AllowSettings(folders=[".", os.getcwd()])
+        return cls(folder, env=Environment(allow=allow), is_temporary=True)
 
     def remove(self) -> None:
         """Delete a temporary project, its tables included. Does nothing to any other."""
@@ -123,10 +125,12 @@ class Project:
         """Everything the project defines, resolved, with what its front matter says. Raises the TG2xx errors of SQL
         and the TG60x of YAML, with places; `problems` takes all of them down instead."""
         from tidegate.project.front_matter import annotate
+        from tidegate.project.reach import Reach
         from tidegate.project.schemas import schema_reader
         from tidegate.sql.analysis import load_catalog
 
-        catalog = load_catalog(self.assets(problems), schema_reader(self.root), problems)
+        reach = Reach(self.root, f"resources/{self.env_name}.yaml", self.env.allow)
+        catalog = load_catalog(self.assets(problems), schema_reader(self.root), problems, reach)
         annotate(catalog, problems)
         return catalog
 

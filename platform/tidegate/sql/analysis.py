@@ -10,6 +10,7 @@ from tidegate.sql.alter import analyse_alter, analyse_reset
 from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
 from tidegate.sql.changes import analyse_delete, analyse_update
 from tidegate.sql.codes import error
+from tidegate.sql.connectors import Guard
 from tidegate.sql.dialect import to_spark, tokenize
 from tidegate.sql.formats import SchemaReader
 from tidegate.sql.front_matter import Block, find_blocks
@@ -76,9 +77,12 @@ def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1
 
 
 def load_catalog(
-    files: Iterable[tuple[str, str]], schemas: SchemaReader | None = None, problems: Problems = FAIL_FAST
+    files: Iterable[tuple[str, str]],
+    schemas: SchemaReader | None = None,
+    problems: Problems = FAIL_FAST,
+    guard: Guard | None = None,
 ) -> Catalog:
-    """The catalog of asset files (name, text), which may define things in any order. `schemas`: see `Catalog`.
+    """The catalog of asset files (name, text), which may define things in any order. `schemas`, `guard`: see `Catalog`.
     Raises `TidegateError`; TG107 for a statement that is not a CREATE. `problems`: takes down every error of every
     statement instead; what could not be read is left out, and so is, without a word, what reads that."""
     relations: list[tuple[Text, CreateRelationSyntax]] = []
@@ -105,10 +109,10 @@ def load_catalog(
                         hint = "assets only define things; run this with: tidegate sql"
                         where = text.at((start.start, start.end))
                         raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
-    catalog, broken = Catalog(schemas), problems.broken
+    catalog, broken = Catalog(schemas, guard), problems.broken
     for text, relation in relations:
         with problems.caught(relation.name.text):
-            catalog.add(analyse_relation(text, relation, schemas))
+            catalog.add(analyse_relation(text, relation, schemas, guard))
     # One that is there twice is read as it is the first time.
     broken -= {name.casefold() for name in catalog.names()}
     ordered = views
@@ -142,7 +146,7 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case CreateRelationSyntax():
             exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
             return CreateRelation(
-                analyse_relation(text, syntax, catalog.schemas), syntax.if_not_exists, exists
+                analyse_relation(text, syntax, catalog.schemas, catalog.guard), syntax.if_not_exists, exists
             )
         case CreateViewSyntax():
             exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
@@ -255,7 +259,7 @@ def _explain(text: Text, syntax: ExplainSyntax, catalog: Catalog) -> Explain:
         sink = analyse_sink(text, syntax.create, catalog)
         return Explain(sink.name, sink)
     if isinstance(syntax.create, CreateRelationSyntax):
-        relation = analyse_relation(text, syntax.create, catalog.schemas)
+        relation = analyse_relation(text, syntax.create, catalog.schemas, catalog.guard)
         return Explain(relation.name, relation)
     view = analyse_view(text, syntax.create, catalog)
     return Explain(view.name, view)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.codes import error
+from tidegate.sql.connectors import Guard
 from tidegate.sql.formats import Format, SchemaReader
 from tidegate.sql.front_matter import Annotations, Block
 from tidegate.sql.gate_options import GateOptions
@@ -267,7 +268,9 @@ Object = Relation | View
 class Catalog:
     """Names are looked up whatever their case; one name is one object."""
 
-    def __init__(self, schemas: SchemaReader | None = None) -> None:
+    def __init__(self, schemas: SchemaReader | None = None, guard: Guard | None = None) -> None:
+        #: Says what connectors may not reach; None: they may reach everything.
+        self.guard = guard
         #: Reads the files that AVRO and PROTOBUF sources name; None: their columns are taken as they are written.
         self.schemas = schemas
         self._objects: dict[str, Object] = {}

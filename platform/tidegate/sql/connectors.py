@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.codes import error, unsupported
+from tidegate.sql.formats import Format
 from tidegate.sql.kafka_options import KafkaOptions
-from tidegate.sql.option_types import Bytes, ConnectorOptions, Filled, Names, Rows
+from tidegate.sql.option_types import Bytes, ConnectorOptions, Filled, Names, Problem, Rows
 from tidegate.sql.options import located, once
-from tidegate.sql.syntax import OptionSyntax
+from tidegate.sql.syntax import FormatSyntax, OptionSyntax
 from tidegate.sql.text import Text
 
 
@@ -52,6 +53,9 @@ class LogOptions(ConnectorOptions):
     sql: str
     max_rows_per_batch: Rows = 1_000_000
 
+
+#: What of a connector and its format an environment does not allow (X1).
+Guard = Callable[[ConnectorOptions, Format | None], Iterator[Problem]]
 
 CONNECTORS: dict[str, type[ConnectorOptions]] = {
     "filesystem": FilesystemOptions,
@@ -94,6 +98,21 @@ def read_connector(
     for wrong in options_.problems():
         raise located(text, given, whole, wrong)
     return options_
+
+
+def guarded(
+    text: Text,
+    guard: Guard | None,
+    written: tuple[OptionSyntax, ...],
+    whole: Location,
+    options: ConnectorOptions,
+    syntax: FormatSyntax | None,
+    form: Format | None,
+) -> None:
+    """Raises the first that `guard` says, at the option of WITH (…) or of FORMAT that it is about."""
+    given = once(text, (*written, *(syntax.options if syntax is not None else ())))
+    for wrong in guard(options, form) if guard is not None else ():
+        raise located(text, given, whole, wrong)
 
 
 def _fields(model: type[ConnectorOptions]) -> dict[str, str]:

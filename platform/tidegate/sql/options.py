@@ -33,4 +33,5 @@ def located(text: Text, given: Mapping[str, OptionSyntax], whole: Location, wron
         # Errors are logged and pasted into tickets: the line is shown without what it should not have had.
         value = text.slice(option.value_span)
         where = replace(where, text=where.text.replace(value, "*" * len(value)))
-    return error(wrong.code, wrong.message, where, wrong.hint)
+    # A guard of the project has codes of the project.
+    return TidegateError(wrong.code, wrong.message, hint=wrong.hint, location=where)

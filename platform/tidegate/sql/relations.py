@@ -14,7 +14,7 @@ from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.catalog import RESERVED_COLUMNS, Column, Relation, Watermark
 from tidegate.sql.clock_literals import refuse_clock_literals
 from tidegate.sql.codes import error
-from tidegate.sql.connectors import ReplayOptions, connector_of, read_connector
+from tidegate.sql.connectors import Guard, ReplayOptions, connector_of, guarded, read_connector
 from tidegate.sql.create_syntax import refuse_ttl
 from tidegate.sql.dialect import parse_expression, tokenize
 from tidegate.sql.formats import Format, SchemaReader, check_columns, read_format
@@ -44,10 +44,13 @@ RESERVED_BEGINNINGS = ("_key_", "_preceding_", "_argument_", "_over_")
 
 
 def analyse_relation(
-    text: Text, syntax: CreateRelationSyntax, schemas: SchemaReader | None = None
+    text: Text,
+    syntax: CreateRelationSyntax,
+    schemas: SchemaReader | None = None,
+    guard: Guard | None = None,
 ) -> Relation:
-    """`schemas`: to compare the columns with a schema file. Raises TG2xx for names and types, TG3xx for the watermark,
-    TG4xx for options."""
+    """`schemas`: to compare the columns with a schema file. `guard`: what connectors may reach. Raises TG2xx for names
+    and types, TG3xx for the watermark, TG4xx for options."""
     check_object_name(text, syntax.name)
     columns = _columns(text, syntax)
     gate, options = split_options(syntax.options)
@@ -74,6 +77,7 @@ def analyse_relation(
         what = f'{syntax.kind} "{syntax.name.text}" has no FORMAT'
         raise error("TG403", what, text.at(syntax.name.span), hint)
     format_ = read_format(text, syntax.format, connector)
+    guarded(text, guard, options, text.at(syntax.options_span), connector, syntax.format, format_)
     check_columns(text, syntax.format, format_, syntax.columns, schemas)
     connector = _check_option_columns(text, syntax, connector, columns)
     return _relation(text, syntax, columns, watermark, connector, format_, key, ttl)

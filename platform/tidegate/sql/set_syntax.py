@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import did_you_mean
@@ -37,6 +39,10 @@ def read_set(cursor: Cursor, head: Head) -> SetSyntax:
     return SetSyntax(*head, name, Name(first.text if quoted else cursor.text.slice(span), span))
 
 
+#: What decides where, or as whom, things run.
+_OF_SPARK = re.compile(r"(spark|hadoop|hive|fs|javax)\.", re.IGNORECASE)
+
+
 def read_reset(cursor: Cursor, head: Head) -> SetSyntax:
     """`RESET name` or `RESET ALL`; the cursor is behind RESET."""
     if cursor.accept("ALL"):
@@ -60,7 +66,11 @@ def read_show_setting(cursor: Cursor, head: Head, others: tuple[str, ...]) -> Sh
 
 def analyse_set(text: Text, syntax: SetSyntax) -> SetSetting:
     """The statement. TG408 for a value that a known setting can't have; an unknown name is only warned of, when it
-    runs."""
+    runs, but for Spark's (TG409): somebody would believe that it was set (X1)."""
+    if syntax.name is not None and _OF_SPARK.match(syntax.name.text):
+        message = f"{syntax.name.text} is a setting of the machinery, which SQL can't change"
+        todo = "spark.conf of the environment's file has Spark's settings"
+        raise error("TG409", message, text.at(syntax.name.span), todo)
     if syntax.name is None or syntax.value is None:
         return SetSetting(syntax.name.text if syntax.name else None, None)
     Settings().set(syntax.name.text, syntax.value.text, text.at(syntax.value.span))

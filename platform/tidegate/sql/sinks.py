@@ -8,7 +8,7 @@ from dataclasses import replace
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.catalog import Catalog, Column, Relation, SystemTable, View
 from tidegate.sql.codes import error
-from tidegate.sql.connectors import read_connector
+from tidegate.sql.connectors import Guard, guarded, read_connector
 from tidegate.sql.formats import Format, read_format
 from tidegate.sql.kafka_options import KafkaSinkOptions
 from tidegate.sql.relations import check_object_name
@@ -31,7 +31,7 @@ _EMIT = "SELECT … from something with a watermark, and EMIT ON WINDOW CLOSE"
 def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink:
     """Raises TG351 for rows that can change, TG4xx for options, and whatever `analyse_view` raises for a query."""
     check_object_name(text, syntax.name)
-    connector, format_ = _target(text, syntax)
+    connector, format_ = _target(text, syntax, catalog.guard)
     view = None
     if syntax.upstream is not None:
         upstream = _upstream(text, syntax.upstream, catalog)
@@ -61,7 +61,7 @@ def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink
     )
 
 
-def _target(text: Text, syntax: CreateSinkSyntax) -> tuple[SinkOptions, Format | None]:
+def _target(text: Text, syntax: CreateSinkSyntax, guard: Guard | None) -> tuple[SinkOptions, Format | None]:
     where = text.at(syntax.name.span)
     if syntax.options is None or syntax.options_span is None:
         hint = f"WITH (connector = '…', …): there are {', '.join(SINK_CONNECTORS)}"
@@ -78,7 +78,9 @@ def _target(text: Text, syntax: CreateSinkSyntax) -> tuple[SinkOptions, Format |
         *others, last = [name.upper() for name in connector.encodings]
         hint = f"FORMAT PLAIN ENCODE {', '.join(others)}{' or ' if others else ''}{last} after WITH (…)"
         raise error("TG403", f'sink "{syntax.name.text}" has no FORMAT', where, hint)
-    return connector, read_format(text, syntax.format, connector)
+    format_ = read_format(text, syntax.format, connector)
+    guarded(text, guard, syntax.options, whole, connector, syntax.format, format_)
+    return connector, format_
 
 
 def _key(

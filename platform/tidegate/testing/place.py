@@ -17,7 +17,7 @@ def copy_of(folder: Path) -> Project:
     """
     original = Project.load(folder)
     catalog = original.catalog()
-    copy = Project.temporary()
+    copy = Project.temporary(original.env.allow)
     try:
         shutil.copytree(original.root / "assets", copy.root / "assets", dirs_exist_ok=True)
         for relation in catalog.relations:

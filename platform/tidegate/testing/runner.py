@@ -277,7 +277,9 @@ class _FileRun:
 
     def _lookup(self, name: str) -> str | None:
         if name == "__TEST_DIR__":
-            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="tidegate-test-"))
+            # In the project, so that SQL may reach it.
+            root = self._opened().project.root
+            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="test-", dir=root))
             return str(self._folder)
         if name == "__NOW__":
             return str(time.time_ns())

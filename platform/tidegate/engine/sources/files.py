@@ -87,6 +87,12 @@ def _dataset(project: Project, name: str) -> Path:
             f'dataset "{name}" has no assets/{name}.py to bring it',
             hint="write assets/NAME.py with a function fetch(target: Path)",
         )
+    if not project.env.allow.python:
+        raise TidegateError(
+            "TG614",
+            f"assets/{name}.py is run for it, and Python is off",
+            hint=f"whoever operates tidegate allows it in resources/{project.env_name}.yaml, allow: {{python: true}}",
+        )
     spec = importlib.util.spec_from_file_location(f"tidegate_dataset_{name}", script)
     assert spec is not None
     assert spec.loader is not None

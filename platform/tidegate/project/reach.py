@@ -1,0 +1,193 @@
+"""Whether connectors stay within what the environment allows (X1): variables, folders, endpoints, code."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tidegate.project.environment import AllowSettings
+from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.formats import LOCATION, REGISTRY, Format
+from tidegate.sql.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
+from tidegate.sql.option_types import ConnectorOptions, Problem
+from tidegate.sql.secrets import variables
+from tidegate.sql.sink_connectors import FilesystemSinkOptions
+
+_WILDCARD = re.compile(r"[*?\[]")
+_VARIABLE = re.compile(r"\$\{\w+\}")
+#: Nothing that clients could read in different ways: no `#`, `?` or backslash before the path.
+_ADDRESS = re.compile(
+    r"(?:[a-z][a-z0-9+._-]*://)?(?:[^@/#?\\\s]*@)?(\[[0-9a-f:]+\]|\$\{\w+\}|[\w.-]+)(?::(\d+|\$\{\w+\}))?(?:/.*)?",
+    re.IGNORECASE,
+)
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[::1\]")
+#: Properties of Kafka's client whose values are Java's classes or programs: they run in the process that reads.
+_CODE = re.compile(r"(\.class|\.classes|\.reporters|\.strategy|\.providers|\.cmd)$|^config\.providers")
+#: What Kafka itself brings for them. Not its providers of configuration: those read files and variables.
+_KAFKA = (
+    "org.apache.kafka.clients.",
+    "org.apache.kafka.common.security.",
+    "org.apache.kafka.common.metrics.",
+)
+_KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
+_VALUE = r"(?:\"[^\"\\]*\"|'[^'\\]*'|[^\s;\"'/\\]+)"
+_MODULE = rf"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)((?:\s+\w+\s*=\s*{_VALUE})*)\s*;\s*"
+_JAAS = re.compile(rf"(?:{_MODULE})+", re.IGNORECASE)
+_JAAS_FILE = re.compile(r"(?:keytab|ticketcache|file)\s*=\s*[\"']?([^\"';\s]+)", re.IGNORECASE)
+_STATE, _DATASETS = ".tidegate", ".tidegate/datasets"
+#: What decides what runs, and is no data.
+_DECIDING = ("assets", "jobs", "quality", "resources")
+
+
+class Reach:
+    """What SQL of one project may reach in one environment. `file`: what the environment's file is called."""
+
+    def __init__(self, root: Path, file: str, allow: AllowSettings) -> None:
+        self._root, self._file, self._allow = root, file, allow
+
+    def __call__(self, connector: ConnectorOptions, form: Format | None) -> Iterator[Problem]:
+        """TG614 for each thing that is not allowed (`sql.connectors.Guard`)."""
+        options = dict(form.options) if form is not None else {}
+        yield from self._format(options)
+        if isinstance(connector, KafkaOptions | KafkaSinkOptions):
+            options |= {"topic": connector.topic}
+            options |= {f"properties.{name}": value for name, value in connector.properties.items()}
+            yield from self._kafka(connector.properties)
+        elif isinstance(connector, FilesystemOptions | ReplayOptions | FilesystemSinkOptions):
+            yield from self._path(connector.path, isinstance(connector, FilesystemSinkOptions))
+        for option, value in options.items():
+            for name in variables(value):
+                if name not in self._allow.variables:
+                    what = f"the environment's variable {name} is not one that SQL may use"
+                    yield self._refused(option, what, "variables", name)
+
+    def _refused(self, option: str, message: str, key: str, entry: str) -> Problem:
+        value = entry if key == "python" else f'["{entry}"]'
+        hint = f"whoever operates tidegate allows it in {self._file}, allow: {{{key}: {value}}}"
+        return Problem("TG614", option, f"{option}: {message}", hint)
+
+    def _format(self, options: Mapping[str, str]) -> Iterator[Problem]:
+        if REGISTRY in options:
+            yield from self._endpoint(REGISTRY, options[REGISTRY])
+        if LOCATION in options:
+            yield from self._folder(LOCATION, options[LOCATION])
+
+    def _kafka(self, properties: Mapping[str, str]) -> Iterator[Problem]:
+        for name, value in properties.items():
+            option, lowered = f"properties.{name}", name.lower()
+            if lowered in BOOTSTRAP:
+                for server in value.split(","):
+                    yield from self._endpoint(option, server.strip())
+            elif lowered.endswith(".url"):
+                yield from self._endpoint(option, value)
+            elif lowered.endswith((".location", ".file")) and not _VARIABLE.fullmatch(value):
+                yield from self._folder(option, value)
+            elif lowered.endswith("jaas.config") and not _VARIABLE.fullmatch(value):
+                yield from self._jaas(option, value)
+            elif _CODE.search(lowered):
+                for code in value.split(","):
+                    # A word is a name of Kafka's own, but for what is run as a program or reads files.
+                    if "." in code or lowered.endswith(".cmd") or lowered.startswith("config."):
+                        yield from self._code(option, code.strip())
+
+    def _jaas(self, option: str, value: str) -> Iterator[Problem]:
+        if _JAAS.fullmatch(value) is None:
+            hint = "'Module required name=\"value\" …;', with neither comments nor backslashes"
+            yield Problem("TG614", option, f"{option}: it can't be told what this line would run", hint)
+            return
+        for module, settings in re.findall(_MODULE, value, re.IGNORECASE):
+            yield from self._code(option, module)
+            for path in _JAAS_FILE.findall(settings):
+                if not _VARIABLE.fullmatch(path):
+                    yield from self._folder(option, path)
+
+    def _code(self, option: str, name: str) -> Iterator[Problem]:
+        known = (
+            name.startswith(_KAFKA)
+            or name == _KERBEROS
+            or ("." not in name and option.endswith("jaas.config"))
+        )
+        if not known and not _VARIABLE.fullmatch(name) and name not in self._allow.code:
+            yield self._refused(option, f"{name} would run in tidegate's own process", "code", name)
+
+    def _endpoint(self, option: str, written: str) -> Iterator[Problem]:
+        if written.lower().startswith("file:"):
+            yield from self._folder(option, written)
+            return
+        found = _ADDRESS.fullmatch(written)
+        host, port = (found[1].lower(), found[2]) if found else (written, None)
+        # The value of a listed variable comes from who operates tidegate.
+        if found and (
+            _VARIABLE.fullmatch(host) or any(_covers(e, written, host, port) for e in self._allow.endpoints)
+        ):
+            return
+        shown = f"{host}:{port}" if port else host
+        yield self._refused(option, f"{shown} is not an address that SQL may reach", "endpoints", shown)
+
+    def _path(self, path: str, writes: bool) -> Iterator[Problem]:
+        if path.startswith("dataset:"):
+            name, _, rest = path.removeprefix("dataset:").partition("/")
+            if name in ("", ".", "..") or ".." in rest.split("/"):
+                yield Problem(
+                    "TG614", "path", f"path: {path} leaves the folder of its data set", "dataset:NAME/FILE"
+                )
+            elif not self._allow.python:
+                yield self._refused(
+                    "path", f"assets/{name}.py is run for it, and Python is off", "python", "true"
+                )
+            return
+        if (local := self._local(path)) is not None:
+            for name in (_STATE, *_DECIDING) if writes else (_STATE,):
+                folder = self._local(name)
+                if folder in (local, *local.parents) and self._local(_DATASETS) not in (
+                    local,
+                    *local.parents,
+                ):
+                    yield Problem(
+                        "TG614", "path", f"path: {name}/ of the project is not for data", "another folder"
+                    )
+                    return
+        yield from self._folder("path", path)
+
+    def _folder(self, option: str, path: str) -> Iterator[Problem]:
+        local = self._local(path)
+        for entry in self._allow.folders:
+            folder = self._local(entry)
+            if local is None and folder is None and f"{_plain(path)}/".startswith(f"{_plain(entry)}/"):
+                return
+            if local is not None and folder in (local, *local.parents):
+                return
+        yield self._refused(option, f"{path} is not in a folder that SQL may reach", "folders", path)
+
+    def _local(self, path: str) -> Path | None:
+        """A local path up to its first wildcard, without links and `..`; None on an object store."""
+        if "://" in path and not path.lower().startswith("file:"):
+            return None
+        if wild := _WILDCARD.search(path):
+            path = path[: path.rfind("/", 0, wild.start()) + 1]
+        local = "/" + path[5:].lstrip("/") if path.lower().startswith("file:") else path
+        return Path(os.path.realpath(self._root / Path(local).expanduser()))
+
+
+def _plain(uri: str) -> str:
+    """`s3://bucket/a/../b` as `s3:/bucket/b`: whole parts are compared."""
+    return os.path.normpath(uri)
+
+
+def _covers(entry: str, written: str, host: str, port: str | None) -> bool:
+    """Whether an entry of `endpoints` covers an address."""
+    entry = entry.lower()
+    if "://" in entry:
+        begins, given = urlsplit(entry), urlsplit(written)
+        if (begins.scheme, begins.netloc) != (given.scheme.lower(), given.netloc.lower().rpartition("@")[2]):
+            return False
+        return f"{os.path.normpath(given.path or '/')}/".startswith(begins.path.rstrip("/") + "/")
+    listed = _ADDRESS.fullmatch(entry.removeprefix("*."))
+    if listed is None or (listed[2] and listed[2] != port):
+        return False
+    if entry.startswith("*."):
+        return host.endswith(f".{listed[1]}")
+    return host == listed[1] or (listed[1] == "localhost" and _LOOPBACK.fullmatch(host) is not None)

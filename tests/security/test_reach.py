@@ -1,0 +1,285 @@
+"""X1: what SQL may reach of the machine and the network is what whoever operates tidegate lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tidegate.errors import Problems, TidegateError
+from tidegate.project import Project
+from tidegate.sql import analyse
+from tidegate.sql.catalog import Catalog
+from tidegate.sql.statements import CreateRelation
+
+FILES = "CREATE SOURCE s (id INT) WITH (connector = '{connector}', path = '{path}') FORMAT PLAIN ENCODE JSON;"
+KAFKA = (
+    "CREATE SOURCE s (id INT) WITH (connector = 'kafka', topic = '{topic}', "
+    "properties.bootstrap.server = '{server}'{more}) FORMAT PLAIN ENCODE {encode};"
+)
+SINK = (
+    "CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY; "
+    "CREATE SINK s FROM t WITH (connector = '{connector}', {options}) FORMAT PLAIN ENCODE JSON;"
+)
+
+
+def kafka(server: str = "127.0.0.1:9092", more: str = "", topic: str = "t", encode: str = "JSON") -> str:
+    return KAFKA.format(server=server, more=f", {more}" if more else "", topic=topic, encode=encode)
+
+
+def registry(url: str) -> str:
+    return kafka(encode=f"AVRO (schema.registry = '{url}')")
+
+
+def files(path: str, connector: str = "filesystem") -> str:
+    return FILES.format(path=path, connector=connector)
+
+
+def sink(path: str) -> str:
+    return SINK.format(connector="filesystem", options=f"path = '{path}'")
+
+
+def define(sql: str, catalog: Catalog) -> None:
+    """What a session does with CREATE SOURCE and CREATE TABLE."""
+    for statement in analyse(sql, catalog):
+        if isinstance(statement, CreateRelation):
+            catalog.add(statement.relation)
+
+
+@pytest.fixture
+def problems(tmp_path: Path) -> Callable[[str, str], list[TidegateError]]:
+    """What is wrong with SQL under an `allow:` of the environment, as a file of the project."""
+
+    def problems(sql: str, allow: str = "{}") -> list[TidegateError]:
+        root = tmp_path / "shop"
+        for folder in ("assets", "resources", "data"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / "assets" / "a.sql").write_text(sql)
+        (root / "resources" / "local.yaml").write_text(f"allow: {allow}\n")
+        found = Problems()
+        Project.load(root).catalog(found)
+        return found.errors
+
+    return problems
+
+
+OUTSIDE = [
+    files("/etc/passwd"),
+    files("file:///etc"),
+    files("../other/data"),
+    files("~/.ssh"),
+    files("/etc/*.conf"),
+    files("data/../../other"),
+    files("link/x"),
+    files("/etc/passwd", "replay"),
+    files("s3://theirs/data"),
+    files(".tidegate/warehouse/main"),
+    files("dataset:flights/x.csv"),
+    files("dataset:flights/../../../../etc/passwd"),
+    files("dataset:../x"),
+    sink("/tmp/out"),
+    sink("../out"),
+    sink("s3://theirs/out"),
+    sink("assets"),
+    sink("resources/x"),
+    sink(".tidegate/warehouse/main/orders"),
+    kafka("broker.example:9092"),
+    kafka("127.0.0.1:9092,broker.example:9092"),
+    kafka("${BROKER}"),
+    kafka("${BROKER}.evil.example:9092"),
+    kafka("169.254.169.254:80"),
+    kafka(topic="${HOME}"),
+    kafka(more="properties.client.id = '${AWS_SECRET_ACCESS_KEY}'"),
+    kafka(more="properties.ssl.truststore.location = '/etc/passwd'"),
+    kafka(more="properties.sasl.oauthbearer.token.endpoint.url = 'https://evil.example/'"),
+    kafka(more="properties.sasl.oauthbearer.jwks.endpoint.url = 'file:///etc/passwd'"),
+    kafka(more="properties.sasl.kerberos.kinit.cmd = '/tmp/x'"),
+    kafka(more="properties.metric.reporters = 'com.evil.Reporter'"),
+    kafka(more="properties.sasl.login.class = 'com.evil.Login'"),
+    kafka(more="properties.config.providers = 'file'"),
+    registry("https://evil.example"),
+    registry("http://169.254.169.254/latest"),
+    registry("http://localhost@evil.example"),
+    registry("http://evil.example#@localhost"),
+    registry("http://evil.example\\\\@localhost"),
+    kafka(encode="AVRO (schema.location = '../../secret.avsc')"),
+]
+
+
+@pytest.mark.parametrize("sql", OUTSIDE)
+def test_what_is_not_listed_is_refused_in_files_and_in_the_shell(
+    sql: str, problems: Callable[..., list[TidegateError]], tmp_path: Path
+) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "link").symlink_to("/etc")
+    (error, *_) = problems(sql)
+    assert error.code == "TG614"
+    assert error.location is not None
+    if "who" in (error.hint or ""):
+        assert "resources/local.yaml, allow: {" in (error.hint or "")
+    project = Project.load(tmp_path / "shop")
+    (tmp_path / "shop" / "assets" / "a.sql").unlink()
+    catalog = project.catalog()
+    with pytest.raises(TidegateError) as refused:
+        define(sql, catalog)
+    assert refused.value.code == "TG614"
+
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="${P}";'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'com.sun.security.auth.module.JndiLoginModule required x="y" password="${P}";',
+        f'{JAAS} com.evil.Login required password="${{P}}";',
+        f'/* " */ com.evil.Login required password="${{P}}"; /* " */ {JAAS}',
+        'com.sun.security.auth.module.Krb5LoginModule required keyTab="/etc/krb5.keytab" password="${P}";',
+    ],
+)
+def test_a_login_line_runs_known_modules_only(
+    line: str, problems: Callable[..., list[TidegateError]]
+) -> None:
+    allow = "{variables: [P]}"
+    assert not problems(kafka(more=f"properties.sasl.jaas.config = '{JAAS}'"), allow)
+    (error, *_) = problems(kafka(more=f"properties.sasl.jaas.config = '{line}'"), allow)
+    assert error.code == "TG614"
+
+
+ALLOWED = [
+    (files("data/*.json"), "{}"),
+    (files("data"), "{}"),
+    (files("/srv/landing/x/*.json"), "{folders: [/srv/landing]}"),
+    (files("../other"), "{folders: [., ../other]}"),
+    (files("s3://lake/landing/x"), "{folders: ['s3://lake/landing']}"),
+    (files("dataset:flights/x.csv"), "{python: true}"),
+    (sink("out"), "{}"),
+    (kafka("localhost:9092,[::1]:9092,127.0.0.2:1"), "{}"),
+    (kafka("b1.example:9092,b2.example:9092"), "{endpoints: ['*.example:9092']}"),
+    (kafka("b1.example:9092"), "{endpoints: [b1.example]}"),
+    (kafka("${BROKER}"), "{variables: [BROKER]}"),
+    (kafka(more="properties.metric.reporters = 'com.ours.Reporter'"), "{code: [com.ours.Reporter]}"),
+    (
+        registry("https://registry.example/api/v1"),
+        "{endpoints: [localhost, 'https://registry.example/api']}",
+    ),
+    (kafka(encode="AVRO (schema.location = 'schemas/x.avsc')"), "{}"),
+]
+
+
+@pytest.mark.parametrize(("sql", "allow"), ALLOWED)
+def test_what_is_listed_is_reached(
+    sql: str, allow: str, problems: Callable[..., list[TidegateError]]
+) -> None:
+    assert problems(sql, allow) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "allow"),
+    [
+        (files("/srv/landing2"), "{folders: [/srv/landing]}"),
+        (files("data"), "{folders: [/srv/landing]}"),
+        (files("s3://lake/landing2/x"), "{folders: ['s3://lake/landing']}"),
+        (kafka("evilexample:1"), "{endpoints: ['*.example']}"),
+        (kafka("b.example:9093"), "{endpoints: ['b.example:9092']}"),
+        (kafka(), "{endpoints: [b.example]}"),
+        (
+            registry("http://r.example/a/../b"),
+            "{endpoints: [localhost, 'http://r.example/a']}",
+        ),
+        (
+            registry("http://r.example:81/a"),
+            "{endpoints: [localhost, 'http://r.example/a']}",
+        ),
+    ],
+)
+def test_a_list_is_the_whole_list(sql: str, allow: str, problems: Callable[..., list[TidegateError]]) -> None:
+    assert [error.code for error in problems(sql, allow)] == ["TG614"]
+
+
+MACHINE = [
+    "parquet.`/etc/x`",
+    "csv.`file:///etc/passwd`",
+    "text.`/etc/passwd`",
+    "delta.`/x`",
+    "binaryFile.`/etc/passwd`",
+    "read_files('/etc')",
+    "read_csv('/etc/passwd')",
+    "`/etc/passwd`",
+    "spark_catalog.default.x",
+    "tidegate.main.t",
+]
+
+
+@pytest.mark.parametrize("table", MACHINE)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM {}",
+        "CREATE MATERIALIZED VIEW v AS SELECT * FROM {}",
+        "CREATE SINK k AS SELECT * FROM {} WITH (connector = 'console')",
+        "INSERT INTO t SELECT * FROM {}",
+        "SELECT (SELECT count(*) FROM {}) AS n FROM t",
+        "WITH x AS (SELECT * FROM {}) SELECT * FROM x",
+    ],
+)
+def test_a_query_reads_what_is_defined_and_no_paths(table: str, statement: str) -> None:
+    project = Project.temporary()
+    try:
+        catalog = project.catalog()
+        (made,) = analyse(
+            "CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY", catalog
+        )
+        assert isinstance(made, CreateRelation)
+        catalog.add(made.relation)
+        with pytest.raises(TidegateError):
+            list(analyse(statement.format(table), catalog))
+    finally:
+        project.remove()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "SET spark.sql.warehouse.dir = '/tmp'",
+        "SET spark.hadoop.fs.s3a.access.key = 'x'",
+        "SET spark.sql.catalog.tidegate.warehouse = '/tmp'",
+        "SET hive.metastore.uris = 'x'",
+        "ADD JAR '/tmp/x.jar'",
+        "CREATE FUNCTION f AS 'com.evil.F' USING JAR '/tmp/x.jar'",
+        "LOAD DATA INPATH '/etc/passwd' INTO TABLE t",
+        "CREATE TABLE x USING parquet LOCATION '/etc'",
+        "INSERT OVERWRITE DIRECTORY '/tmp/x' SELECT 1",
+        "CACHE TABLE t",
+        "EXECUTE IMMEDIATE 'SELECT 1'",
+        "USE spark_catalog",
+    ],
+)
+def test_no_statement_changes_where_or_as_whom_things_run(setting: str) -> None:
+    with pytest.raises(TidegateError):
+        list(analyse(setting, Catalog()))
+
+
+@pytest.mark.parametrize("place", ["WATERMARK FOR at AS {}", "x STRING AS {}, WATERMARK FOR at AS at"])
+@pytest.mark.parametrize(
+    "expression",
+    ["reflect('java.lang.System', 'exit', 0)", "input_file_name()", "(SELECT max(a) FROM text.`/x`)"],
+)
+def test_strategies_and_generated_columns_reach_nothing(place: str, expression: str) -> None:
+    sql = f"CREATE TABLE t (id INT, at TIMESTAMP, {place.format(expression)}) APPEND ONLY"
+    with pytest.raises(TidegateError):
+        list(analyse(sql, Catalog()))
+
+
+def test_a_data_set_needs_python_to_be_on(tmp_path: Path) -> None:
+    """Also for who asks the engine, past the analysis."""
+    from tidegate.engine.sources.files import resolve
+
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "flights.py").write_text("raise SystemExit('it ran')\n")
+    with pytest.raises(TidegateError) as refused:
+        resolve(Project.load(tmp_path), "dataset:flights/x.csv")
+    assert refused.value.code == "TG614"
+    assert Project.load(ROOT).env.allow.python
