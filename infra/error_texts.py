@@ -247,6 +247,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "`tidegate status` and `why` ask brokers without a JVM, and could not.",
         "Check the address, the login and the topic. Some settings only Java's client has; the hint says what to use.",
     ),
+    "TG623": (
+        "The warehouse, the project's `.tidegate`, or the folder for temporary files can't be written: it is full, mounted "
+        "read-only, or belongs to another user. Commits are whole or not there at all, so nothing is half done.",
+        "Do what the hint says for the place that the message names, and run the same command again. Live mode tries again by itself.",
+    ),
     "TG622": (
         "A later release of tidegate has written the table. This one could misread it, so it reads and changes nothing.",
         "Install the later release again. [Upgrade](upgrade.md) says how to go back.",
@@ -317,6 +322,9 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 PRINTED: dict[str, str] = {
+    "TG623": """error TG623: /srv/shop/.tidegate/locks/orders.lock: the disk is full
+hint: make room there (tidegate upkeep, tidegate cleanup, a larger disk); what was committed stays, and nothing is half done: \
+the same command goes on when it is mended""",
     "TG614": """error TG614: path: /srv/landing is not in a folder that SQL may reach
  --> assets/orders.sql:6:45
 6 | ) WITH (connector = 'filesystem', path = '/srv/landing')

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidegate.alerts.state import State
 from tidegate.project import Project
+from tidegate.project.disk import private_folder
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def write_journal(project: Project, sensor: str, state: State, now: datetime) ->
     fresh = folder / f".{sensor}.{os.getpid()}"
     document = {"at": now.isoformat(timespec="seconds"), "state": state.to_json()}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         fresh.write_text(json.dumps(document), encoding="utf-8")
         fresh.replace(folder / f"{sensor}.json")
     except OSError:

@@ -159,7 +159,13 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         except (typer.Exit, typer.TyperException):
             raise
         except Exception as error:
-            code = _unexpected(call, error)
+            from tidegate.project.disk import trouble
+
+            if (known := trouble(error)) is not None:
+                call.console.error(known)
+                code = 2
+            else:
+                code = _unexpected(call, error)
         if code:
             raise typer.Exit(code)
 

@@ -6,6 +6,7 @@ import re
 
 from tidegate.errors import Location, TidegateError
 from tidegate.masking import masked
+from tidegate.project.disk import trouble
 
 #: What Spark says of a worker that has ended in the middle of a task.
 _GONE = ("Python worker exited unexpectedly", "MemoryError")
@@ -32,6 +33,8 @@ def spark_gone(what: str) -> TidegateError | None:
 
 def failed(what: str, error: BaseException, location: Location | None = None) -> TidegateError:
     """TG513 for a job that broke off; nothing of its batch is committed."""
+    if (known := trouble(error, location)) is not None:
+        return known
     text = spark_message(error)
     named = _NAMED_FILE.search(text + " ")
     todo = "run again, with --debug for everything that Spark says"

@@ -15,12 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate.errors import TidegateError
+from tidegate.project.disk import private_folder
 
 
 @contextmanager
 def lease(folder: Path, name: str) -> Iterator[None]:
     """Hold the lease of relation `name` while the block runs. Raises TG508 and says who holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     # Opened without truncating: until the lock is ours, the text is the holder's.
     with open(folder / f"{name}.lock", "a+", encoding="utf-8") as file:
         try:

@@ -37,6 +37,7 @@ from tidegate.plan.events import (
     WorkerStarted,
     WorkerStopping,
 )
+from tidegate.project.disk import trouble
 from tidegate.sql.catalog import Relation, View, reads
 
 if TYPE_CHECKING:
@@ -320,7 +321,7 @@ class LiveGroup:
         except AnalysisException as error:
             self._failed(member, refused(f'"{member.name}"', error, member.item.location), tell)
         except Exception as error:
-            self._failed(member, error, tell)
+            self._failed(member, trouble(error, member.item.location) or error, tell)
 
     def _failed(self, member: Member, error: Exception, tell: Listener) -> None:
         with suppress(Exception):  # what is broken may not even close

@@ -23,6 +23,7 @@ from tidegate.engine.table import KEEP_SECONDS, Cleaned, state_identifier
 from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
 from tidegate.project import Project
+from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog import Column, Relation, SystemTable, View
@@ -88,6 +89,10 @@ class Session:
         opened.catalog()  # a definition that does not hold should not cost a JVM
         owned = None
         if spark is None:
+            if opened.storage.local_warehouse is not None and spark_room.in_this_process(
+                opened.env.spark.master
+            ):
+                private_folder(opened.storage.local_warehouse)
             logs = opened.state_dir / "logs"
             spark = owned = spark_room.start(
                 opened.env, packages(opened), opened.name, logs / f"{log}.log", purpose(opened, lasting)

@@ -18,6 +18,7 @@ from tidegate.engine.class_archive import ANY_PURPOSE, Purpose, java_options
 from tidegate.engine.failures import spark_message
 from tidegate.engine.jars import ivy_name, verify
 from tidegate.errors import TidegateError
+from tidegate.project.disk import private_folder, trouble
 from tidegate.project.java import find_java
 from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES, Storage
 
@@ -122,7 +123,7 @@ def start(
     os.environ.setdefault("PYSPARK_PYTHON", executors)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Spark's bind address has a variable of its own that the launcher reads before any setting.
-    local = _in_this_process(environment.spark.master)
+    local = in_this_process(environment.spark.master)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     _require_master(environment.spark.master)
@@ -147,6 +148,8 @@ def start(
             secrecy.launch(settings, secret)
             started = builder.getOrCreate()
     except Exception as error:
+        if (known := trouble(error)) is not None:
+            raise known from error
         tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
         raise TidegateError(
             "TG514", f"Spark does not start: {spark_message(error)}", hint=f"{log} ends with: {tail}"
@@ -167,7 +170,7 @@ def _verified(packages: Sequence[str], environment: Environment) -> tuple[dict[s
 @contextmanager
 def _standard_error_to(log: Path) -> Iterator[None]:
     """While the block runs, file descriptor 2 is `log`: a JVM started now keeps it for its whole life."""
-    log.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(log.parent)
     sys.stderr.flush()
     saved = os.dup(2)
     try:
@@ -357,7 +360,7 @@ def _require_master(master: str) -> None:
     )
 
 
-def _in_this_process(master: str) -> bool:
+def in_this_process(master: str) -> bool:
     """Whether tasks run on this machine with this installation: local[2] does, local-cluster[…] does not."""
     return master.startswith("local") and not master.startswith("local-cluster")
 
@@ -369,7 +372,7 @@ def _ship_package(spark: SparkSession) -> None:
     their versions with the driver's). In local mode the workers see the driver's installation.
     """
     context = spark.sparkContext
-    if _in_this_process(context.master) or getattr(context, "_tidegate_shipped", False):
+    if in_this_process(context.master) or getattr(context, "_tidegate_shipped", False):
         return
     package = Path(__file__).resolve().parent.parent
     archive = Path(tempfile.mkdtemp(prefix="tidegate-")) / "tidegate.zip"

@@ -11,6 +11,7 @@ from tidegate.engine.result import Failure, Skipped
 from tidegate.errors import TidegateError
 from tidegate.masking import masked_traceback
 from tidegate.plan.events import Event, StepFailed, StepSkipped
+from tidegate.project.disk import trouble
 from tidegate.sql.catalog import Relation, View, reads
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Steps:
         except AnalysisException as error:
             self._failed(item, refused(f'"{name}"', error, item.location), needed)
         except Exception as error:
-            self._failed(item, error, needed)
+            self._failed(item, trouble(error, item.location) or error, needed)
         else:
             return True
         return False

@@ -18,6 +18,7 @@ from tidegate.plan.events import (
     WorkerExited,
     WorkerFailed,
 )
+from tidegate.project.disk import private_folder
 
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 _NAMES = {DEBUG: "debug", INFO: "info", WARNING: "warning", ERROR: "error"}
@@ -72,7 +73,7 @@ class FileLog:
         least: int = INFO,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         self._handler = logging.handlers.RotatingFileHandler(
             path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8"
         )

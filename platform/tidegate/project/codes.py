@@ -21,5 +21,6 @@ CODES: dict[str, str] = {
     "TG618": "Great Expectations that is not installed",
     "TG620": "stored table, or its catalog, that can't be read",
     "TG621": "Kafka broker that can't be reached or lets nobody in, or a topic that it does not have",
+    "TG623": "disk that is full, or place that can't be written",
     "TG622": "stored table that a later release of tidegate has written",
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_you_mean
+from tidegate.project.disk import private_folder
 from tidegate.project.environment import AllowSettings, Environment
 from tidegate.project.owner import Owner
 from tidegate.project.storage import Storage
@@ -144,7 +145,7 @@ class Project:
     def save_definition(self, name: str, sql: str) -> Path:
         """Keep the CREATE statement of an interactively made `name`, so that later sessions of this environment know
         it."""
-        self._definitions.mkdir(parents=True, exist_ok=True)
+        private_folder(self._definitions)
         target = self._definition(name)
         # Written beside and renamed: a killed process leaves either the old text or the new.
         fresh = target.with_name(f".{target.name}.{os.getpid()}")

@@ -11,6 +11,7 @@ import typer
 from tidegate.cli.child import Foreground
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.errors import TidegateError
+from tidegate.project.disk import private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +61,7 @@ def ui(
 def dagster_home(project: Project) -> Path:
     """DAGSTER_HOME of the project, with an instance configuration that is written if there is none."""
     home = project.state_dir / "dagster"
-    home.mkdir(parents=True, exist_ok=True)
+    private_folder(home)
     settings = home / "dagster.yaml"
     if not settings.exists():
         settings.write_text(_INSTANCE, encoding="utf-8")

@@ -17,6 +17,7 @@ from pygments.lexers.sql import SqlLexer
 
 from tidegate.cli.shell.completion import candidates
 from tidegate.cli.statements import is_finished
+from tidegate.project.disk import private_folder
 from tidegate.sql.catalog import Catalog
 
 PROMPT, CONTINUATION = "tidegate> ", "      ... "
@@ -45,7 +46,7 @@ def reader(catalog: Callable[[], Catalog], history: Path, **streams: Any) -> Cal
 
 def _history(path: Path) -> History:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         path.touch()
     except OSError:
         return InMemoryHistory()

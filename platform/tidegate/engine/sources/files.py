@@ -23,6 +23,7 @@ from tidegate.engine.sources.tasks import tasks_of
 from tidegate.engine.sources.text_files import read_text_files, text_reader
 from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
+from tidegate.project.disk import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,7 @@ def _dataset(project: Project, name: str) -> Path:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     module.fetch(folder)
     (folder / ".complete").touch()
     return folder

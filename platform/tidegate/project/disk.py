@@ -1,0 +1,69 @@
+"""Folders that are their owner's alone, and what disks and file systems refuse as errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+from tidegate.errors import Location, TidegateError
+
+_KEPT = "what was committed stays, and nothing is half done: the same command goes on when it is mended"
+_FULL = ("the disk is full", f"make room there (tidegate upkeep, tidegate cleanup, a larger disk); {_KEPT}")
+_READ_ONLY = ("the file system is read-only", f"mount it writable, or name another place; {_KEPT}")
+_DENIED = ("permission is denied", f"give the user that runs tidegate its rights there; {_KEPT}")
+_NO_TEMPORARY = (
+    "there is no room for temporary files",
+    f"set TMPDIR, and spark.local.dir in spark.conf, to a folder with room; {_KEPT}",
+)
+_BY_NUMBER = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EROFS: _READ_ONLY,
+    errno.EACCES: _DENIED,
+    errno.EPERM: _DENIED,
+}
+#: In the words of the JVM, of pyarrow and of Python. The first that fits counts.
+_BY_WORDS = (
+    (
+        re.compile(r"No usable temporary directory|Failed to create (?:a temp|local dir)", re.IGNORECASE),
+        _NO_TEMPORARY,
+    ),
+    (re.compile(r"No space left on device|Disk quota exceeded|File too large"), _FULL),
+    (re.compile(r"Read-only file system"), _READ_ONLY),
+    (re.compile(r"\(Permission denied\)|Errno 13\b|errno: 13\b|AccessDeniedException"), _DENIED),
+)
+_PLACE = re.compile(r"(?:file:)?(/[^\s:'\",;()\]]+)")
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder, made if it is not there, with those above it that are missing: only their owner enters them."""
+    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def trouble(error: BaseException, location: Location | None = None) -> TidegateError | None:
+    """TG623 if an exception, or what it comes from, is a disk's or a file system's refusal to write."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, TidegateError):
+        java = getattr(seen, "java_exception", None)
+        text = str(java.toString()) if java is not None else str(seen)
+        words = next(((what, found) for pattern, what in _BY_WORDS if (found := pattern.search(text))), None)
+        what = words[0] if words else None
+        if what is None and isinstance(seen, OSError):
+            what = _BY_NUMBER.get(seen.errno or 0)
+        if what is not None:
+            place = getattr(seen, "filename", None) or _named(text, words[1].start() if words else 0)
+            where = f"{os.fsdecode(place)}: " if place else ""
+            return TidegateError("TG623", f"{where}{what[0]}", hint=what[1], location=location)
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _named(text: str, at: int) -> str | None:
+    """The path that stands last before, else first behind, the words at `at`."""
+    before, behind = _PLACE.findall(text[:at].rpartition("\n")[2]), _PLACE.findall(text[at:])
+    return before[-1] if before else behind[0] if behind else None

@@ -1,0 +1,95 @@
+"""Owner-only folders, and one clear error for each way in which a disk refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tidegate.cli.main import app
+from tidegate.engine.failures import failed
+from tidegate.engine.lease import lease
+from tidegate.errors import TidegateError
+from tidegate.live.logs import FileLog
+from tidegate.project import Project
+from tidegate.project.disk import private_folder, trouble
+
+REFUSALS = [
+    (OSError(errno.ENOSPC, "No space left on device", "/w/x"), "/w/x: the disk is full"),
+    (OSError(errno.EDQUOT, "Disk quota exceeded", "/w/x"), "/w/x: the disk is full"),
+    (OSError(errno.EROFS, "Read-only file system", "/w/x"), "/w/x: the file system is read-only"),
+    (PermissionError(errno.EACCES, "Permission denied", "/w/x"), "/w/x: permission is denied"),
+    (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), "no room for temporary files"),
+    (
+        RuntimeError("java.io.FileNotFoundException: /w/x.avro (Read-only file system)"),
+        "/w/x.avro: the file system is read-only",
+    ),
+    (RuntimeError("java.io.FileNotFoundException: /w/x (Permission denied)"), "/w/x: permission is denied"),
+    (RuntimeError("java.io.IOException: No space left on device"), "the disk is full"),
+    (
+        RuntimeError("Failed to create a temp directory (under /t) after 10 attempts!"),
+        "no room for temporary files",
+    ),
+    (RuntimeError("[Errno 28] Error writing bytes to file '/w/x'. Detail: No space left on device"), "/w/x"),
+]
+
+
+@pytest.mark.parametrize(("error", "said"), REFUSALS, ids=lambda value: str(value)[:60])
+def test_a_refusal_of_the_disk_is_one_error_that_says_what_to_do(error: Exception, said: str) -> None:
+    for seen in (trouble(error), failed("a batch", error)):
+        assert seen is not None
+        assert seen.code == "TG623"
+        assert said in seen.message
+        assert "the same command goes on when it is mended" in (seen.hint or "")
+
+
+def test_other_errors_are_what_they_were() -> None:
+    assert trouble(FileNotFoundError(2, "No such file", "/x")) is None
+    assert trouble(ValueError("permission of Kafka was denied")) is None
+    assert trouble(TidegateError("TG502", "No space left on device")) is None
+
+
+def test_what_an_error_comes_from_counts() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        _raise_from(OSError(errno.ENOSPC, "No space left on device", "/w/x"))
+    found = trouble(caught.value)
+    assert found is not None
+    assert found.message == "/w/x: the disk is full"
+
+
+def _raise_from(error: Exception) -> None:
+    raise RuntimeError("task failed") from error
+
+
+def test_a_command_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "/shop/.tidegate")
+
+    (tmp_path / "assets").mkdir()
+    monkeypatch.setattr(Project, "catalog", refuse)
+    result = CliRunner().invoke(app, ["check", "--project", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "error TG623: /shop/.tidegate: the file system is read-only" in result.stderr
+
+
+def test_folders_of_data_and_settings_are_their_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        project = Project(tmp_path)
+        with lease(project.state_dir / "locks", "t"):
+            pass
+        project.save_definition("t", "CREATE TABLE t (id INT)")
+        FileLog(project.state_dir / "logs" / "live.log").close()
+        for folder in (project.state_dir, *(path for path in project.state_dir.rglob("*") if path.is_dir())):
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
+        # What is there already is its owner's decision.
+        (shared := tmp_path / "shared").mkdir(mode=0o755)
+        private_folder(shared / "inside")
+        assert stat.S_IMODE(shared.stat().st_mode) == 0o755
+        assert stat.S_IMODE((shared / "inside").stat().st_mode) == 0o700
+    finally:
+        os.umask(before)
