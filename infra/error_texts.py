@@ -322,7 +322,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 
 PRINTED: dict[str, str] = {
-    "TG623": """error TG623: /srv/shop/.tidegate/locks/orders.lock: the disk is full
+    "TG623": """error TG623: /srv/shop/.tidegate/locks/orders.lock can't be used: the disk is full
 hint: make room there (tidegate upkeep, tidegate cleanup, a larger disk); what was committed stays, and nothing is half done: \
 the same command goes on when it is mended""",
     "TG614": """error TG614: path: /srv/landing is not in a folder that SQL may reach

@@ -19,16 +19,22 @@ from tidegate.project import Project
 from tidegate.project.disk import private_folder, trouble
 
 REFUSALS = [
-    (OSError(errno.ENOSPC, "No space left on device", "/w/x"), "/w/x: the disk is full"),
-    (OSError(errno.EDQUOT, "Disk quota exceeded", "/w/x"), "/w/x: the disk is full"),
-    (OSError(errno.EROFS, "Read-only file system", "/w/x"), "/w/x: the file system is read-only"),
-    (PermissionError(errno.EACCES, "Permission denied", "/w/x"), "/w/x: permission is denied"),
+    (OSError(errno.ENOSPC, "No space left on device", "/w/x"), "/w/x can't be used: the disk is full"),
+    (OSError(errno.EDQUOT, "Disk quota exceeded", "/w/x"), "/w/x can't be used: the disk is full"),
+    (
+        OSError(errno.EROFS, "Read-only file system", "/w/x"),
+        "/w/x can't be used: the file system is read-only",
+    ),
+    (PermissionError(errno.EACCES, "Permission denied", "/w/x"), "/w/x can't be used: permission is denied"),
     (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), "no room for temporary files"),
     (
         RuntimeError("java.io.FileNotFoundException: /w/x.avro (Read-only file system)"),
-        "/w/x.avro: the file system is read-only",
+        "/w/x.avro can't be used: the file system is read-only",
     ),
-    (RuntimeError("java.io.FileNotFoundException: /w/x (Permission denied)"), "/w/x: permission is denied"),
+    (
+        RuntimeError("java.io.FileNotFoundException: /w/x (Permission denied)"),
+        "/w/x can't be used: permission is denied",
+    ),
     (RuntimeError("java.io.IOException: No space left on device"), "the disk is full"),
     (
         RuntimeError("Failed to create a temp directory (under /t) after 10 attempts!"),
@@ -58,7 +64,7 @@ def test_what_an_error_comes_from_counts() -> None:
         _raise_from(OSError(errno.ENOSPC, "No space left on device", "/w/x"))
     found = trouble(caught.value)
     assert found is not None
-    assert found.message == "/w/x: the disk is full"
+    assert found.message == "/w/x can't be used: the disk is full"
 
 
 def _raise_from(error: Exception) -> None:
@@ -73,7 +79,7 @@ def test_a_command_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Project, "catalog", refuse)
     result = CliRunner().invoke(app, ["check", "--project", str(tmp_path)])
     assert result.exit_code == 2
-    assert "error TG623: /shop/.tidegate: the file system is read-only" in result.stderr
+    assert "error TG623: /shop/.tidegate can't be used: the file system is read-only" in result.stderr
 
 
 def test_folders_of_data_and_settings_are_their_owners_alone(tmp_path: Path) -> None:

@@ -57,8 +57,10 @@ def trouble(error: BaseException, location: Location | None = None) -> TidegateE
             what = _BY_NUMBER.get(seen.errno or 0)
         if what is not None:
             place = getattr(seen, "filename", None) or _named(text, words[1].start() if words else 0)
-            where = f"{os.fsdecode(place)}: " if place else ""
-            return TidegateError("TG623", f"{where}{what[0]}", hint=what[1], location=location)
+            where = os.fsdecode(place) if place else "what is written to"
+            return TidegateError(
+                "TG623", f"{where} can't be used: {what[0]}", hint=what[1], location=location
+            )
         seen = seen.__cause__ or seen.__context__
     return None
 
