@@ -17,6 +17,8 @@ from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.engine import failures
 from tidegate.engine.codes import CODES, is_curable
+from tidegate.engine.jars import ivy_name, verify
+from tidegate.engine.spark import ICEBERG_PACKAGE
 
 
 def test_every_code_is_registered_raised_and_tested() -> None:
@@ -25,7 +27,14 @@ def test_every_code_is_registered_raised_and_tested() -> None:
         return set(re.findall(r"\bTG5\d\d\b", "".join(p.read_text(encoding="utf-8") for p in files)))
 
     assert codes("platform/tidegate/engine", "platform/tidegate/audit", "assets") == set(CODES)
-    assert set(CODES) <= codes("tests/engine")
+    assert set(CODES) <= codes("tests/engine", "tests/cli")
+
+
+def test_TG518_another_jar_under_the_name_of_ours_is_not_loaded(tmp_path: Path) -> None:
+    (jar := tmp_path / ivy_name(ICEBERG_PACKAGE)).write_bytes(b"another")
+    with pytest.raises(TidegateError) as refused:
+        verify({jar.name: jar})
+    assert refused.value.code == "TG518"
 
 
 def test_the_page_of_errors_is_current() -> None:
