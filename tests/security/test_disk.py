@@ -11,8 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tidegate.cli.main import app
+from tidegate.engine import spark as spark_room
 from tidegate.engine.failures import failed
 from tidegate.engine.lease import lease
+from tidegate.engine.session import Session
 from tidegate.errors import TidegateError
 from tidegate.live.logs import FileLog
 from tidegate.project import Project
@@ -99,3 +101,16 @@ def test_folders_of_data_and_settings_are_their_owners_alone(tmp_path: Path) -> 
         assert stat.S_IMODE((shared / "inside").stat().st_mode) == 0o700
     finally:
         os.umask(before)
+
+
+def test_a_warehouse_of_this_machine_is_made_before_spark_and_for_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp")
+
+    (tmp_path / "assets").mkdir()
+    monkeypatch.setattr(spark_room, "start", full)
+    with pytest.raises(OSError, match="No space"):
+        Session.open(tmp_path)
+    assert stat.S_IMODE((tmp_path / ".tidegate" / "warehouse").stat().st_mode) == 0o700
