@@ -57,9 +57,8 @@ def compare(session: Session, expected: Year) -> None:
     assert daily == expected.daily
 
 
-@pytest.mark.parametrize("batch", [7_000, 1_000_000])
-def test_W4_year_equals_the_independent_computation(workbench: Workbench, batch: int) -> None:
-    session = play(workbench, batch)
+def test_W4_year_equals_the_independent_computation(workbench: Workbench) -> None:
+    session = play(workbench, 60_000)
     compare(session, year())
     # What the demo prints: 328,521 rows = 306,592 on time + 21,929 late + 0 rejected.
     assert year().rows == 328_521
@@ -73,8 +72,8 @@ def test_W4_year_equals_the_independent_computation(workbench: Workbench, batch:
         assert audit.raw == audit.counted + audit.filtered + audit.late + audit.rejected
 
 
-def test_W4_january_in_batches_of_500(workbench: Workbench) -> None:
-    compare(play(workbench, 500, month=1), year(1))
+def test_W4_january_in_small_batches(workbench: Workbench) -> None:
+    compare(play(workbench, 2_000, month=1), year(1))
 
 
 def test_B3_a_delay_of_15_minutes_and_an_amendment(workbench: Workbench) -> None:

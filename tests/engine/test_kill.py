@@ -127,11 +127,11 @@ def test_R2_kill_minus_nine_again_and_again(new_workbench) -> None:
     rng = random.Random(seed)
     disturbed = project(new_workbench())
     kills = 0
-    for _ in range(7):
+    for _ in range(5):
         # Batches first, then between the views of the chain.
         early = ["ready", "SourceStarted", "BatchCommitted", "BatchCommitted"]
         delivering = ["SliceCommitted", "ViewFinished", "SinkDelivered"]
-        wait_for = rng.choice(early if kills < 4 else delivering)
+        wait_for = rng.choice(early if kills < 3 else delivering)
         if run_and_kill(disturbed.root, rng.uniform(0.0, 1.5), wait_for):
             break
         kills += 1
