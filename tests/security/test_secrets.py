@@ -150,6 +150,10 @@ def plant(root: Path, s3: str, other: str) -> Project:
     for name, catalog in (("lake", lake), ("rest", rest)):
         warehouse = {"path": "s3://lake/tidegate", "catalog": catalog, "storage": storage}
         settings = {"spark": {"master": "local[2]", "conf": conf}, "warehouse": warehouse}
+        settings["allow"] = {
+            "variables": ["KAFKA_PASSWORD", "REGISTRY_PASSWORD"],
+            "folders": [".", "s3://lake/in", "s3://lake/out"],
+        }
         (root / "resources").mkdir(exist_ok=True)
         (root / "resources" / f"{name}.yaml").write_text(yaml.safe_dump(settings))
     (root / "jobs").mkdir()
