@@ -14,7 +14,8 @@ Row = tuple[str, int]
 @dataclass
 class Batch:
     """`idle`: partitions that take no part in G when it is published. `starts`: those that appear with this batch.
-    `reset`: instead of reading rows, every Wp and G is set to this. `clock`: of the batch, for `skew`."""
+    `reset`: instead of reading rows, every Wp and G beyond this is taken back to it (W9). `clock`: of the batch, for
+    `skew`."""
 
     rows: list[Row]
     idle: set[str] = field(default_factory=set)
@@ -29,7 +30,7 @@ def late_rows(batches: list[Batch], delay: int, skew: int | None = None, by_batc
     g, late, absent = None, 0, set()
     for batch in batches:
         if batch.reset is not None:
-            wp, g = dict.fromkeys(wp, batch.reset), batch.reset
+            wp, g = {p: earlier(w, batch.reset) for p, w in wp.items()}, earlier(g, batch.reset)
             continue
         for partition in batch.starts:
             wp[partition] = g
@@ -66,3 +67,8 @@ def late_together(batches: list[Batch], delay: int) -> int:
 def later(a: int | None, b: int | None) -> int | None:
     """The larger one; None is undefined."""
     return b if a is None else a if b is None else max(a, b)
+
+
+def earlier(watermark: int | None, reset: int) -> int | None:
+    """W9: `min(watermark, reset)`; what is undefined stays so."""
+    return None if watermark is None else min(watermark, reset)

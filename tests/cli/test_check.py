@@ -293,3 +293,9 @@ def test_check_is_quick_and_starts_no_jvm(bare: Path) -> None:
     seconds, spark = done.stdout.splitlines()[-1].split()
     # Half a second on a quiet machine, imports aside; the rest is for one that is not.
     assert (float(seconds) < 3.0, spark) == (True, "False")
+
+
+def test_TG901_a_view_whose_comment_speaks_of_it_is_meant_so(bare: Path, tidegate: Call) -> None:
+    meant = "-- Without EMIT ON WINDOW CLOSE: the day so far.\n" + view("v", emit="").lstrip()
+    (bare / "assets" / "a.sql").write_text(source() + view("u") + meant + view("w"))
+    assert not found(tidegate)[1]["warnings"]

@@ -253,13 +253,18 @@ def test_a_busy_log_is_a_failure_that_may_be_retried_and_names_the_holder(
     assert run(root, instance, "orders").success
 
 
-def test_a_refused_query_stops_before_the_first_row(root: Path, instance: dg.DagsterInstance) -> None:
+def test_C13_a_refused_query_fails_its_view_and_keeps_no_source_waiting(
+    root: Path, instance: dg.DagsterInstance
+) -> None:
     file = root / "assets" / "orders.sql"
     file.write_text(file.read_text().replace("sum(amount) AS revenue", "sum(amount) + array(1) AS revenue"))
     result = run(root, instance, "orders", "orders_hourly", raise_on_error=False)
     assert not result.success
     assert "orders_hourly" in result.failure_data_for_node("tidegate_orders").user_failure_data.description
-    assert not (root / ".tidegate" / "warehouse" / "main" / "orders").exists()
+    assert facts(result, "orders")["rows"].value == 7
+    assert {
+        e.asset_key.to_user_string() for e in result.get_asset_materialization_events() if e.asset_key
+    } == {"orders"}
 
 
 def test_D2_D3_views_over_several_inputs_run_in_order_and_are_audited(

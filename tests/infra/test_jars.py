@@ -13,8 +13,9 @@ from infra.kafka.broker import BROKER_SUMS
 from infra.sbom import jar_components
 from tests.conftest import ROOT
 from tidegate.cli.diagnosis import jar_sums
+from tidegate.engine.class_archive import ANY_PURPOSE
 from tidegate.engine.jars import STANDIN, SUMS, is_standin, ivy_name, read_sums, verify
-from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder
+from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder, jar_settings
 from tidegate.errors import TidegateError
 from tidegate.project.storage import OPTIONAL_PACKAGES
 
@@ -118,3 +119,13 @@ def test_the_bill_of_materials_has_every_jar_with_its_sum() -> None:
     for package in {*PACKAGES, *OPTIONAL_PACKAGES} - {TOKEN_PROVIDER}:
         group, name, version = package.split(":")
         assert f"pkg:maven/{group}/{name}@{version}" in purls
+
+
+def test_jars_of_which_one_has_to_be_resolved_share_a_class_loader(places: tuple[Path, Path]) -> None:
+    cache, _ = places
+    for package in PACKAGES[:-1]:
+        (cache / ivy_name(package)).touch()
+    assert jar_settings(PACKAGES, {}, True, ANY_PURPOSE) == {
+        "spark.jars.packages": PACKAGES[-1],
+        "spark.jars": ",".join(str(cache / ivy_name(package)) for package in PACKAGES[:-1]),
+    }

@@ -131,7 +131,7 @@ def start(
     settings = {"spark.app.name": f"tidegate {name}", "spark.master": environment.spark.master}
     settings |= _LOCAL_SETTINGS if local else _REMOTE_SETTINGS
     packages = [ICEBERG_PACKAGE, *packages]
-    settings |= environment.spark.conf | _jars(packages, environment.spark.conf, local, purpose)
+    settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
     here, notes = _verified(packages, environment)
     settings, secret = secrecy.split(settings)
     for key, value in settings.items():
@@ -307,12 +307,15 @@ def cached_jar(package: str, ivy: str | None = None) -> Path | None:
     return next((jar for jar in places if jar.is_file()), None)
 
 
-def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, purpose: Purpose) -> dict[str, str]:
+def jar_settings(
+    packages: Sequence[str], given: Mapping[str, Any], local: bool, purpose: Purpose
+) -> dict[str, str]:
     """Where Spark finds the jars of `packages`: on this machine (no resolution at start-up), else it resolves them.
 
     `given`: the environment's own settings. Its jars, packages and class path are added, not replaced by ours.
     `local`: tasks run in the driver's JVM. Then the jars are on its class path, where nothing copies them for the tasks
-    and an archive of classes can have theirs, too.
+    and an archive of classes can have theirs, too; unless one has to be resolved: Spark gives such a jar to a class
+    loader of its own, where classes on the class path (Iceberg's, for S3) do not find it.
     """
     ivy = given.get("spark.jars.ivy")
     found = {package: cached_jar(package, ivy) for package in packages}
@@ -321,7 +324,7 @@ def _jars(packages: Sequence[str], given: Mapping[str, Any], local: bool, purpos
     lists: dict[str, Sequence[str | Path]] = {"spark.jars.packages": missing}
     if not set(S3A_PACKAGES).isdisjoint(missing):
         lists["spark.jars.excludes"] = EXCLUDED_PACKAGES
-    lists[_CLASS_PATH if local else "spark.jars"] = here
+    lists[_CLASS_PATH if local and not missing else "spark.jars"] = here
     if local and not missing:
         theirs = [Path(part) for part in str(given.get(_CLASS_PATH, "")).split(os.pathsep)]
         jars = [*here, *(path for path in theirs if path.is_file()), *spark_jars()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,8 @@ def _never(cron: str, location: Location | None) -> TidegateWarning:
 
 def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[TidegateWarning]:
     """Open windows are what a view without EMIT is for. It is plainly forgotten where it stands in a comment, where a
-    view that emits reads this one, and where all other views of windows emit, two at least."""
+    view that emits reads this one, and where all other views of windows emit, two at least, unless the comment above
+    the view speaks of it."""
     windowed = [view for view in catalog.views if view.clock is not None and _is_windowed(view)]
     emitting = [view for view in windowed if view.emit_on_window_close]
     for view in windowed:
@@ -107,7 +109,7 @@ def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[Tid
             why = "it stands in a comment"
         elif readers:
             why = f'"{readers[0]}", which reads it, has it'
-        elif len(emitting) >= 2 and len(emitting) == len(windowed) - 1:
+        elif len(emitting) >= 2 and len(emitting) == len(windowed) - 1 and _EMIT not in _above(view, texts):
             why = f"all {len(emitting)} other views of windows have it"
         else:
             continue
@@ -125,6 +127,15 @@ def _with_comments(view: View, texts: Mapping[str, Text]) -> str:
     end = text.find(view.definition) + len(view.definition)
     behind = _COMMENTS.match(text, end)
     return view.definition + (behind.group() if behind is not None else "")
+
+
+def _above(view: View, texts: Mapping[str, Text]) -> str:
+    """The lines of comment right above a view's statement."""
+    if view.location is None:
+        return ""
+    text = texts[view.location.file].sql
+    lines = text[: text.find(view.definition)].splitlines()
+    return "\n".join(takewhile(lambda line: line.lstrip().startswith("--"), reversed(lines)))
 
 
 def _is_windowed(view: View) -> bool:
