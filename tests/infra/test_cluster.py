@@ -19,7 +19,7 @@ from tests.conftest import ROOT, Workbench
 from tests.environments import without_tidegate
 from tidegate.engine.class_archive import ANY_PURPOSE
 from tidegate.engine.session import Session
-from tidegate.engine.spark import _jars, start
+from tidegate.engine.spark import jar_settings, start
 from tidegate.errors import TidegateError
 from tidegate.project import Environment
 from tidegate.project.storage import S3A_PACKAGES
@@ -224,15 +224,15 @@ def test_jars_of_an_environment_are_added_to_ours(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "there-1.0.jar").touch()
     given = {"spark.jars": "/own.jar", "spark.jars.packages": "their:own:3"}
-    found = _jars(["a.b:there:1.0", "a.b:missing:2.0"], given, local=False, purpose=ANY_PURPOSE)
+    found = jar_settings(["a.b:there:1.0", "a.b:missing:2.0"], given, local=False, purpose=ANY_PURPOSE)
     assert found["spark.jars"] == f"{tmp_path}/there-1.0.jar,/own.jar"
     assert found["spark.jars.packages"] == "a.b:missing:2.0,their:own:3"
     assert "spark.jars.excludes" not in found
     # What Iceberg's bundle has already is not fetched a second time: 600 MB.
-    excluded = _jars(S3A_PACKAGES, given, local=False, purpose=ANY_PURPOSE)["spark.jars.excludes"]
+    excluded = jar_settings(S3A_PACKAGES, given, local=False, purpose=ANY_PURPOSE)["spark.jars.excludes"]
     assert "software.amazon.awssdk:bundle" in excluded
     there = f"{tmp_path}/there-1.0.jar"
-    assert _jars(["a.b:there:1.0"], {}, local=False, purpose=ANY_PURPOSE) == {"spark.jars": there}
+    assert jar_settings(["a.b:there:1.0"], {}, local=False, purpose=ANY_PURPOSE) == {"spark.jars": there}
 
 
 def test_on_local_spark_jars_are_on_the_class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,11 +245,13 @@ def test_on_local_spark_jars_are_on_the_class_path(tmp_path: Path, monkeypatch: 
         "spark.driver.extraClassPath": "/theirs.jar",
         "spark.driver.defaultJavaOptions": "-Done=1",
     }
-    found = _jars(["a.b:there:1.0"], given, local=True, purpose=ANY_PURPOSE)
+    found = jar_settings(["a.b:there:1.0"], given, local=True, purpose=ANY_PURPOSE)
     assert found["spark.driver.extraClassPath"] == f"{tmp_path}/there-1.0.jar:/theirs.jar"
     assert "spark.jars" not in found, "theirs stays as it is"
     options = found["spark.driver.defaultJavaOptions"].split()
     assert options[-1] == "-Done=1"
     assert any(option.startswith(f"-XX:ArchiveClassesAtExit={tmp_path}/archives/") for option in options)
     # What has to be resolved first is nobody's class path yet.
-    assert "spark.driver.defaultJavaOptions" not in _jars(["a.b:no:1"], {}, local=True, purpose=ANY_PURPOSE)
+    assert "spark.driver.defaultJavaOptions" not in jar_settings(
+        ["a.b:no:1"], {}, local=True, purpose=ANY_PURPOSE
+    )
