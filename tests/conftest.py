@@ -75,11 +75,16 @@ class Workbench:
         (self.root / "resources" / "local.yaml").write_text(json.dumps({"allow": settings}), encoding="utf-8")
         return self
 
-    def session(self) -> Session:
-        """A new session, as a new process would open it."""
+    def session(self, compiled: bool = False) -> Session:
+        """A new session, as a new process would open it. `compiled`: Spark compiles its queries, which pays for rows by
+        the hundred thousand."""
         from tidegate.engine.session import Session
 
-        return Session.open(project=self.root, spark=self._spark)
+        session = Session.open(project=self.root, spark=self._spark)
+        if compiled:
+            session.spark.conf.set("spark.sql.codegen.wholeStage", "true")
+            session.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+        return session
 
 
 @pytest.fixture

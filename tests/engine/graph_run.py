@@ -174,10 +174,7 @@ class Game:
 
     def __init__(self, workbench: Workbench, graphs: Graphs) -> None:
         self.graphs, self.views, self.plan, self.sources = graphs, graphs.views, graphs.plan, graphs.sources
-        self.session: Session = workbench.session()
-        if graphs.number % 4 == 3:
-            self.session.spark.conf.set("spark.sql.codegen.wholeStage", "true")
-            self.session.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+        self.session: Session = workbench.session(compiled=graphs.number % 4 == 3)
         for one in (*self.sources, *(c.view for c in self.views)):
             self.session.execute(f"{one.sql()};")
         self.played = Played(refused=graphs.refused)

@@ -27,7 +27,7 @@ def play(workbench: Workbench, batch: int, month: int | None = None) -> Session:
         text = path.read_text()
         assert "'dep_time IS NOT NULL'" in text
         path.write_text(text.replace("'dep_time IS NOT NULL'", f"'dep_time IS NOT NULL AND month = {month}'"))
-    session = workbench.allow(python=True).session()
+    session = workbench.allow(python=True).session(compiled=True)
     session.run(max_rows_per_batch=batch)
     return session
 
@@ -85,7 +85,7 @@ def test_B3_a_delay_of_15_minutes_and_an_amendment(workbench: Workbench) -> None
     text = (ROOT / "assets" / "flights.sql").read_text().split("-- The last hour")[0]
     assert text.count("sched_dep - INTERVAL '1 hour'") == 1
     text = text.replace("sched_dep - INTERVAL '1 hour'", "sched_dep - INTERVAL '15 minutes'")
-    session = workbench.allow(python=True).assets(flights=text).session()
+    session = workbench.allow(python=True).assets(flights=text).session(compiled=True)
     session.run()
 
     [done] = amend(session)
