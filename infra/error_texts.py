@@ -288,8 +288,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     "TG901": (
         "Without EMIT ON WINDOW CLOSE a view also shows windows that are still open, and changes them. It is taken for "
         "forgotten where it stands in a comment, where a view that reads this one has it, and where all other views of "
-        "windows have it (two at least).",
-        "Write EMIT ON WINDOW CLOSE at the end of the statement; a view that is deployed is then rebuilt.",
+        "windows have it (two at least), unless the comment right above the view names EMIT ON WINDOW CLOSE.",
+        "Write EMIT ON WINDOW CLOSE at the end of the statement; a view that is deployed is then rebuilt. If open "
+        "windows are what you want, say so in a comment right above the view.",
     ),
     "TG902": (
         "The folder or file in the option `path` is not there now. A pattern is looked at up to its first wildcard; "

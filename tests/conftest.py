@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +47,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = start(Environment.model_validate({"spark": {"conf": quick}}), KAFKA_PACKAGES, "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _no_secret_of_another_test() -> Iterator[None]:
+    """What a test has made a secret is a word like others to the next one."""
+    from tidegate import masking
+
+    factory = logging.getLogRecordFactory()
+    yield
+    masking._KNOWN.clear()
+    masking._PATTERN = None
+    logging.setLogRecordFactory(factory)
 
 
 class Workbench:

@@ -451,8 +451,8 @@ def test_a_spark_without_the_connector_says_what_it_needs() -> None:
             raise answer
 
         thread = SimpleNamespace(currentThread=lambda: SimpleNamespace(getContextClassLoader=lambda: None))
-        lang = SimpleNamespace(Class=SimpleNamespace(forName=forName), Thread=thread)
-        return SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=lang)))
+        classes = {"java.lang.Class": SimpleNamespace(forName=forName), "java.lang.Thread": thread}
+        return SimpleNamespace(_jvm=SimpleNamespace(**classes))
 
     with pytest.raises(TidegateError) as caught:
         require_kafka(asked(Py4JJavaError("ClassNotFoundException", SimpleNamespace(_target_id="o1"))))

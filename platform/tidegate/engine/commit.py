@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidegate.engine.java import java_class
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.project.owner import OWNER, Owner
@@ -68,7 +69,7 @@ class IcebergTable:
 
     def _load(self) -> Any:
         """Raises TG622 for a table of a later release (E8)."""
-        tables = self._jvm.org.apache.iceberg.spark.Spark3Util
+        tables = java_class(self._jvm, "org.apache.iceberg.spark.Spark3Util")
         table = tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
         version = table.properties().get(STORAGE_VERSION)
         if version is not None:
@@ -92,7 +93,7 @@ class IcebergTable:
 
     def properties(self) -> dict[str, str]:
         """All table properties, in one call."""
-        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
+        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
         return json.loads(mapper.writeValueAsString(self._table.properties()))
 
     def property(self, key: str) -> str | None:
@@ -142,7 +143,7 @@ class IcebergTable:
 
     def _summary(self, snapshot: Any) -> dict[str, str]:
         # As one text: a Java map costs a call for every entry.
-        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
+        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
         return json.loads(mapper.writeValueAsString(snapshot.summary()))
 
     def _at(self, current: Any) -> Snapshot:
@@ -160,7 +161,7 @@ class IcebergTable:
         from pyiceberg.io.pyarrow import schema_to_pyarrow
         from pyiceberg.schema import Schema
 
-        text = self._jvm.org.apache.iceberg.SchemaParser.toJson(self._table.schema())
+        text = java_class(self._jvm, "org.apache.iceberg.SchemaParser").toJson(self._table.schema())
         schema = _plain(schema_to_pyarrow(Schema.model_validate_json(text)))
         uri = f"{self.location}/data"
         filesystem, path = storage.filesystem(uri)
@@ -171,7 +172,7 @@ class IcebergTable:
         """Of the data files that may hold rows of an Iceberg expression: `path`, `rows`, and the `least` and `greatest`
         value of a column of 64 bits, by its id, None if that is not known. None if rows of one of them are deleted
         beside it. Two calls for each file: of many thousands that is seconds."""
-        parser = self._jvm.org.apache.iceberg.ScanTaskParser
+        parser = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser")
         found = []
         tasks = self._table.newScan().useSnapshot(snapshot).filter(where).includeColumnStats().planFiles()
         try:
@@ -197,7 +198,7 @@ class IcebergTable:
         # Bounded: the files of the days that an amendment touches.
         if not paths:
             return []
-        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
         both = getattr(expressions, "and")
         where = both(
             expressions.equal("_open", False),
@@ -211,7 +212,9 @@ class IcebergTable:
     def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
         """As `files_named`, of the rows that are nobody's result."""
         return self._named(
-            paths, snapshot, self._jvm.org.apache.iceberg.expressions.Expressions.isNull("_open")
+            paths,
+            snapshot,
+            java_class(self._jvm, "org.apache.iceberg.expressions.Expressions").isNull("_open"),
         )
 
     def _named(self, paths: set[str], snapshot: int, where: Any) -> list[Any]:
@@ -242,7 +245,7 @@ class IcebergTable:
         `target`: what `files` were written for (None without any).
         Raises TG502 if somebody else has committed to the table since `base`.
         """
-        expressions = self._jvm.org.apache.iceberg.expressions.Expressions
+        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
         update = self._table.newOverwrite()
         if base.id is not None:
             update = update.validateFromSnapshot(base.id)
@@ -257,8 +260,8 @@ class IcebergTable:
             update = update.validateNoConflictingDeletes()
         for gone_file in removed:
             update = update.deleteFile(gone_file)
-        mapper = self._jvm.org.apache.iceberg.util.JsonUtil.mapper()
-        parser = self._jvm.org.apache.iceberg.ContentFileParser
+        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
+        parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
         spec = self._table.spec()
         for file in files:
             text = json.dumps(_content_file(file, target))

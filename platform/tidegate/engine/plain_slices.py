@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.java import java_class
 from tidegate.engine.layout import ON_TIME
 from tidegate.engine.pane_parts import by_position, key_names, pane_schema
 from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
@@ -115,7 +116,7 @@ def _files(
     assert pinned.table is not None
     assert pinned.snapshot.id is not None
     table = IcebergTable(spark, pinned.table)
-    expressions = spark._jvm.org.apache.iceberg.expressions.Expressions
+    expressions = java_class(spark._jvm, "org.apache.iceberg.expressions.Expressions")
     both = getattr(expressions, "and")
     where, (low, high) = expressions.equal("_outcome", ON_TIME), bounds
     # Only to skip files: the tasks look at every row. What fits into 32 bits reaches Java as another type.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tidegate.engine.java import java_class
 from tidegate.project.variables import Expanded
 from tidegate.sql.secrets import is_secret
 
@@ -15,7 +16,7 @@ _CONFIDENTIAL = "(?i)secret|passw|passphrase|token|key|jaas|credential|authoriza
 #: Of each session: what readers and writers are given, and logins inside addresses, where a plan quotes one.
 SESSION = {
     "spark.sql.redaction.options.regex": f"{_CONFIDENTIAL}|url",
-    "spark.sql.redaction.string.regex": r"(?i)(?<=://)[^/@\s]*:[^/@\s]+(?=@)|(?<=password=)[^&;,\s]+",
+    "spark.sql.redaction.string.regex": r"://[^/@\s]*:[^/@\s]+@|(?i:password)=[^&;,\s]+",
 }
 #: Read by Spark's launcher, or by the JVM itself: these have to stand on the command line.
 _AT_LAUNCH = tuple(
@@ -58,7 +59,9 @@ def launch(settings: Mapping[str, str], secret: Mapping[str, str]) -> None:
 
 def _quiet(jvm: Any) -> None:
     """Whatever `spark.log.level` is: these, at DEBUG, log each header that they send, and with it a catalog's token."""
-    log4j, info = jvm.org.apache.logging.log4j, jvm.org.apache.logging.log4j.Level.INFO
+    info = java_class(jvm, "org.apache.logging.log4j.Level").INFO
+    manager = java_class(jvm, "org.apache.logging.log4j.LogManager")
+    levels = java_class(jvm, "org.apache.logging.log4j.core.config.Configurator")
     for name in _HEADERS:
-        if log4j.LogManager.getLogger(name).getLevel().intLevel() > info.intLevel():
-            log4j.core.config.Configurator.setLevel(name, info)
+        if manager.getLogger(name).getLevel().intLevel() > info.intLevel():
+            levels.setLevel(name, info)

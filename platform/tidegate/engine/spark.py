@@ -17,6 +17,7 @@ from tidegate.engine import secrecy
 from tidegate.engine.class_archive import ANY_PURPOSE, Purpose, java_options
 from tidegate.engine.failures import spark_message
 from tidegate.engine.jars import ivy_name, verify
+from tidegate.engine.java import java_class
 from tidegate.errors import TidegateError
 from tidegate.project.disk import private_folder, trouble
 from tidegate.project.java import find_java
@@ -192,6 +193,9 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
     fresh = {f"spark.sql.catalog.{CATALOG}.cache-enabled": "false"}
     for key, value in (SQL_SETTINGS | storage.spark_conf() | fresh).items():
         spark.conf.set(key, value)
+    if not _is_shown(parent):
+        # Spark describes the plan of each query, for its UI and event logs: at length, a tenth of a small tick.
+        spark.conf.set("spark.sql.ui.explainMode", "simple")
     if not has_class(spark, "org.apache.iceberg.spark.SparkCatalog"):
         raise TidegateError(
             "TG501",
@@ -201,6 +205,12 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
     _load_catalog(spark, storage)
     _ship_package(spark)
     return spark
+
+
+def _is_shown(spark: SparkSession) -> bool:
+    """Whether somebody can see the plans of queries: in Spark's UI, or in event logs."""
+    given = spark.sparkContext.getConf()
+    return given.get("spark.ui.enabled", "true") == "true" or given.get("spark.eventLog.enabled") == "true"
 
 
 def _load_catalog(spark: SparkSession, storage: Storage) -> None:
@@ -262,7 +272,7 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
 def active(spark: SparkSession) -> Iterator[None]:
     """While the block runs, `spark` is this thread's session in the JVM: what finds its settings or catalog by that
     would have another one, or none in a thread that Spark has not started."""
-    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    sessions = java_class(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
@@ -280,7 +290,9 @@ def has_class(spark: SparkSession, name: str) -> bool:
 
     jvm = spark._jvm
     try:
-        jvm.java.lang.Class.forName(name, False, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        java_class(jvm, "java.lang.Class").forName(
+            name, False, java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        )
     except Py4JJavaError:
         # The JVM's answer. That of a JVM that is gone is another error, which says nothing about jars.
         return False

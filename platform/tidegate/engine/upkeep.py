@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.edges import edge_of
+from tidegate.engine.java import java_class
 from tidegate.engine.retire import condemned, retire
 from tidegate.engine.steps import Steps
 from tidegate.engine.upkeep_table import (
@@ -289,7 +290,7 @@ class _Work:
 
     def _compact(self) -> None:
         policy, shape = self._policy, Shape.of(self._table)
-        expressions = self._spark._jvm.org.apache.iceberg.expressions.Expressions
+        expressions = java_class(self._spark._jvm, "org.apache.iceberg.expressions.Expressions")
         if self._is_state:
             # Its rows change all the time; a catalog of commits says nothing about which of them rest.
             facts = {k: v for k, v in self._table.current().summary.items() if k.startswith("tidegate.")}

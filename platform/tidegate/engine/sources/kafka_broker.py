@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.java import java_class
 from tidegate.errors import Location, TidegateError
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ class Broker:
         self._jvm, self._topic, self._source, self._location = spark._jvm, topic, source, location
         self._kafka = self._jvm.org.apache.spark.sql.kafka010
         self._servers = servers
-        self._properties = self._jvm.java.util.HashMap()
+        self._properties = java_class(self._jvm, "java.util.HashMap")()
         for key, value in (_PATIENCE | dict(properties)).items():
             self._properties.put(key, value)
-        self._topics = self._jvm.java.util.ArrayList()
+        self._topics = java_class(self._jvm, "java.util.ArrayList")()
         self._topics.add(topic)
         self._reader: Any = None
         self._admin: Any = None
@@ -59,7 +60,9 @@ class Broker:
 
         def ask() -> str:
             if self._admin is None:
-                self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._properties)
+                self._admin = java_class(self._jvm, "org.apache.kafka.clients.admin.AdminClient").create(
+                    self._properties
+                )
             found = self._admin.describeTopics(self._topics).allTopicNames().get()
             return str(found.get(self._topic).topicId())
 
@@ -68,7 +71,9 @@ class Broker:
 
     def latest(self) -> dict[str, int]:
         """The next free offset of every partition."""
-        return self._offsets(lambda reader: reader.fetchLatestOffsets(self._jvm.scala.Option.empty()))
+        return self._offsets(
+            lambda reader: reader.fetchLatestOffsets(java_class(self._jvm, "scala.Option").empty())
+        )
 
     def earliest(self) -> dict[str, int]:
         """The first offset that is kept, of every partition."""
@@ -91,10 +96,10 @@ class Broker:
 
     def _opened(self) -> Any:
         if self._reader is None:
-            python = self._jvm.org.apache.spark.api.python.PythonUtils
+            python = java_class(self._jvm, "org.apache.spark.api.python.PythonUtils")
             no_options = getattr(
                 getattr(self._jvm.org.apache.spark.sql.catalyst.util, "CaseInsensitiveMap$"), "MODULE$"
-            ).apply(python.toScalaMap(self._jvm.java.util.HashMap()))
+            ).apply(python.toScalaMap(java_class(self._jvm, "java.util.HashMap")()))
             given = self._kafka.KafkaSourceProvider.kafkaParamsForDriver(python.toScalaMap(self._properties))
             topics = self._kafka.SubscribeStrategy(python.toSeq(self._topics))
             self._reader = self._kafka.KafkaOffsetReader.build(topics, given, no_options, "tidegate")
