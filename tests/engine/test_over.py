@@ -16,7 +16,8 @@ import pytest
 from tests.oracle import Row
 from tests.oracle_over import Call, Range, Released, Rows, SessionGap, value
 from tests.oracle_over import over as oracle
-from tidegate.engine.over import carried_type, evaluate
+from tidegate.engine.layout import quote
+from tidegate.engine.over import CARRIED, carried_type, evaluate
 from tidegate.sql.catalog import Over, OverFunction, View
 from tidegate.watermark import Identity, TimeKind
 
@@ -167,7 +168,7 @@ class Ticks:
         result = found.result.collect()
         if found.carried is not None:
             kept = found.carried.collect()
-            schema = f"_carried {carried_type(self._spark, self.view, rows)}"
+            schema = f"{quote(CARRIED)} {carried_type(self._spark, self.view, rows)}"
             assert (
                 self._spark.createDataFrame([], schema).schema.simpleString()
                 == found.carried.schema.simpleString()

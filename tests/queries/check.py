@@ -20,6 +20,7 @@ from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog
 from tidegate.sql.catalog import Relation, View
+from tidegate.sql.inner_names import LOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,7 +125,7 @@ def by_sql(
     every = [*names, *SYSTEM, *view.order]
     table = found.toArrow()
     assert [*dict.fromkeys(table.column_names)] == table.column_names
-    assert set(table.column_names) - {"_open"} == set(every), (table.column_names, every)
+    assert set(table.column_names) - {"_open", LOST} == set(every), (table.column_names, every)
     table = table.select([*names, *SYSTEM])
     return within(case, normal(table), len(names)), [f.type for f in table.schema][: len(names)]
 
