@@ -39,11 +39,11 @@ def test_E8_a_table_of_a_later_release_is_left_alone(workbench: Workbench) -> No
             lambda: session.run(["v"], upstream=False, fail_fast=True),
             lambda: upkeep.maintain(session, "t", Policy()),
         ],
-        "k": [lambda: session.execute("DROP TABLE k")],
+        "k": [lambda: session.execute("DROP TABLE k", yes=True)],
         "k$state": [
             lambda: session.execute("SELECT * FROM k").rows(),
             lambda: session.execute("DELETE FROM k"),
-            lambda: session.execute("DROP TABLE k"),
+            lambda: session.execute("DROP TABLE k", yes=True),
         ],
         "v": [
             lambda: session.run(fail_fast=True),
