@@ -14,7 +14,7 @@ from tests.conftest import Workbench
 from tests.oracle_tables import Change, Table
 from tidegate.engine.session import Session
 from tidegate.engine.sources import Rows
-from tidegate.engine.table import changes_frame, lives, on_time_changes, state_identifier
+from tidegate.engine.table import CONTINUES, changes_frame, lives, on_time_changes, state_identifier
 
 SECOND = 1_000_000
 BEGIN = datetime(2026, 1, 1)
@@ -116,7 +116,7 @@ class Play:
         """However many epochs are applied at once, and if some are applied twice (W4, R2)."""
         log = self.session.identifier("t")
         snapshot = self.log.table.current().id
-        whole = lives(self.relation, on_time_changes(self.session.spark, log, snapshot)).drop("_continues")
+        whole = lives(self.relation, on_time_changes(self.session.spark, log, snapshot)).drop(CONTINUES)
         expected = sorted(map(repr, whole.collect()))
         assert sorted(map(repr, self.session.spark.table(state_identifier(log)).collect())) == expected
         state, last = self.log.state, self.log.progress.epoch
