@@ -28,8 +28,9 @@ test: java $(STAMP) browser postgres prometheus ## The whole test suite, as CI r
 test-fast: java $(STAMP) ## The tests that take seconds, not minutes
 	@$(BIN)/python -m pytest -m "not slow"
 
-property: java $(STAMP) ## Many more random cases than CI runs; random graphs go on where they were stopped
+property: java $(STAMP) ## Many more random cases than CI runs; graphs and decoders go on where they were stopped
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \
+	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
 	  $(BIN)/python -m pytest -k property
 
 kafka: java $(STAMP) ## A real Kafka broker on 127.0.0.1:9092, without Docker; its data stays in .tidegate/kafka

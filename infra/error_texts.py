@@ -96,7 +96,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Read the list, make sure that nobody writes these tables any more, and agree: at the prompt, or with `--yes`.",
     ),
     "TG521": (
-        "A reset of the watermark would leave results as they are that need rows which are not kept any more (W9).",
+        "A reset of the watermark would leave results as they are that need rows which are not kept any more; or rows that TTL "
+        "has cleaned would not come back (W9).",
         "Read the list that is printed, and agree: at the prompt, with `tidegate sql --yes`, or `session.execute(sql, "
         "yes=True)`.",
     ),
@@ -119,7 +120,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "DROP the sink and CREATE it again: into a new place for everything, or with `snapshot = 'false'` for what comes.",
     ),
     "TG543": (
-        "A new view would need rows that retention has removed, and without them nobody knows its results.",
+        "A new view would need rows that retention has removed, and without them nobody knows its results; or such rows went "
+        "before a view, or a gate of `WATERMARK(…)`, had read them.",
         "Windows of a fixed length and sorted rows can begin at the edge; or keep rows longer in `jobs/maintenance.yaml`.",
     ),
     "TG544": ("Upkeep was asked for something that has never run.", "Run it first."),
@@ -249,7 +251,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "TG623": (
         "The warehouse, the project's `.tidegate`, or the folder for temporary files can't be written: it is full, mounted "
-        "read-only, or belongs to another user. Commits are whole or not there at all, so nothing is half done.",
+        "read-only, or belongs to another user. Commits are whole or not there at all, so nothing is half done. Temporary files "
+        "go where `TMPDIR` says, else to the machine's own folder for them; Spark on this machine spills there, too, unless "
+        "`spark.local.dir` in `spark.conf` names other folders. Whether there is room for a beginning is seen before Spark starts.",
         "Do what the hint says for the place that the message names, and run the same command again. Live mode tries again by itself.",
     ),
     "TG622": (

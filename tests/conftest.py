@@ -36,15 +36,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The process's one Spark, as `tidegate.connect()` would start it, tuned for thousands of tiny jobs."""
     from tidegate.engine.spark import KAFKA_PACKAGES, start
     from tidegate.project import Environment
+    from tidegate.testing.runner import QUICK
 
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
-    quick = {
-        # Compiling code costs more than it saves where every job has a handful of rows.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    session = start(Environment.model_validate({"spark": {"conf": quick}}), KAFKA_PACKAGES, "tests")
+    session = start(Environment.model_validate({"spark": {"conf": QUICK}}), KAFKA_PACKAGES, "tests")
     yield session
     session.stop()
 

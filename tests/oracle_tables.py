@@ -1,4 +1,4 @@
-"""Tables WITH TTL in plain Python, from rules T1–T4, W1, W2 and W6 alone. Imports nothing of tidegate.
+"""Tables WITH TTL in plain Python, from rules T1–T4, W1, W2, W6 and W9 alone. Imports nothing of tidegate.
 
 Times are integers. A change is judged when it is read; what it changes is decided then, too. Batches only decide
 when `G` is published.
@@ -66,6 +66,21 @@ class Table:
             own[-1].last = change
         else:
             self.lives.setdefault(change.key, []).append(Life(bar, change))
+
+    def reset(self, to: int) -> None:
+        """W9: no bar was ever above `to`. A life that had ended above it goes on as the next one of its partition."""
+        self.wp = {name: None if wp is None else min(wp, to) for name, wp in self.wp.items()}
+        self.g = None if self.g is None else min(self.g, to)
+        for key, lives in self.lives.items():
+            joined: list[Life] = []
+            for life in lives:
+                own = [k for k, known in enumerate(joined) if known.last.partition == life.last.partition]
+                if own and joined[own[-1]].last.time > to:
+                    joined[own[-1]].last = life.last
+                else:
+                    since = None if life.since is None else min(life.since, to)
+                    joined.append(Life(since, life.last))
+            self.lives[key] = joined
 
     def publish(self) -> None:
         """The end of a batch (W6)."""

@@ -1,14 +1,18 @@
-"""The console block of docs/install.md is run in a new project, and prints what stands there."""
+"""The console blocks of docs/install.md and docs/changing.md are run in a new project, and print what stands there."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.test_tutorial import BLOCK, calls, fits, tidegate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def run(page: str) -> list[str]:
@@ -32,3 +36,13 @@ def test_the_page_about_installing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     tidegate(["tidegate", "init", "shop"])
     monkeypatch.chdir(tmp_path / "shop")
     assert run("install.md") == ["tidegate doctor"]
+
+
+def test_the_page_about_changing_a_definition(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tidegate(["tidegate", "init", "shop"])
+    monkeypatch.chdir(tmp_path / "shop")
+    seen = run("changing.md")
+    assert seen == ["tidegate run", "sed -i.bak", "tidegate check", "tidegate rebuild", "tidegate sql"]

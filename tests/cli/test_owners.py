@@ -43,7 +43,6 @@ WRITES: dict[str, list[list[str]]] = {
     "rebuild": [["hourly"]],
     "cleanup": [["prices"], []],
     "upkeep": [["orders"], ["prices"], ["hourly"], []],
-    "audit": [["orders"]],
     "sql": [
         ["-c", statement]
         for statement in (
@@ -63,6 +62,7 @@ WRITES: dict[str, list[list[str]]] = {
 #: The others: they read, or write into the project's own folder only.
 READS = {
     "init",
+    "audit",
     "check",
     "explain",
     "status",
@@ -154,6 +154,17 @@ def test_X3_no_command_changes_a_neighbour_s_table(
         assert 'belongs to project "shop" in environment "local"' in said
         assert f'this is project "{name}" in environment "{env}"' in said
         assert done.exit_code in (1, 2)
+    assert place.files() == before
+
+
+@pytest.mark.spark
+def test_X3_an_audit_recounts_a_neighbour_s_logs_and_writes_nothing(
+    place: Place, tidegate: Callable[..., Any]
+) -> None:
+    before = place.files()
+    for root, env in ((place.rival, "local"), (place.shop, "other")):
+        done = tidegate("audit", "orders", "clicks", "prices", "--project", str(root), "--env", env)
+        assert (done.exit_code, done.output.count("it adds up")) == (0, 3), done.output
     assert place.files() == before
 
 

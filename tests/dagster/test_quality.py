@@ -54,7 +54,9 @@ def test_A1_checks_of_a_run_name_the_failing_windows(tmp_path: Path, spark: Spar
             {"day": "2026-03-01", "raw": "4", "late": "1", "late_rate": "0.25"}
         ]
         own = found["expectations"]
-        assert own.description.startswith("few orders: 1 of 1 fails; first _window_start 2026-03-01T09:00:00")
+        assert own.description.startswith(
+            "few orders: 1 of 1 fails; first \\_window_start 2026-03-01T09:00:00"
+        )
         assert [r.data["holds"] for r in own.metadata["expectations"].records] == ["no"]
         page = Path(own.metadata["Data Docs"].path)
         assert page == root / ".tidegate" / "quality" / "docs" / "orders_hourly" / "index.html"

@@ -1,16 +1,23 @@
-"""A decoder that really ends its process: over a text with KILL in it, or over so many texts at once."""
+"""Decoders that really end their process, over a text with KILL in it, or over so many texts at once; and that never
+come back from one with HANG."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine.sources.bulk import Part
+from tidegate.engine.sources import parquet
+from tidegate.engine.sources.bulk import Part, parsed
+from tidegate.engine.sources.parquet import ParquetReader
+from tidegate.engine.sources.parquet_crashes import Reading
 from tidegate.engine.sources.text import JsonDecoder
 
 
@@ -23,6 +30,8 @@ class KillingDecoder(JsonDecoder):
     def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
         if len(text) > self.most or any("KILL" in one for one in text.to_pylist()):
             os.kill(os.getpid(), signal.SIGKILL)
+        while any("HANG" in one for one in text.to_pylist()):
+            pass
         return super().plain(text, places)
 
 
@@ -43,6 +52,15 @@ def no_memory(values: Any) -> None:
     raise MemoryError
 
 
+def busy(decoder: Any, values: Any) -> None:
+    """Decodes, works for longer than the decoder may, and decodes again."""
+    for _ in range(2):
+        parsed(decoder, pa.array(values, pa.binary()))
+        until = time.process_time() + 0.3
+        while time.process_time() < until:
+            pass
+
+
 class Unreadable:
     """What can be sent, and not be received."""
 
@@ -51,3 +69,46 @@ class Unreadable:
 
     def __reduce__(self) -> Any:
         return (int, ("no number",))
+
+
+class KillingReading(Reading):
+    """Ends its process over a row whose `s` is KILL, over a batch in which a row has HIDE (as if it could not be
+    decoded), and over a file that is called open."""
+
+    def __call__(self, values: Any) -> object:
+        if "open" in self.path.rpartition("/")[2]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with armed():
+            return super().__call__(values)
+
+
+class KillingReader(ParquetReader):
+    """In the gate's own tasks, as `KillingReading`."""
+
+    def __call__(self, batches: Any) -> Any:
+        with armed():
+            yield from super().__call__(batches)
+
+
+@contextmanager
+def armed() -> Iterator[None]:
+    """Meanwhile this process ends over such rows."""
+    fitted, bounds = parquet.fit, parquet.in_bounds
+
+    def fit(array: pa.Array, wanted: pa.DataType) -> Any:
+        if "KILL" in array.to_pylist():
+            os.kill(os.getpid(), signal.SIGKILL)
+        while "HANG" in array.to_pylist():
+            pass
+        return fitted(array, wanted)
+
+    def in_bounds(batch: pa.RecordBatch, *given: Any) -> Any:
+        if any("HIDE" in column.to_pylist() for column in batch.columns):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return bounds(batch, *given)
+
+    parquet.fit, parquet.in_bounds = fit, in_bounds  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        parquet.fit, parquet.in_bounds = fitted, bounds

@@ -35,7 +35,7 @@ SELECT window_start, window_end, meter, count(*) AS hours, sum(n) AS n, sum(s) A
 FROM SESSION(per_hour, window_start, meter, INTERVAL '2 hours')
 GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
 """
-FILES, ROWS_PER_FILE = 12, 40
+FILES, ROWS_PER_FILE = 8, 60
 
 
 def project(workbench: Workbench) -> Workbench:

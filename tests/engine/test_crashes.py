@@ -5,21 +5,34 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Workbench
-from tests.engine.killing import KillingDecoder, Unreadable, killing, no_memory, refuse
+from tests.engine.killing import (
+    KillingDecoder,
+    KillingReader,
+    KillingReading,
+    Unreadable,
+    busy,
+    killing,
+    no_memory,
+    refuse,
+)
 from tests.engine.test_kafka import project as kafka_project
 from tests.engine.test_kafka import row, send
 from tests.kafka import Broker
 from tidegate.engine.failures import worker_died
-from tidegate.engine.sources import arrow_json, decode, text_files
+from tidegate.engine.sources import arrow_json, decode, files, filesystem, text_files
 from tidegate.engine.sources.crashes import FileCrashes, MessageCrashes, Nursery, Parse, killers, narrowed
+from tidegate.engine.sources.limits import Limits
+from tidegate.engine.sources.parquet_crashes import ParquetCrashes
 from tidegate.engine.sources.place import PLACE
 from tidegate.engine.sources.text_files import JsonFiles, dealt, spans_of
 from tidegate.engine.sources.values import Target
@@ -66,6 +79,14 @@ def test_X2_a_process_that_dies_is_noticed_and_one_that_raises_has_not_died() ->
         with pytest.raises(RuntimeError, match="can't read"):
             nursery.dies(Unreadable(), values)
     assert nursery._process is None
+
+
+def test_X2_a_row_that_its_decoder_never_comes_back_from_is_one_that_kills() -> None:
+    decoder = KillingDecoder(TARGETS, limits=Limits(seconds=0.2))
+    with Nursery() as nursery:
+        assert killers(nursery, Parse(decoder), [b'{"id": 1}', b'{"id": "HANG"}', b'{"id": 2}']) == [1]
+        # The bound is for the decoder alone: what stands between two batches is not counted.
+        assert not nursery.dies(partial(busy, decoder), [b'{"id": 1}'])
 
 
 def test_X2_messages_and_records_are_named_by_where_they_stand(
@@ -173,15 +194,53 @@ def test_X2_a_line_of_a_file_that_kills_its_worker_is_rejected(
     workbench.json_lines("in/a.json", lines).assets(
         s="".join(
             f"CREATE SOURCE {name} (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
-            f"WITH (connector = 'filesystem', path = 'in'{more}) FORMAT PLAIN ENCODE JSON;\n"
-            # Where columns say the partition, rows are looked at before the first plan, too.
-            for name, more in (("s", ""), ("p", ", partition.columns = 'id'"))
+            f"WITH (connector = '{connector}', path = 'in'{more}) FORMAT PLAIN ENCODE JSON;\n"
+            # Where columns say the partition, rows are looked at before the first plan, too; and all of a recording.
+            for name, connector, more in (
+                ("s", "filesystem", ""),
+                ("p", "filesystem", ", partition.columns = 'id'"),
+                ("r", "replay", ""),
+            )
         )
     )
     session = workbench.session()
     kill(monkeypatch)
     session.run()
-    for name in ("s", "p"):
+    for name in ("s", "p", "r"):
+        (note,) = session.table(f"{name}$watermarks").where("partition IS NULL").select("note").collect()
+        assert note[0] == "crashed their decoder, and are rejected: row 2 of a.json"
         found = session.table(f"{name}$raw").select("outcome", "reason").collect()
         assert sorted(tuple(r) for r in found if r["outcome"] == "on_time") == [("on_time", None)] * 2
         assert [r["reason"] for r in found if r["outcome"] == "rejected"] == ["crashed_decoder"]
+
+
+@pytest.mark.spark
+def test_X2_rows_of_a_parquet_file_that_kill_their_worker_are_rejected_and_the_source_goes_on(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row kills when it is judged, another can't be decoded and hides the two behind it. Where columns say the
+    partition, rows are looked at before the first plan, too."""
+    texts = ["a", "KILL", "b", "HIDE", "hidden", "hidden", "c", "a"]
+    folder = workbench.root / "in"
+    folder.mkdir()
+    times = pa.array([0] * 8, pa.timestamp("us"))
+    table = pa.table({"id": pa.array(range(8), pa.int32()), "s": texts, "ts": times})
+    pq.write_table(table, folder / "a.parquet", row_group_size=6)
+    workbench.assets(
+        s="".join(
+            f"CREATE SOURCE {name} (id INT, s VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
+            f"WITH (connector = 'filesystem', path = 'in'{more}) FORMAT PLAIN ENCODE PARQUET;\n"
+            for name, more in (("s", ""), ("p", ", partition.columns = 's'"))
+        )
+    )
+    session = workbench.session()
+    monkeypatch.setattr(filesystem, "ParquetReader", KillingReader)
+    monkeypatch.setattr(files, "ParquetCrashes", partial(ParquetCrashes, reading=KillingReading))
+    session.run()
+    for name in ("s", "p"):
+        found = session.table(f"{name}$raw").select("id", "s", "outcome", "reason").collect()
+        good = sorted(tuple(r)[:2] for r in found if r["outcome"] == "on_time")
+        assert good == [(0, "a"), (2, "b"), (6, "c"), (7, "a")]
+        assert [r["reason"] for r in found if r["outcome"] == "rejected"] == ["crashed_decoder"] * 4
+        (note,) = session.table(f"{name}$watermarks").where("partition IS NULL").select("note").collect()
+        assert "row 2 of a.parquet, rows 4 to 6 of a.parquet" in note[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
 import pytest
 
@@ -56,6 +56,13 @@ def test_times_far_apart_and_of_years_that_python_has_not(workbench: Workbench) 
     assert late[1][1].days > 10**8
     found = session.execute("SELECT id, ts, d FROM t").rows()
     assert found == [(1, "+294247-01-10 04:00:00", "+10000-01-01")]
+    # Beside one of these in an array, a map or a struct, all times are text.
+    nested = "array(d, DATE '2026-01-01') AS a, map(id, ts) AS m, named_struct('x', array(d), 'X', id) AS s"
+    assert session.execute(f"SELECT {nested} FROM t").rows() == [
+        (["+10000-01-01", "2026-01-01"], {1: "+294247-01-10 04:00:00"}, (["+10000-01-01"], 1))
+    ]
+    (known,) = session.execute(f'SELECT {nested} FROM "t$late" WHERE id = 3').rows()
+    assert known == ([None, date(2026, 1, 1)], {3: datetime(9999, 12, 31, 23, 59, 59)}, ([None], 3))
     rows = session.execute('SELECT id, ts, d FROM "t$late" ORDER BY id')
     assert (
         rows.rows()

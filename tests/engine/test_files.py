@@ -3,6 +3,7 @@ of other types than declared."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,7 +25,7 @@ from tidegate.engine.settled import settled
 from tidegate.engine.sources import BatchPlan
 from tidegate.engine.sources.files import list_files
 from tidegate.engine.sources.filesystem import FilesystemConnector
-from tidegate.engine.sources.footers import EDGE, surely_same
+from tidegate.engine.sources.footers import EDGE, Looker, surely_same
 from tidegate.project import Project
 
 SOURCE = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 hour')
@@ -44,9 +46,9 @@ def later(path: Path, seconds: int = 60) -> None:
 class Folder:
     """A source of JSON lines on a folder, and what is in its log."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, sql: str = SOURCE) -> None:
         (root / "assets").mkdir()
-        (root / "assets" / "s.sql").write_text(SOURCE, encoding="utf-8")
+        (root / "assets" / "s.sql").write_text(sql, encoding="utf-8")
         self.path = root / "input"
         self.path.mkdir()
         self.project = Project.load(root)
@@ -151,6 +153,34 @@ def test_a_file_that_changed_is_named_and_all_others_are_read(folder: Folder) ->
     (folder.path / "0.json").write_bytes(first)
     (folder.path / "2.json").unlink()
     assert folder.read() == ([], [])
+
+
+def test_columns_that_the_source_does_not_declare_are_in_the_plan_of_their_file(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, SOURCE.replace("JSON", "CSV"))
+    files = {
+        "1": b"ts,ID\n1,2\n",
+        "2": b"\nmore,id,day,ts,\n",
+        "3": b"\xef\xbb\xbfts,id,a\x1b b",
+        "4": b"1,2026-01-01 00:00:00,secret\n",  # no header, or one without a column of the source
+        "5": b'id,ts,"open\n' * 9_999,
+        "6.gz": gzip.compress(b"id,ts,packed\n"),
+        "7.gz": b"no archive",
+    }
+    for name, data in files.items():
+        (folder.path / name).write_bytes(data)
+    connector = folder.connector()
+    connector.pending()
+    plan = connector.plan(1, datetime.now(UTC))
+    assert plan is not None
+    plan = BatchPlan.from_json(plan.to_json())
+    assert [unit.get("undeclared") for unit in plan.units] == [
+        *(None, ["more", "day"], ["a? b"], None, None, ["packed"], None)
+    ]
+    assert connector.read(plan).undeclared == {"more": "2", "day": "2", "a? b": "3", "packed": "6.gz"}
+
+    pq.write_table(pa.table({name: pa.nulls(1) for name in ("ts", "ID", "more", "")}), tmp_path / "p")
+    (look,) = Looker(pafs.LocalFileSystem(), ("id", "ts"))([(str(tmp_path / "p"), 1)])
+    assert look.undeclared == ("more", "")
 
 
 def test_a_large_file_at_another_time_may_hold_other_rows(folder: Folder) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
+from tidegate.store.status import read_status
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -165,9 +166,23 @@ def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_th
     }
     for name, data in files.items():
         (folder / f"{name}.csv").write_bytes(data)
+    # What a file does not have, its folder may say.
+    (folder / "note=of the folder").mkdir()
+    (folder / "note=of the folder" / "9.csv").write_text(f"ts,id,most\n{at(9)},9,x\n", encoding="utf-8")
+    (folder / "id=nine").mkdir()
+    (folder / "id=nine" / "9.csv").write_text(f"ts,note\n{at(9)},x\n", encoding="utf-8")
     session = workbench.session()
     session.run()
-    rows = session.table("s$raw").orderBy("offset").select("id", "note", "ts", "reason").collect()
+    unread = {"more": "2.csv", "most": "note=of the folder/9.csv"}
+    assert read_status(session.project).relations[0].undeclared == unread
+    (note,) = session.table("s$watermarks").where("partition IS NULL").select("note").collect()
+    assert note[0].startswith("files have columns that are not declared")
+    assert session.table("s").where("id = 9").select("note").collect() == [("of the folder",)]
+    assert session.table("s$rejected").where("partition = 'id=nine'").select("reason").collect() == [
+        ('unparseable: column "id" wants INT',)
+    ]
+    rows = session.table("s$raw").where("partition = '.'").orderBy("offset")
+    rows = rows.select("id", "note", "ts", "reason").collect()
     good = [tuple(r)[:3] for r in rows if r["reason"] is None]
 
     def second(n: int) -> datetime:
@@ -180,7 +195,13 @@ def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_th
         (4, 'say "hi"', second(4)),
         (5, None, second(5)),
     ]
-    rejected = session.table("s$rejected").orderBy("offset").select("reason", "raw").collect()
+    rejected = (
+        session.table("s$rejected")
+        .where("partition = '.'")
+        .orderBy("offset")
+        .select("reason", "raw")
+        .collect()
+    )
     assert [tuple(r) for r in rejected] == [
         ('not_null: column "id" is NULL', None),
         ("invalid_utf8", "base64:" + base64.b64encode(b"7,\xff\xfe," + at(7).encode()).decode()),

@@ -13,8 +13,9 @@ from tests.conftest import Workbench
 from tests.oracle import Oracle, Row
 from tidegate import TidegateError
 from tidegate.engine.commit import IcebergTable
-from tidegate.sql.dialect import parse_query, tokenize
+from tidegate.sql.dialect import tokenize
 from tidegate.sql.inline_gate import inline_gate, watermark_call
+from tidegate.sql.parsing import parse_query
 from tidegate.sql.text import Text
 
 if TYPE_CHECKING:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +14,21 @@ import pytest
 from tests.conftest import Workbench
 from tidegate.amend.run import amend
 from tidegate.audit.source import audit_source
+from tidegate.audit.view import audit_view, is_accountable
+from tidegate.engine.sinks.kafka import KafkaSink
+from tidegate.engine.sinks.upstream import Upstream
 from tidegate.engine.whatif import what_if
+from tidegate.quality.model import Span
+from tidegate.quality.windows import read_windows
+from tidegate.sql import analyse
+from tidegate.sql.catalog import View
+from tidegate.sql.statements import CreateSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+    from tidegate.engine.session import Session
+    from tidegate.store.positions import Position
 
 pytestmark = pytest.mark.spark
 
@@ -113,7 +130,7 @@ def insert(*at: str) -> str:
     return f"INSERT INTO t VALUES {', '.join(values)};"
 
 
-def test_C12_columns_of_views_in_amendments_and_what_if(workbench: Workbench) -> None:
+def test_C12_columns_of_views_in_amendments_audits_checks_sinks_and_resets(workbench: Workbench) -> None:
     session = workbench.session()
     keys = ", ".join(f'"{name}"' for name in IN_REPORTS)
     session.execute(
@@ -130,11 +147,58 @@ def test_C12_columns_of_views_in_amendments_and_what_if(workbench: Workbench) ->
         + "FLUSH;"
     )
     session.run()
-    session.execute(insert("00:00:45", "00:01:10") + "FLUSH;")
+    begun = kafka_sink(session)[1].newest
+    # Two that are late, and one of the wrong hour, which the reset below undoes.
+    session.execute(insert("00:00:45", "00:01:10", "10:00:00") + "FLUSH;")
     view = session.catalog.get("m")
     assert what_if(session, view, "ts - INTERVAL '1 hour'").complete == 2
+    # Running numbers of rows can't be amended, and are left as they are.
     done = {r.view: (r.windows, r.late) for r in amend(session)}
     assert done == {"m": (2, 2), "visits": (3, 2), "o": (0, 0)}
+    session.run()
+    assert sorted(r["n"] for r in session.spark.table("tidegate.main.k").collect()) == [1, 1, 3]
+    sent = [(json.loads(m["key"]), json.loads(m["value"])) for m in messages(session, begun)]
+    assert sorted(value["n"] for _, value in sent) == [1, 1, 3]
+    assert all([*key] == [*IN_REPORTS, "window_end"] and [*value] == [*key, "n"] for key, value in sent)
+    revisions = session.table("m$revisions")
+    assert len(set(revisions.columns)) == len(revisions.columns)
+    assert sorted(r["n"] or 0 for r in revisions.collect()) == [1, 1, 2, 3]
+    session.execute("ALTER TABLE t RESET WATERMARK TO '2026-01-01 00:04:00';")
+    session.execute(insert("00:04:30", "00:05:30", "10:00:00") + "FLUSH;")
+    for name in ("m", "visits", "o"):
+        assert audit_view(session, name).ok, name
+        view, stored = session.catalog.get(name), session.stored(name)
+        assert isinstance(view, View)
+        assert stored is not None
+        found = read_windows(session, view, stored, Span(), is_accountable(session, view))
+        assert found.count > 1, name
+        assert found.wrong == 0, name
+
+
+def kafka_sink(session: Session) -> tuple[KafkaSink, Upstream]:
+    """A sink of `m` that upserts by all that it is grouped by; nothing is asked of a broker."""
+    options = (
+        "connector = 'kafka', topic = 'x', properties.bootstrap.server = 'localhost:1', amendments = 'upsert'"
+    )
+    by = ", ".join([*IN_REPORTS, "window_end"])
+    sql = f"CREATE SINK q FROM m WITH ({options}, key.columns = '{by}') FORMAT PLAIN ENCODE JSON"
+    (statement,) = analyse(sql, session.catalog)
+    assert isinstance(statement, CreateSink)
+    upstream = Upstream.of(session, statement.sink)
+    assert upstream is not None
+    return KafkaSink(session, statement.sink), upstream
+
+
+def messages(session: Session, after: Position) -> list[Row]:
+    """Those that are to be sent where all up to `after` was delivered."""
+    sink, upstream = kafka_sink(session)
+    state = asdict(after) | {"delivery": "d", "pending": asdict(upstream.newest)}
+    upto, changed = upstream.newest.amendments, upstream.amended(session.spark, after)
+    found = sink._messages(upstream, state, upto, changed, None)
+    # What has arrived is not sent again.
+    arrived = found.selectExpr("CAST(headers[0].value AS STRING) AS id")
+    assert sink._messages(upstream, state, upto, changed, arrived).isEmpty()
+    return found.collect()
 
 
 def test_C12_columns_of_keyed_tables(workbench: Workbench) -> None:

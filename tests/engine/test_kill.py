@@ -52,7 +52,7 @@ WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV (without_h
 
 CREATE SINK to_lake FROM per_minute WITH (connector = 'iceberg');
 """
-FILES, ROWS_PER_FILE = 20, 48
+FILES, ROWS_PER_FILE = 12, 80
 
 
 def project(workbench: Workbench) -> Workbench:

@@ -22,6 +22,7 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
 from tidegate.store.metadata import load_table, read_progress
+from tidegate.testing.runner import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,12 +48,6 @@ CREATE SINK to_files FROM per_minute
 WITH (connector = 'filesystem', path = '{out}') FORMAT PLAIN ENCODE CSV (without_header = true);
 """
 FILES, ROWS_PER_FILE = 1, 90
-#: Compiling code costs more than it saves where every job has a handful of rows.
-QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 LATER = [{"id": 999, "meter": meter, "kwh": 1.0, "ts": "2026-01-01 01:00:00"} for meter in "ab"]
 
 SCRIPT = """

@@ -60,6 +60,7 @@ GUARDS = {
     "engine/sinks/statefile.py:StateFile.write": SINK,
     "engine/stream.py:PlanInbox.forget": OPEN,
     "engine/stream.py:PlanInbox.write": OPEN,
+    "engine/table.py:TableState._go_back": OPEN,
     "engine/table.py:TableState._merge": OPEN,
     "engine/table.py:TableState.cleanup": OPEN,
     "engine/upkeep.py:_Work._retire": LEASE,

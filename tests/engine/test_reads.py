@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.engine.session import Session
 from tidegate.engine.upkeep import maintain, maintain_all
@@ -115,6 +116,9 @@ def test_whatever_would_write_to_a_source_or_deliver_is_refused(opened: Callable
         assert caught.value.code == "TG515"
     assert dev.cleanup() == []
     assert maintain_all(dev) == []
+    # Reading is everybody's: an audit recounts the log, and writes nothing.
+    assert audit_source(dev, "orders").ok
+    assert audit_source(dev, "prices").ok
     assert files(warehouse) == before
     # What is made here is one's own.
     dev.execute("CREATE TABLE mine (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY")
@@ -184,6 +188,17 @@ CREATE MATERIALIZED VIEW daily AS SELECT window_end, sum(n) AS n FROM TUMBLE(hou
 GROUP BY window_end EMIT ON WINDOW CLOSE;
 CREATE MATERIALIZED VIEW steps AS SELECT id, at, lag(id) OVER (PARTITION BY id % 2 ORDER BY at) AS before FROM orders
 EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW gated AS SELECT window_end, count(*) AS n
+FROM TUMBLE(WATERMARK((SELECT at + INTERVAL '1 hour' AS t FROM orders), t, INTERVAL '1 minute'), t, INTERVAL '1 hour')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
+CREATE MATERIALIZED VIEW timeless AS SELECT sent
+FROM WATERMARK((SELECT CAST(CAST(at AS VARCHAR) AS TIMESTAMP) AS sent FROM orders), sent, INTERVAL '1 minute')
+EMIT ON WINDOW CLOSE;
+"""
+VISITS = """\
+CREATE MATERIALIZED VIEW visits AS SELECT window_end, count(*) AS n
+FROM SESSION(WATERMARK(orders, at, INTERVAL '1 minute'), at, INTERVAL '1 hour')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
 """
 
 
@@ -209,7 +224,7 @@ def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
     )
     kinds = {f"{f.kind} {f.asset}": f.severity for f in look(dev.project).findings}
     assert kinds["rows_gone hourly"] == kinds["rows_gone steps"] == "error"
-    dev.run(["hourly", "daily"])
+    dev.run(["hourly", "daily", "gated"])
     # Nothing between what it had and the edge, and it says so; from there on, everything.
     assert rows(dev, "SELECT CAST(window_end AS STRING), n FROM hourly WHERE n < 2") == [
         ("2026-03-06 11:00:00", 1),
@@ -222,6 +237,18 @@ def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
     audit = audit_view(dev, "hourly")
     assert audit.ok
     assert any("not known: what ended after 2026-03-01 10:05:00" in note for note in audit.batch.notes)
+    # Neither does one by a gate of its own, which had not read what went (W14).
+    assert rows(dev, "SELECT CAST(window_end - INTERVAL '1 hour' AS STRING), n FROM gated WHERE n < 2") == [
+        ("2026-03-06 11:00:00", 1),
+        ("2026-03-06 13:00:00", 1),
+        ("2026-03-08 11:00:00", 1),
+    ]
+    (gated,) = read_status(dev.project, ["gated"]).views
+    assert gated.skipped == (("2026-03-01 11:04:00", "2026-03-05 01:59:59.999999"),)
+    assert audit_view(dev, "gated").ok
+    with pytest.raises(TidegateError, match="that it has not read are beyond") as unknown:
+        dev.run(["timeless"])
+    assert unknown.value.code == "TG543"
     # A view over it does not take the hole for hours without orders.
     days = rows(dev, "SELECT CAST(window_end AS STRING), n FROM daily")
     assert days == [("2026-03-07 00:00:00", 2)]
@@ -233,3 +260,7 @@ def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
     assert "nobody can tell which of its results" in refused.value.message
     kinds = {f"{f.kind} {f.asset}": f.severity for f in look(dev.project).findings}
     assert kinds["skipped hourly"] == "warning"
+    # A session over what was gone before its gate began may have begun there, too.
+    with pytest.raises(TidegateError, match="can't begin") as begun:
+        dev.execute(VISITS)
+    assert begun.value.code == "TG543"

@@ -8,11 +8,14 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.amend.run import amend
+from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.engine import upkeep
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.lives import CONTINUES, lives, on_time_changes, state_identifier
 from tidegate.engine.session import Session
 from tidegate.findings.look import look
+from tidegate.plan.resets import steps
 from tidegate.project.maintenance import Policy
 from tidegate.store.status import read_status
 
@@ -28,6 +31,11 @@ GROUP BY window_end, k EMIT ON WINDOW CLOSE;{OPENED}
 CREATE MATERIALIZED VIEW twice AS SELECT window_start, sum(n) AS n
 FROM TUMBLE(per_hour, window_end, INTERVAL '2 hours') GROUP BY window_start EMIT ON WINDOW CLOSE;
 CREATE MATERIALIZED VIEW gated AS SELECT ts, k FROM WATERMARK(events, ts, INTERVAL '10 minutes') EMIT ON WINDOW CLOSE;
+"""
+#: Its gate's time has another name, and is an hour ahead.
+MOVED = """
+CREATE MATERIALIZED VIEW moved AS SELECT at, k
+FROM WATERMARK((SELECT ts + INTERVAL '1 hour' AS at, k FROM events), at, INTERVAL '10 minutes') EMIT ON WINDOW CLOSE;
 """
 SINKS = """
 CREATE SINK plain FROM per_hour WITH (connector = 'iceberg', table = 'plain');
@@ -51,7 +59,7 @@ def shown(session: Session, sql: str) -> list[tuple]:
 
 def poisoned(session: Session) -> None:
     """Windows that end at 11 and 12 are right, the one at 13 was closed with one of its rows."""
-    session.execute(TABLE + VIEWS + SINKS)
+    session.execute(TABLE + VIEWS + MOVED + SINKS)
     session.execute(rows("a 10:10", "a 11:30", "b 12:10", "a 12:10"))
     session.execute("INSERT INTO events VALUES ('x', '2999-01-01');" + rows("a 12:40") + "FLUSH")
 
@@ -75,7 +83,7 @@ def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(work
     assert told == (
         "reset the watermark of events to 2026-01-01 12:00:00 (it was 2998-12-31 23:59:00); rows from there on are on "
         "time again, late rows stay late; at the next run or FLUSH these go back, too, and close again as rows come: "
-        "per_hour, opened, twice, gated"
+        "per_hour, opened, twice, gated, moved"
     )
     views = {v.name: v for v in read_status(session.project).views}
     assert (views["per_hour"].current, views["per_hour"].goes_back_to_text) == (False, "2026-01-01 12:00:00")
@@ -103,13 +111,15 @@ def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(work
     gated = ["10:10 a", "11:30 a", "12:10 a", "12:10 b", "12:20 c", "12:50 a"]
     found = shown(session, "SELECT ts, k FROM gated WHERE ts < '2026-01-02'")
     assert [f"{at[3:]} {k}" for at, k in found] == gated
+    found = shown(session, "SELECT at - INTERVAL '1 hour' AS ts, k FROM moved WHERE at < '2026-01-02'")
+    assert [f"{at[3:]} {k}" for at, k in found] == gated
     revisions = shown(
         session, "SELECT window_end, k, n, revision, is_current FROM \"per_hour$revisions\" WHERE k <> 'b'"
     )
     assert ("01 13:00", "a", 1, 1, False) in revisions
     assert ("01 13:00", "a", 2, 2, True) in revisions
     assert findings(session).keys().isdisjoint({"closes_again per_hour", "frontier_ahead per_hour"})
-    for name in ("per_hour", "opened", "twice", "gated"):
+    for name in ("per_hour", "opened", "twice", "gated", "moved"):
         assert audit_view(session, name).ok, audit_view(session, name)
     # An append-only sink has each window once, as it was first emitted; the other has what holds now.
     assert delivered(session, "upserted") == shown(session, "SELECT * FROM per_hour")
@@ -158,6 +168,37 @@ def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(workbench: W
     assert shown(again, "SELECT * FROM twice") == [("01 10:00", 1), ("01 12:00", 3)]
     for name in ("per_hour", "twice", "gated"):
         assert audit_view(again, name).ok, audit_view(again, name)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_W9_W14_times_that_are_integers_go_back_and_a_gate_by_itself_where_its_source_has_no_watermark(
+    workbench: Workbench, inline: bool
+) -> None:
+    session = workbench.session()
+    own, rows = ("", "WATERMARK(t, at, at - 2)") if inline else (", WATERMARK FOR at AS at - 2", "t")
+    session.execute(
+        f"CREATE TABLE t (id INT, at BIGINT{own}) APPEND ONLY;"
+        f"CREATE MATERIALIZED VIEW tens AS SELECT window_end, count(*) AS n FROM TUMBLE({rows}, at, 10) "
+        "GROUP BY window_end EMIT ON WINDOW CLOSE;"
+        "CREATE SINK upserted FROM tens WITH (connector = 'iceberg', table = 'upserted', amendments = 'upsert')"
+    )
+    session.execute("INSERT INTO t VALUES (1, 5), (2, 15), (3, 9000), (4, 17); FLUSH")
+    everything = "SELECT window_end, n FROM tens WHERE window_end < 100"
+    assert shown(session, everything) == [(10, 1), (20, 1)]
+    told = session.execute("ALTER TABLE t RESET WATERMARK TO 13").message
+    assert told is not None
+    name = session.catalog.get("tens").gates[0].name if inline else "t"
+    assert told.startswith(f"reset the watermark of {name} to 13 (it was 8998)")
+    assert told.endswith("close again as rows come: tens")
+    session.execute("INSERT INTO t VALUES (5, 16), (6, 12), (7, 40); FLUSH")
+    assert shown(session, everything) == [(10, 1), (20, 2)]
+    assert shown(session, 'SELECT window_end, n, revision FROM "tens$revisions" WHERE window_end = 20') == [
+        (20, 1, 1),
+        (20, 2, 2),
+    ]
+    delivered = session.spark.table("tidegate.main.upserted").select("window_end", "n").collect()
+    assert sorted(map(tuple, delivered)) == shown(session, "SELECT window_end, n FROM tens")
+    assert audit_view(session, "tens").ok
 
 
 def test_W9_S1_what_SOURCE_WATERMARK_remembers_is_as_if_the_poison_had_never_led(
@@ -215,3 +256,59 @@ def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Wo
         session.run(["steps"])
     assert refused.value.code == "TG543"
     assert session.execute("SELECT count(*) FROM steps").rows() == [(8,)]
+
+
+def test_W9_T2_rows_that_only_the_poison_has_expired_are_back_and_what_TTL_has_cleaned_is_listed(
+    workbench: Workbench,
+) -> None:
+    session = workbench.session()
+    session.execute(
+        "CREATE TABLE held (k INT PRIMARY KEY, v VARCHAR, ts TIMESTAMP, "
+        "WATERMARK FOR ts AS ts - INTERVAL '1 hour' WITH TTL);"
+        "CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n FROM TUMBLE(held, ts, INTERVAL '1 hour') "
+        "GROUP BY window_end EMIT ON WINDOW CLOSE"
+    )
+    session.execute(
+        "INSERT INTO held VALUES (1, 'a', '2026-01-01 10:05'), (2, 'a', '2026-01-01 10:10'), "
+        "(3, 'a', '2026-01-01 11:00');"
+        "INSERT INTO held VALUES (9, 'x', '2999-01-01'), (1, 'b', '2999-01-01 00:30')"
+    )
+    everything = "SELECT k, v FROM held"
+    assert session.execute(f"{everything} ORDER BY k").rows() == [(1, "b"), (9, "x")]
+    # Nothing is cleaned yet, so nobody is asked. Key 1 goes on: it was not expired by 10:03, only by the poison.
+    session.execute("ALTER TABLE held RESET WATERMARK TO '2026-01-01 10:03'")
+    assert session.execute(f"{everything} ORDER BY k").rows() == [(1, "b"), (2, "a"), (3, "a"), (9, "x")]
+    relation, log = session.relation("held"), session.identifier("held")
+    known = steps(session.log(relation).table.current().summary)
+    whole = lives(relation, on_time_changes(session.spark, log, None), known).drop(CONTINUES)
+    state = session.spark.table(state_identifier(log))
+    assert sorted(map(str, state.collect())) == sorted(map(str, whole.collect()))
+    session.execute(
+        "INSERT INTO held VALUES (2, 'c', '2026-01-01 10:20'), (4, 'c', '2026-01-01 12:30'); FLUSH"
+    )
+    assert session.execute(f"{everything} WHERE k < 5 ORDER BY k").rows() == [(1, "b"), (4, "c")]
+    # At 11:30. Key 1 had moved out of the window that ends at 11:00.
+    assert shown(session, "SELECT * FROM hourly") == [("01 11:00", 1)]
+
+    session.execute("INSERT INTO held VALUES (8, 'x', '2999-01-01 01:00'); FLUSH")
+    statement = "ALTER TABLE held RESET WATERMARK TO '2026-01-01 10:30'"
+    with pytest.raises(TidegateError) as caught:
+        session.execute(statement)
+    assert caught.value.code == "TG521"
+    assert caught.value.message.splitlines()[:3] == [
+        "these rows and results stay as they are when the watermark of held is reset:",
+        "  held: 2 rows that TTL has cleaned, from 2026-01-01 11:00:00 to 2026-01-01 12:30:00",
+        "  hourly: what ended after 2026-01-01 10:30:00, up to 2026-01-01 13:30:00: older rows are not compared: "
+        "expired rows of held have been cleaned up",
+    ]
+    session.confirm = lambda text: True
+    session.execute(statement)
+    session.execute(
+        "INSERT INTO held VALUES (5, 'd', '2026-01-01 14:10'), (6, 'd', '2026-01-01 17:00'); FLUSH"
+    )
+    assert session.execute(f"{everything} WHERE k < 8 ORDER BY k").rows() == [(1, "b"), (6, "d")]
+    assert ("01 15:00", 1) in shown(session, "SELECT * FROM hourly")
+    assert audit_view(session, "hourly").ok
+    assert audit_source(session, "held").ok
+    # And it is cleaned up from there on.
+    assert session.cleanup(["held"])[0].upto is not None

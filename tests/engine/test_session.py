@@ -62,6 +62,24 @@ def test_the_blog_gives_its_documented_result(workbench: Workbench) -> None:
     assert again.execute("SELECT count(*) FROM orders_per_minute").rows() == [(3,)]
 
 
+def test_X1_what_spark_would_take_for_a_variable_is_a_text(workbench: Workbench) -> None:
+    texts = ["${env:HOME}", "${system:user.home}", "${spark.app.name}", "${hiveconf:x}", "${x}"]
+    workbench.assets(
+        t="""CREATE TABLE t (id INT, `${env:HOME}` VARCHAR, g VARCHAR AS '${env:HOME}', ts TIMESTAMP,
+            WATERMARK FOR ts AS ts) APPEND ONLY;
+        CREATE MATERIALIZED VIEW v AS SELECT ts, `${env:HOME}`, g, '${spark.app.name}' AS name FROM t
+        EMIT ON WINDOW CLOSE;"""
+    )
+    session = workbench.session()
+    shown = ", ".join(f"'{text}'" for text in texts)
+    assert session.execute(f"SELECT {shown}").rows() == [tuple(texts)]
+    session.execute(
+        "INSERT INTO t VALUES (1, '${system:user.home}', '2026-01-01'), (2, '', '2026-01-02'); FLUSH"
+    )
+    found = session.execute("SELECT `${env:HOME}`, g, name FROM v").rows()
+    assert found == [("${system:user.home}", "${env:HOME}", "${spark.app.name}")]
+
+
 def test_the_documentations_events_f_g_h_i(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(EVENTS)

@@ -11,8 +11,9 @@ from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.lives import state_identifier
 from tidegate.engine.session import Session
-from tidegate.engine.table import TableState, state_identifier
+from tidegate.engine.table import TableState
 
 #: The documentation's table, with INSERTs in the place of Kafka.
 DEPOSITS = """

@@ -17,6 +17,7 @@ from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.findings.skews import _middle
 from tidegate.plan.crashes import CRASHES, Crashes, and_crashed, named
+from tidegate.plan.undeclared import UNDECLARED, Undeclared, and_undeclared, readable, undeclared_text
 from tidegate.project.stalls import Limits, Stall, limits_of
 from tidegate.store.writers import Writer
 
@@ -201,6 +202,30 @@ def test_all_rejected() -> None:
     [finding] = found(source(*commits, writer=HELD)).values()
     assert (finding.key, finding.numbers["rows"]) == ("all_rejected:s:a", 70)
     assert "s$rejected" in finding.advice
+
+
+def test_columns_that_are_not_declared_are_told_for_a_day() -> None:
+    at = round((NOON - 3_600) * 1e6)
+    first = and_undeclared(None, {"a": "1.csv", "b": "1.csv"}, at - 1)
+    both = and_undeclared(first, {"b": "2.csv", "c": "2.csv"}, at)
+    assert both is not None
+    assert and_undeclared(both, {}, at + 1) is both
+    assert Undeclared.of({UNDECLARED: both.to_text()}) == both
+    some = source((-10, [part("a", -10, -10)]), writer=HELD, undeclared=both)
+    finding = found(some)["undeclared_columns:s:"]
+    assert (finding.severity, finding.numbers) == ("info", {"columns": 3})
+    assert finding.text == (
+        's: files have columns that are not declared, and that are not read: "a" (in 1.csv), "b" (in 2.csv), '
+        '"c" (in 2.csv)'
+    )
+    later = replace(both, at=at - 86_400 * 1_000_000)
+    assert "undeclared_columns:s:" not in found(replace(some, undeclared=later))
+    # Strangers' names: bounded, and nothing that moves a cursor.
+    assert readable(["\x1b[2J", "x" * 99, "b", "b"]) == ["?[2J", "x" * 60, "b"]
+    many = and_undeclared(both, {f"c{i}": "3.csv" for i in range(99)}, at)
+    assert many is not None
+    assert len(many.columns) == 50
+    assert undeclared_text(many.columns).endswith("(in 3.csv) and 45 more")
 
 
 def test_X2_rows_that_crash_their_decoder_are_told_for_a_day() -> None:

@@ -23,6 +23,7 @@ from tidegate.engine.spark import jar_settings, start
 from tidegate.errors import TidegateError
 from tidegate.project import Environment
 from tidegate.project.storage import S3A_PACKAGES
+from tidegate.testing.runner import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,13 +67,7 @@ WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV (without_h
 CREATE SINK to_lake FROM per_minute WITH (connector = 'iceberg');
 """
 FILES, ROWS_PER_FILE = 4, 90
-#: Compiling code costs more than it saves where every job has a handful of rows.
-QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+ON_EXECUTORS = {"spark.executor.extraJavaOptions": QUICK["spark.driver.extraJavaOptions"]}
 
 
 def project(workbench: Workbench, topic: str, servers: str) -> Workbench:
@@ -181,7 +176,7 @@ def test_a_standalone_cluster_gives_the_same_and_needs_no_installation(
     settings = yaml.safe_load((ROOT / "resources" / "cluster.yaml").read_text())
     settings["spark"]["master"] = master
     settings["spark"]["conf"]["spark.pyspark.python"] = str(python)
-    settings["spark"]["conf"] |= QUICK | {"spark.executor.memory": "512m"}
+    settings["spark"]["conf"] |= QUICK | ON_EXECUTORS | {"spark.executor.memory": "512m"}
     (bench.root / "resources").mkdir()
     (bench.root / "resources" / "cluster.yaml").write_text(yaml.safe_dump(settings))
 

@@ -16,6 +16,12 @@ from typing import Any
 
 import pytest
 
+from tidegate.project import Project
+from tidegate.project.owner import OWNER, Owner
+from tidegate.store.metadata import load_table
+from tidegate.store.status import read_status
+from tidegate.testing.runner import QUICK
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ASSET = """CREATE SOURCE clicks (
@@ -32,25 +38,20 @@ _PATIENCE = 300.0
 
 
 class Live:
-    """The command on a project, and what it has said."""
+    """The command on a project, and what it has said. `more`: of the environment's file."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        (root / "assets").mkdir(parents=True)
-        (root / "assets" / "clicks.sql").write_text(ASSET)
-        (root / "in").mkdir()
-        (root / "resources").mkdir()
-        # As the tests' own Spark: small jobs, quick start.
-        conf = {
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        }
-        (root / "resources" / "local.yaml").write_text(json.dumps({"spark": {"conf": conf}}))
-        self.lines = root / "told.jsonl"
+    def __init__(self, root: Path, env: str = "local", asset: str = ASSET, **more: Any) -> None:
+        self.root, self.env = root, env
+        (root / "assets").mkdir(parents=True, exist_ok=True)
+        (root / "assets" / "clicks.sql").write_text(asset)
+        (root / "in").mkdir(exist_ok=True)
+        (root / "resources").mkdir(exist_ok=True)
+        (root / "resources" / f"{env}.yaml").write_text(json.dumps({"spark": {"conf": QUICK}} | more))
+        self.lines = root / f"told_{env}.jsonl"
+        options = ["--port=0", "--interval=0.2s", "--json", f"--env={env}"]
         with self.lines.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tidegate.cli.main", "live", "--port=0", "--interval=0.2s", "--json"],
+                [sys.executable, "-m", "tidegate.cli.main", "live", *options],
                 cwd=root,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -128,3 +129,60 @@ def test_R2_live_over_files_survives_a_kill_and_stops_in_order(live: Live) -> No
     assert not Path(f"/proc/{again}").exists()
     # Each row once, whatever was killed in between.
     assert sum(e["on_time"] + e["late"] + e["rejected"] for e in live.told("batch_committed")) == 5
+
+
+#: Its table is in the environment's own namespace, as everything else.
+SENT = "CREATE SINK sent FROM per_minute WITH (connector = 'iceberg', table = 'sent');\n"
+
+
+@pytest.mark.parametrize(
+    ("catalog", "neighbours"),
+    [
+        ("hadoop", [("shop", "local"), ("shop", "staging"), ("rival", "local")]),
+        ("jdbc", [("shop", "local"), ("rival", "staging")]),
+    ],
+)
+def test_X3_projects_and_environments_live_in_one_warehouse_and_change_nothing_of_each_other(
+    tmp_path: Path, catalog: str, neighbours: list[tuple[str, str]]
+) -> None:
+    """Two projects and two environments, all of it called the same, in one warehouse at the same time."""
+    warehouse: dict[str, Any] = {"path": str(tmp_path / "warehouse")}
+    if catalog == "jdbc":
+        warehouse["catalog"] = {"type": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+    members: list[Live] = []
+    codes = []
+    try:
+        for root, env in neighbours:
+            own = {"warehouse": warehouse | {"namespace": f"{root}_{env}"}}
+            members.append(Live(tmp_path / root, env, ASSET + SENT, **own))
+        # A minute in each commit; each project has rows of its own: as many as its name has letters.
+        for minute in range(2):
+            for project in (members[0], members[-1]):
+                times = (f"12:0{minute}:{10 + n}" for n in range(len(project.root.name)))
+                project.drop(str(minute), *times)
+            for member in members:
+                member.until("batch_committed", minute + 1)
+        for member in members:
+            member.wait(lambda member=member: sum(e["rows"] for e in member.told("sink_delivered")) == 1)
+    finally:
+        for member in members:
+            member.process.send_signal(signal.SIGTERM)
+        codes = [member.process.wait(120) for member in members]
+    assert codes == [0] * len(members)
+    for member in members:
+        sent, told = len(member.root.name), member.told("batch_committed")
+        assert [e["on_time"] for e in told] == [sent, sent]
+        assert not [*member.told("member_failed"), *member.told("worker_failed")]
+        # What is stored is what this one has committed, and nobody else: rows, commits, owner.
+        project = Project.load(member.root, member.env)
+        source = read_status(project).relations[0]
+        assert (source.on_time, source.raw, source.epoch) == (2 * sent, 2 * sent, 2)
+        commits = {"clicks": 2, "per_minute": len(member.told("slice_committed")), "sent": None}
+        for table, count in commits.items():
+            state = load_table(project.storage, table)
+            assert state is not None
+            assert Owner.of_text(state.properties[OWNER]) == Owner(member.root.name, member.env)
+            assert count is None or len(state.commits) == count, table
+            assert table != "sent" or state.summary["total-records"] == "1"
+    found = {p.name for p in (tmp_path / "warehouse").iterdir() if p.name[0] != "_"}
+    assert found == {f"{root}_{env}" for root, env in neighbours}

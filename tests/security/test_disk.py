@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
+import resource
 import stat
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.conftest import ROOT
 from tidegate.cli.main import app
 from tidegate.engine import spark as spark_room
 from tidegate.engine.failures import failed
 from tidegate.engine.lease import lease
 from tidegate.engine.session import Session
+from tidegate.engine.spark import _scratch
 from tidegate.errors import TidegateError
 from tidegate.live.logs import FileLog
 from tidegate.project import Project
-from tidegate.project.disk import private_folder, trouble
+from tidegate.project.disk import private_folder, temporary_space, trouble
 
 REFUSALS = [
     (OSError(errno.ENOSPC, "No space left on device", "/w/x"), "/w/x can't be used: the disk is full"),
@@ -101,6 +105,65 @@ def test_folders_of_data_and_settings_are_their_owners_alone(tmp_path: Path) -> 
         assert stat.S_IMODE((shared / "inside").stat().st_mode) == 0o700
     finally:
         os.umask(before)
+
+
+def test_no_temporary_space_is_one_error_before_anything_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop" / "assets").mkdir(parents=True)
+    (tmp_path / "shop" / "assets" / "a.sql").write_text("CREATE TABLE t (id INT) APPEND ONLY;")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "a.slt").write_text("statement ok\nSELECT 1\n")
+    monkeypatch.setattr(spark_room.secrecy, "launch", None)
+    before = [p for p in tmp_path.rglob("*") if p.is_file()]
+    for folder, why in ((tmp_path / "gone", "No such file"), (tmp_path / "file", "Not a directory")):
+        monkeypatch.setenv("TMPDIR", str(folder))
+        commands = (
+            ["run", "--project", str(tmp_path / "shop")],
+            ["sql", "-c", "SELECT 1"],
+            ["test", str(tmp_path / "a.slt")],
+        )
+        for command in commands:
+            result = CliRunner().invoke(app, command)
+            assert result.exit_code == 2
+            said = f"error TG623: {folder} can't be used: there is no room for temporary files: {why}"
+            assert said in result.stderr
+            assert "set TMPDIR" in result.stderr
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == before
+
+
+def test_a_temporary_folder_without_room_is_known_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert temporary_space() == str(tmp_path)
+    # What TMPDIR says is meant for the JVM, too, unless it has folders of its own; one of these is enough.
+    assert _scratch(None) == {"spark.local.dir": str(tmp_path)}
+    (tmp_path / "file").write_text("")
+    assert _scratch(f"{tmp_path}/file/x, {tmp_path}/made") == {}
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o700
+    with pytest.raises(TidegateError, match="Not a directory") as caught:
+        _scratch(f"{tmp_path}/file/x")
+    assert caught.value.code == "TG623"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(TidegateError, match="no room for temporary files: File too large") as caught:
+            temporary_space()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.code == "TG623"
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["file"]
+    monkeypatch.delenv("TMPDIR")
+    assert _scratch(None) == {}
+
+
+def test_every_temporary_file_is_where_there_is_room() -> None:
+    for path in sorted((ROOT / "platform" / "tidegate").rglob("*.py")):
+        calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
+        for call in calls:
+            if ast.unparse(call.func).startswith("tempfile.") and "gettempdir" not in ast.unparse(call.func):
+                assert "dir" in {k.arg for k in call.keywords}, f"{path}:{call.lineno}"
 
 
 def test_a_warehouse_of_this_machine_is_made_before_spark_and_for_its_owner(

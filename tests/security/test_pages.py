@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
+from tests.conftest import ROOT
 from tests.dagster.browser import Browser
 from tests.dagster.projects import JOINED, SINKS, write_project
 from tidegate import plots
@@ -21,6 +24,7 @@ from tidegate.project import Project
 from tidegate.quality.docs import write_docs
 from tidegate.quality.model import Outcome, SuiteResult
 
+DAGSTER = ROOT / "platform" / "tidegate" / "dagster"
 _RUN = "document.title='owned'"
 HOSTILE = (
     f"<img src=x onerror={_RUN}>",
@@ -138,6 +142,73 @@ def test_markdown_is_text() -> None:
     assert address == "data:image/png;base64,eA==)"
     assert not re.search(r"(?<!\\)[][<>`!()]", text)
     assert "\n" not in text
+
+
+#: Values and names in a description, as somebody could send them: everything that means something to markdown.
+SENT = (
+    *HOSTILE,
+    "![x](http://127.0.0.1:9/x.png)",
+    "[x](javascript:alert(1)) <http://127.0.0.1:9/> [x]: http://127.0.0.1:9/",
+    "_a_ __b__ *c* **d** `e` ``f`` ~~g~~ \\_h_ &lt;img&gt; &#60; &amp;",
+    "# a",
+    "> a",
+    "- a",
+    "+ a",
+    "=",
+    "| a | b |",
+    "    a",
+    "a_b 3 < 4 & 5 > 2, count(*)",
+    "---",
+    "```",
+)
+
+
+@pytest.mark.parametrize("sent", SENT)
+def test_a_description_in_dagster_is_words_whatever_is_in_it(sent: str) -> None:
+    from tidegate.dagster.markdown import as_text
+
+    parser = MarkdownIt("commonmark", {"html": True}).enable("strikethrough")
+    for said in (sent, f"held back by {sent}, 5 minutes", f"{sent} and {sent}"):
+        block, inline, end = parser.parse(as_text(said))
+        assert (block.type, end.type) == ("paragraph_open", "paragraph_close")
+        assert {one.type for one in inline.children or []} == {"text"}
+        # NUL is shown as what stands for it.
+        assert "".join(one.content for one in inline.children or []) == said.strip().replace("\0", "\ufffd")
+        # Of several lines a block of code, in which each stays where it is: a caret stands below its mistake.
+        [block] = parser.parse(as_text(f"{said}\n  ^^^"))
+        assert (block.type, block.content.splitlines()[-1]) == ("fence", "  ^^^")
+    assert as_text("berlin_1: 12 rows (3 late), 40 %; held back by paris") == (
+        "berlin_1: 12 rows (3 late), 40 %; held back by paris"
+    )
+
+
+def test_every_description_in_dagster_is_made_words_of() -> None:
+    """What has data or names in it, found by machine: a description that is neither ours as a whole nor made words."""
+    written = {
+        # What the data team writes about its own assets is markdown on purpose (docs/dagster.md).
+        "translator.py AssetSpec self.get_description(asset)",
+        "translator.py TableColumn column.comment",
+        # Made words of before.
+        "quality.py AssetCheckEvaluation result.description",
+        "stall.py AssetCheckResult event.description",
+        # Constants, and what `as_text` was asked for.
+        "schedules.py define_asset_job description",
+        "quality.py AssetCheckSpec _DESCRIPTIONS[suite]",
+        "quality.py AssetCheckSpec _DESCRIPTIONS[RECONCILIATION]",
+    }
+    found = set()
+    for path in sorted(DAGSTER.glob("*.py")):
+        for function in ast.parse(path.read_text("utf-8")).body:
+            assigned = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
+            values = {ast.unparse(n.targets[0]): n.value for n in assigned}
+            for call in [n for n in ast.walk(function) if isinstance(n, ast.Call)]:
+                [value] = [k.value for k in call.keywords if k.arg == "description"] or [ast.Constant("")]
+                value = values.get(ast.unparse(value), value)
+                words = isinstance(value, ast.Constant) or ast.unparse(value).startswith("as_text(")
+                # The text of a failure is shown as it is.
+                if not words and ast.unparse(call.func) != "Failure":
+                    found.add(f"{path.name} {ast.unparse(call.func)} {ast.unparse(value)}")
+    assert found == written
 
 
 @pytest.mark.slow

@@ -17,8 +17,9 @@ from tests.sql.support import prelude
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog, Column, FilesystemOptions, analyse, load_catalog
 from tidegate.sql.catalog import SYSTEM_TABLES, Relation
-from tidegate.sql.dialect import EMIT, Tidegate, parse_query, to_text, tokenize
+from tidegate.sql.dialect import EMIT, Tidegate, to_text, tokenize
 from tidegate.sql.functions import kind_of
+from tidegate.sql.parsing import parse_query
 from tidegate.sql.text import Text
 from tidegate.sql.types import display, parse_ddl
 

@@ -7,14 +7,21 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from sqlglot import exp
 
 from infra.spark_functions import read_functions
+from tests.sql.failing import ENOUGH, FAILING, MUCH, ROW
 from tests.sql.support import prelude
+from tests.sql.test_attempts import written
+from tidegate.engine.attempts import know_attempts
+from tidegate.engine.spark import SQL_SETTINGS
 from tidegate.sql import CreateView, Select, View, analyse
-from tidegate.sql.dialect import parse_query, to_spark, tokenize
+from tidegate.sql.dialect import to_spark, tokenize
 from tidegate.sql.functions import reach_of, spark_functions
 from tidegate.sql.infer import infer
+from tidegate.sql.parsing import parse_query
 from tidegate.sql.rewrite import safe
 from tidegate.sql.text import Text
 from tidegate.sql.types import UNKNOWN
@@ -35,6 +42,7 @@ def view(sql: str) -> View:
 
 def over(spark: SparkSession, found: View, rows: str, columns: str, sql: str | None = None) -> DataFrame:
     """The view's query over rows given as VALUES; the other columns of its one input are NULL."""
+    know_attempts(spark)
     upstream = prelude().get(found.inputs[0].name)
     given = [c.strip() for c in columns.split(",")]
     names = ", ".join(f"`{c}`" for c in given)
@@ -166,6 +174,26 @@ def test_C7_nothing_throws_and_nothing_wraps(spark: SparkSession) -> None:
     )
 
 
+def test_C7_what_fails_on_a_row_is_null_there(spark: SparkSession) -> None:
+    session = spark.newSession()
+    for key, setting in SQL_SETTINGS.items():
+        session.conf.set(key, setting)
+    know_attempts(session)
+    session.sql(ROW).createOrReplaceTempView("_row")
+
+    def value(sql: str) -> object:
+        try:
+            return session.sql(f"SELECT {sql} FROM _row").first()[0]
+        except (PySparkException, Py4JJavaError) as error:
+            return f"failed: {str(error)[:300]}"
+
+    spark_alone = {name: value(sql) for name, sql in FAILING.items()}
+    assert {name: found for name, found in spark_alone.items() if "failed: " not in str(found)} == {}
+    asked = {sql: value(f"{written(sql)} IS NULL") for sql in [*FAILING.values(), *MUCH]}
+    assert {sql: found for sql, found in asked.items() if found is not True} == {}
+    assert {sql: value(written(sql)) for sql in ENOUGH} == ENOUGH
+
+
 def test_view_types_are_those_of_spark(spark: SparkSession) -> None:
     from pathlib import Path
 
@@ -231,6 +259,7 @@ _REFUSED = re.compile(r">>>|X '|VALUES '")
 @pytest.mark.slow
 def test_every_example_of_sparks_documentation_means_the_same(spark: SparkSession) -> None:
     """Through the dialect and back: same rows. And what the type inference claims to know is so."""
+    know_attempts(spark)
     catalog = spark._jsparkSession.sessionState().catalog()
     identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
     compared, typed, wrong = 0, 0, []

@@ -8,6 +8,7 @@ from sqlglot import exp
 from tidegate.errors import TidegateError
 from tidegate.sql import dialect
 from tidegate.sql.over import OverCall, extract
+from tidegate.sql.parsing import parse_query
 from tidegate.sql.scope import Lost, Scope, ScopeColumn
 from tidegate.sql.text import Text
 from tidegate.sql.types import parse_ddl
@@ -19,7 +20,7 @@ SECOND = 1_000_000
 def read(sql: str, ties: tuple[str, ...] | None = None) -> tuple[list[str], list[OverCall]]:
     """`sql` is a SELECT from one relation with the columns below; TIMESTAMP `t` carries the watermark."""
     text = Text(sql)
-    select = dialect.parse_query(text, dialect.tokenize(text))
+    select = parse_query(text, dialect.tokenize(text))
     lost = Lost("a watermark does not travel through abs()", text.at((0, 0)))
     types = {"t": "timestamp_ntz", "window_start": "timestamp_ntz", "e": "timestamp_ntz", "k": "string"}
     types |= {"price": "decimal(28,10)", "n": "bigint", "ok": "boolean"}
@@ -230,7 +231,7 @@ def test_C5_what_batch_queries_and_strategies_cannot_say_is_refused() -> None:
     for frame in ("ROWS 2 PRECEDING EXCLUDE CURRENT ROW", "SESSION WITH GAP INTERVAL '1' DAY"):
         text = Text(f"SELECT sum(n) OVER (ORDER BY t {frame}) FROM orders")
         with pytest.raises(TidegateError, match="TG362"):
-            check_functions(text, dialect.parse_query(text, dialect.tokenize(text)))
+            check_functions(text, parse_query(text, dialect.tokenize(text)))
 
 
 def test_a_call_without_a_name_is_called_as_its_function() -> None:

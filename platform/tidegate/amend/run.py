@@ -48,12 +48,14 @@ def amend(
     chosen = wanted | {v.name for name in wanted for v in downstream(catalog, name)}
     scope = Scope(from_late, after, upto, everything=not from_late, every=every)
     refused = _refused(session, [v for v in views if v.name in chosen], dict.fromkeys(wanted, scope))
-    if names is not None and refused:
+    if names is not None and refused and steps is None:
         raise next(iter(refused.values()))
     found: list[ViewAmendment] = []
 
     def one(view: View) -> None:
         if view.name in refused:
+            if names is not None and view.name in wanted:
+                raise refused[view.name]
             found.append(ViewAmendment(view.name, dry_run=dry_run, notes=[str(refused[view.name])]))
             return
         own = scope if view.name in wanted else Scope(absorb=False)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.ingest import StoredLog
 from tidegate.engine.retire import Gone, retired
 from tidegate.engine.run import connect
 from tidegate.errors import TidegateError
@@ -14,7 +15,6 @@ from tidegate.sql.connectors import LogOptions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from tidegate.engine.ingest import Log
     from tidegate.engine.session import Session
     from tidegate.sql.catalog import Relation
 
@@ -85,7 +85,7 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
     stored = session.stored(name)
     if stored is None:
         raise TidegateError("TG512", f'"{name}" has no log yet', hint=f"tidegate run {name}")
-    log = session.log(relation)
+    log = StoredLog(session.spark, session.project.storage, relation, stored)
     rows = session.spark.table(stored).where(F.col("_outcome") != "watermark")
     counts = rows.groupBy("_source_partition").agg(
         *[F.count_if(F.col("_outcome") == o).alias(o) for o in ("on_time", "late", "rejected")],
@@ -125,7 +125,7 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
     return SourceAudit(name, partitions, _recounted(session, relation, log) if recount else None)
 
 
-def _recounted(session: Session, relation: Relation, log: Log) -> int | None:
+def _recounted(session: Session, relation: Relation, log: StoredLog) -> int | None:
     """The rows in the source itself; None where that cannot be."""
     connector = connect(session, relation, log)
     found = connector.recount() if connector is not None else None

@@ -24,12 +24,12 @@ FailFastOption = Annotated[
 ]
 
 
-def steps_for(names: Sequence[str] | None) -> Steps:
-    """For a command about `names` (None: everything): a failure of one leaves the others alone. Where there are no
-    others it is raised, and shown as any error."""
+def steps_for(names: Sequence[str] | None, fail_fast: bool = False) -> Steps:
+    """For a command about `names` (None: everything): a failure of one leaves the others alone, unless `fail_fast`.
+    Where there are no others it is raised, and shown as any error."""
     from tidegate.engine.steps import Steps
 
-    return Steps(fail_fast=names is not None and len(names) == 1)
+    return Steps(fail_fast or (names is not None and len(names) == 1))
 
 
 def conclude(

@@ -13,6 +13,7 @@ from tidegate.errors import TidegateError, text_of
 from tidegate.plan import events
 from tidegate.plan.closing import lost_totals_text
 from tidegate.plan.events import Event
+from tidegate.plan.undeclared import undeclared_text
 
 
 class LinesConsole:
@@ -83,9 +84,10 @@ def _source_started(event: events.SourceStarted) -> str:
 
 def _batch_committed(event: events.BatchCommitted) -> str:
     judged = counts(event.on_time, event.late, event.rejected)
+    unread = f"; {undeclared_text(event.undeclared)}" if event.undeclared else ""
     return (
         f"{event.source}: batch {event.epoch} committed, {judged}; {event.total_rows:,} rows in the log, "
-        f"watermark {event.watermark} ({event.seconds:.1f} s, {rate(event.rows, event.seconds)})"
+        f"watermark {event.watermark} ({event.seconds:.1f} s, {rate(event.rows, event.seconds)}){unread}"
     )
 
 

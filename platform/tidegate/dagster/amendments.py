@@ -15,6 +15,7 @@ from dagster import (
     op,
 )
 
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.schedules import schedule_for
 from tidegate.engine.amend_report import ViewAmendment
@@ -31,7 +32,7 @@ def build_amendments(
 def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resource_key: str) -> JobDefinition:
     names = None if amendment.select == "*" else list(amendment.select)
     what = "all views that can be" if names is None else ", ".join(names)
-    text = f"Amends {what}: the closed windows that late rows hit, and the views downstream (B2)."
+    text = as_text(f"Amends {what}: the closed windows that late rows hit, and the views downstream (B2).")
 
     @op(
         name=identifier(f"{prefix}_{amendment.name}_op"),
@@ -61,7 +62,9 @@ def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resour
                 facts = {"amended windows": report.windows, "changed rows": report.groups}
                 if report.late is not None:
                     facts["late rows absorbed"] = report.late
-                context.log_event(AssetMaterialization(keys[report.view], description=said, metadata=facts))
+                context.log_event(
+                    AssetMaterialization(keys[report.view], description=as_text(said), metadata=facts)
+                )
 
     @job(name=identifier(f"{prefix}_{amendment.name}"), executor_def=in_process_executor, description=text)
     def run() -> None:

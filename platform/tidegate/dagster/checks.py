@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetKey
 
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import partition_table, table
 from tidegate.errors import TidegateError
 from tidegate.findings.lag import Lag
@@ -74,7 +75,7 @@ def raw_adds_up(session: Session, name: str, key: AssetKey) -> AssetCheckResult:
             asset_key=key,
             check_name=RAW_ADDS_UP,
             severity=AssetCheckSeverity.ERROR,
-            description=_source_verdict(audit),
+            description=as_text(_source_verdict(audit)),
             metadata=_source_facts(audit),
         )
 
@@ -92,7 +93,7 @@ def windowed_equals_raw(session: Session, name: str, key: AssetKey) -> AssetChec
             asset_key=key,
             check_name=WINDOWED_EQUALS_RAW,
             severity=AssetCheckSeverity.ERROR,
-            description=_view_verdict(audit),
+            description=as_text(_view_verdict(audit)),
             metadata=_view_facts(audit),
         )
 
@@ -123,14 +124,14 @@ def _guarded(judge: Any, key: AssetKey, check: str) -> AssetCheckResult:
 def could_not(error: Exception, key: AssetKey, check: str) -> AssetCheckResult:
     """A check that could not be made has failed, and says why."""
     known = isinstance(error, TidegateError)
-    text = str(error) if known else masked(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+    said = str(error) if known else masked(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
     return AssetCheckResult(
         passed=False,
         asset_key=key,
         check_name=check,
         severity=AssetCheckSeverity.ERROR,
-        description=f"could not be checked: {text}",
-        metadata={"error": text},
+        description=as_text(f"could not be checked: {said}"),
+        metadata={"error": said},
     )
 
 

@@ -32,6 +32,7 @@ from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt
 
 from tidegate.dagster.live_events import LiveJournal
 from tidegate.dagster.live_process import STOP_SECONDS, LiveProcess
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.resource import TidegateResource
 from tidegate.engine.codes import is_curable
@@ -146,7 +147,9 @@ def _live_job(
 ) -> JobDefinition:
     name = live_job_name(prefix, run)
     assets = live_assets(run, catalog, keys)
-    text = f"Keeps {', '.join(assets)} up to date all the time. Terminate the run to stop it in order."
+    text = as_text(
+        f"Keeps {', '.join(assets)} up to date all the time. Terminate the run to stop it in order."
+    )
 
     @op(
         name=f"{name}_op",

@@ -18,6 +18,7 @@ from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, AssetObservation
 
+from tidegate.dagster.markdown import as_text
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -225,9 +226,9 @@ class LiveJournal:
             if lag is not None:
                 facts["seconds behind the clock"] = lag
             if tally.recorded:
-                return AssetObservation(key, description=text, metadata=facts)
+                return AssetObservation(key, description=as_text(text), metadata=facts)
         # A source is materialized once in a run, by its first commit, so that it counts as there; then it is observed.
-        return AssetMaterialization(key, description=text, metadata=facts)
+        return AssetMaterialization(key, description=as_text(text), metadata=facts)
 
     def _lag(self, relation: Relation, watermark: str) -> float | None:
         """Seconds from the watermark to the clock; a TIMESTAMP is compared as if it were UTC."""

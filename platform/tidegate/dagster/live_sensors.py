@@ -28,6 +28,7 @@ from dagster import (
 )
 
 from tidegate.dagster.live import ACTIVE, live_job_name
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import partition_table
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.sensor import utc
@@ -181,7 +182,9 @@ def _event(
             "open result rows": item.open,
             **_fresh("final result rows", item.groups, before),
         }
-        return AssetMaterialization(key, description=f"final up to {item.frontier_text}", metadata=facts)
+        return AssetMaterialization(
+            key, description=as_text(f"final up to {item.frontier_text}"), metadata=facts
+        )
     facts = {
         "watermark": item.watermark_text,
         "rows": item.raw,
@@ -197,7 +200,7 @@ def _event(
     text = f"{item.raw:,} rows, watermark {item.watermark_text}"
     # As in a live run of Dagster's: materialized once, so that it counts as there, then observed.
     kind = AssetMaterialization if before is None else AssetObservation
-    return kind(key, description=text, metadata=facts)
+    return kind(key, description=as_text(text), metadata=facts)
 
 
 def _fresh(what: str, now: int, before: int | None) -> dict[str, int]:

@@ -32,7 +32,7 @@ from tidegate.project import Project
 from tidegate.project.amendments import load_amendments
 from tidegate.project.expectations import Quality, load_quality
 from tidegate.project.jobs import schedules_of
-from tidegate.project.live import check_live
+from tidegate.project.live_selection import check_live
 from tidegate.project.maintenance import load_maintenance
 from tidegate.sql.lineage import computed
 

@@ -21,9 +21,24 @@ def picture(alt: str, png: bytes) -> MarkdownMetadataValue:
     return MetadataValue.md(f"![{escaped(alt)}](data:image/png;base64,{encoded})")
 
 
+def as_text(said: str) -> str:
+    """A description for Dagster, which shows descriptions as markdown: words, whatever names and values are in them. No
+    more is escaped than has a meaning where it stands, because logs show descriptions, too. Lines keep their places.
+    """
+    said = said.strip()
+    return code(said, "text").md_str if re.search(r"[\r\n]", said) else _MEANINGS.sub(_literal, said)
+
+
+#: An underscore between letters means nothing to markdown.
+_UNDERSCORE = r"(?<![^\W_])_|_(?![^\W_])"
+#: What means something to markdown or HTML where it stands: `<` before a blank does not.
+_MEANINGS = re.compile(_UNDERSCORE + r"|[\\`*\[\]~]|<(?=[\w/!?])|&(?=#?\w+;)|^[#>=+|-]")
+
+
 def escaped(text: str) -> str:
-    """In one line, without any of markdown's or HTML's meanings."""
-    # An underscore inside of a word means nothing.
-    return re.sub(
-        r"(?<!\w)_|_(?!\w)|[\\`*\[\](){}<>!&~|$#:]", lambda found: f"\\{found[0]}", " ".join(text.split())
-    )
+    """In one line, without any of markdown's or HTML's meanings anywhere, not even inside of an address."""
+    return re.sub(_UNDERSCORE + r"|[\\`*\[\](){}<>!&~|$#:]", _literal, " ".join(text.split()))
+
+
+def _literal(found: re.Match[str]) -> str:
+    return f"\\{found[0]}"

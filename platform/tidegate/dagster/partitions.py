@@ -33,6 +33,7 @@ from dagster import (
 )
 
 from tidegate.dagster.assets import failures
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
@@ -132,7 +133,7 @@ def _asset(
         partitions_def=closed.partitions,
         group_name=of.group_name,
         owners=of.owners,
-        description=(
+        description=as_text(
             f"Closed {closed.unit}s of {closed.view.name}: materialized when its frontier passes their end. "
             f"A backfill computes their windows anew from the log, and changes what is not as it should be; with the "
             f"tag {FROM_LATE}: true it takes late rows in."

@@ -37,6 +37,7 @@ from dagster import (
 )
 
 from tidegate.dagster.checks import SHOWN, could_not
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import picture, soft, table
 from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.translator import TidegateAsset
@@ -233,11 +234,11 @@ def check_partitions(session: Session, one: Closed, names: Sequence[str]) -> Ite
         if wrong:
             some = ", ".join(one.view.kind.format(end) for end in wrong[:5])
             count = f"{len(wrong):,} {'window does' if len(wrong) == 1 else 'windows do'}"
-            text = f"{count} not equal the log, ending at {some}{', …' if len(wrong) > 5 else ''}"
-            yield _evaluation(one, name, whole._replace(passed=False, description=text))
+            said = f"{count} not equal the log, ending at {some}{', …' if len(wrong) > 5 else ''}"
+            yield _evaluation(one, name, whole._replace(passed=False, description=as_text(said)))
         else:
-            text = "every window that ended here equals the log"
-            yield _evaluation(one, name, AssetCheckResult(passed=True, description=text))
+            said = "every window that ended here equals the log"
+            yield _evaluation(one, name, AssetCheckResult(passed=True, description=as_text(said)))
 
 
 def _evaluation(one: Closed, name: str, result: AssetCheckResult) -> AssetCheckEvaluation:
@@ -263,7 +264,7 @@ def _result(result: SuiteResult, key: AssetKey) -> AssetCheckResult:
         asset_key=key,
         check_name=result.suite,
         severity=AssetCheckSeverity.ERROR if result.critical else AssetCheckSeverity.WARN,
-        description=result.verdict,
+        description=as_text(result.verdict),
         metadata=_facts(result),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dagster import AssetKey, AssetMaterialization, JobDefinition, in_process_executor, job, op
 
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 
 
@@ -27,7 +28,9 @@ def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) ->
             for one in done:
                 said = f"rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier}"
                 facts = {"generation": one.generation, "results before": one.tag or "none"}
-                context.log_event(AssetMaterialization(keys[one.view], description=said, metadata=facts))
+                context.log_event(
+                    AssetMaterialization(keys[one.view], description=as_text(said), metadata=facts)
+                )
 
     @job(name=identifier(f"{prefix}_rebuild"), executor_def=in_process_executor, description=text)
     def run() -> None:

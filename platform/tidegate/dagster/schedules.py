@@ -17,6 +17,7 @@ from dagster import (
     op,
 )
 
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.project.jobs import Cleanup, Schedule, Times
 from tidegate.project.maintenance import UpkeepSchedule
@@ -65,7 +66,7 @@ def build_schedules(
         else:
             chosen = [keys[name] for name in covered(catalog, schedule.select)]
             names = ", ".join(covered(catalog, schedule.select))
-            text = f"Brings {names} up to date."
+            text = as_text(f"Brings {names} up to date.")
             result.append(schedule_for(schedule, _job(f"{prefix}_{schedule.name}", chosen, text, apart)))
     return result
 

@@ -27,6 +27,7 @@ from dagster import (
 )
 
 from tidegate.dagster.checks import WATERMARK_LAG, lag_metadata, watermark_lag_spec
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.findings.lag import Lag, read_lags
 from tidegate.project import Project
@@ -99,7 +100,7 @@ def lag_checks(project: Project, keys: dict[str, AssetKey], prefix: str) -> Asse
                 asset_key=keys[lag.status.name],
                 check_name=WATERMARK_LAG,
                 severity=AssetCheckSeverity.WARN,
-                description=lag.text,
+                description=as_text(lag.text),
                 metadata=lag_metadata(lag),
             )
 
@@ -117,7 +118,7 @@ def _evaluation(lag: Lag, key: AssetKey) -> AssetCheckEvaluation:
         check_name=WATERMARK_LAG,
         passed=lag.passed,
         severity=AssetCheckSeverity.WARN,
-        description=lag.text,
+        description=as_text(lag.text),
         metadata=lag_metadata(lag),
     )
 

@@ -30,6 +30,7 @@ from dagster import (
 from tidegate.alerts import Send, State, deliver, plan
 from tidegate.alerts.journal import write_journal
 from tidegate.alerts.send import send as send_by_apprise
+from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import table
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.sensor import INTERVAL_SECONDS, last_materializations, utc
@@ -193,7 +194,7 @@ def _evaluation(seen: Look, name: str, key: AssetKey) -> AssetCheckEvaluation:
         check_name=WATERMARK_STALL,
         passed=passed,
         severity=AssetCheckSeverity.ERROR if error else AssetCheckSeverity.WARN,
-        description=" | ".join(f.text for f in findings[:3]) or f"{name}: {_well(seen, name)}",
+        description=as_text(" | ".join(f.text for f in findings[:3]) or f"{name}: {_well(seen, name)}"),
         metadata=facts,
     )
 

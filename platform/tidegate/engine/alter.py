@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -13,10 +12,12 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.result import Result
 from tidegate.engine.step_back import back
 from tidegate.errors import TidegateError
-from tidegate.plan.resets import RESETS, with_step
+from tidegate.plan.resets import RESETS, Step, with_step
+from tidegate.sql.alter import gates_over, named
 from tidegate.sql.catalog import Relation, reads
 
 if TYPE_CHECKING:
+    from tidegate.engine.ingest import Log
     from tidegate.engine.session import Session
     from tidegate.sql.statements import AlterWatermark, ResetWatermark
 
@@ -61,39 +62,45 @@ def reset_watermark(session: Session, statement: ResetWatermark) -> Result:
         log = session.log(relation)
         before, to = log.progress.published, statement.value
         beyond = any(s.watermark is not None and s.watermark > to for s in log.progress.states.values())
-        follow, stay = _followers(session, relation, to, log.table.current().summary)
+        follow, stay = _followers(session, log, to)
         if not beyond and (before is None or before <= to) and not follow:
             return Result(
                 message=f"the watermark of {relation.name} is {log.format(before)}: RESET only takes it back, "
                 "nothing changes"
             )
         if stay:
-            _ask(session, relation.name, stay, statement)
+            _ask(session, relation, stay, statement)
         log.reset(to, datetime.now(UTC))
     message = f"reset the watermark of {relation.name} to {log.format(log.progress.published)}"
     message += f" (it was {log.format(before)}); rows from there on are on time again, late rows stay late"
     if follow:
         message += f"; at the next run or FLUSH these go back, too, and close again as rows come: {', '.join(follow)}"
+    own = [gate for gate in gates_over(session.catalog, relation) if gate.follows is None]
+    if own:
+        message += f"; with a time of their own, and reset by their own names: {named(own)}"
     return Result(message=message)
 
 
-def _followers(
-    session: Session, relation: Relation, to: int, log: Mapping[str, str]
-) -> tuple[list[str], list[str]]:
-    """The views that a reset to a time takes back, and what of their results stays as it is, in words."""
+def _followers(session: Session, log: Log, to: int) -> tuple[list[str], list[str]]:
+    """The views that a reset to a time takes back, and what stays as it is, in words."""
+    relation, stood = log.relation, log.table.current().summary
     facts: dict[str, dict[str, str]] = {
-        relation.name: dict(log) | {RESETS: with_step(log, to), "tidegate.watermark": str(to)}
+        relation.name: stood | {RESETS: with_step(stood, to), "tidegate.watermark": str(to)}
     }
     follow, stay = [], []
+    if relation.ttl:
+        upto, lost = _cleaned(log, to)
+        facts[relation.name] |= {} if upto is None else {"tidegate.cleaned": str(upto)}
+        stay += lost
     for item in session.catalog.order():
         stored = session.stored(item.name)
         if stored is None:
             continue
         if isinstance(item, Relation):
-            above = next((facts[n] for n in reads(item) if n in facts and _same_time(session, n, item)), None)
-            if above is not None:
+            mark = item.follows.at(to) if item.follows is not None and relation.name in reads(item) else None
+            if mark is not None:
                 own = IcebergTable(session.spark, stored).current().summary
-                facts[item.name] = own | {RESETS: with_step(own, to), "tidegate.watermark": str(to)}
+                facts[item.name] = own | {RESETS: with_step(own, mark), "tidegate.watermark": str(mark)}
             continue
         if not any(name in facts for name in item.reads):
             continue
@@ -122,13 +129,19 @@ def _followers(
     return follow, stay
 
 
-def _same_time(session: Session, name: str, gate: Relation) -> bool:
-    above = session.relation(name).watermark
-    own = gate.watermark
-    return own is not None and above is not None and own.column.casefold() == above.column.casefold()
+def _cleaned(log: Log, to: int) -> tuple[int | None, list[str]]:
+    """Of a table WITH TTL: up to where rows may be gone once its watermark is reset, and what cleanup has taken that
+    does not come back, in words."""
+    assert log.state is not None
+    upto, lost = log.state.cleaned_behind(Step(0, to, epoch=log.progress.epoch + 1), log.table.current())
+    if lost is None:
+        return upto, []
+    rows = f"{lost.rows} row{'' if lost.rows == 1 else 's'} that TTL has cleaned"
+    return upto, [f"{log.relation.name}: {rows}, from {log.format(lost.first)} to {log.format(lost.last)}"]
 
 
-def _ask(session: Session, name: str, stay: list[str], statement: ResetWatermark) -> None:
+def _ask(session: Session, relation: Relation, stay: list[str], statement: ResetWatermark) -> None:
     """TG521 unless somebody agrees."""
-    what = f"these results stay as they are when the watermark of {name} is reset:\n  " + "\n  ".join(stay)
+    what = "these rows and results" if relation.ttl else "these results"
+    what += f" stay as they are when the watermark of {relation.name} is reset:\n  " + "\n  ".join(stay)
     session.ask("TG521", what, location=statement.location)

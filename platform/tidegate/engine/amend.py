@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.amend_ranges import candidates, clip, ticks_of
+from tidegate.engine.amend_ranges import candidates, clip
 from tidegate.engine.amend_report import GROUPS, LATE_ROWS, Scope, ViewAmendment, examples, stretches
 from tidegate.engine.amend_write import Writer
 from tidegate.engine.commit import (
@@ -34,7 +34,7 @@ from tidegate.engine.commit import (
 from tidegate.engine.comparable import Range, among, as_stored, batch, comparable_since
 from tidegate.engine.differences import KIND, differences
 from tidegate.engine.inputs import Pinned
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import quote, ticks_of
 from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import NUMBER, UPTO, beside_units, latest, units, without_units
 from tidegate.engine.slices import read, run_sql

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.inputs import Pinned
-from tidegate.engine.layout import LATE, quote
+from tidegate.engine.layout import LATE, ticks_of
 from tidegate.engine.revisions import amended_ends
 from tidegate.plan.gaps import same_scale
 from tidegate.sql.catalog import Relation
@@ -74,18 +74,6 @@ def _late(spark: SparkSession, view: View, p: Pinned, absorbed: Mapping[str, Any
     elif p.input.low is not None and same_scale(p.source.watermark.kind, view.kind):
         settled = x - F.lit(p.input.low - 1) <= F.lit(absorbed["frontier"])
     return rows.where((F.col("_epoch") > F.lit(upto)) | ~settled).select(x.alias("x"))
-
-
-def ticks_of(column: str, kind: TimeKind) -> Column:
-    """A time column as a bigint."""
-    from pyspark.sql import functions as F
-
-    value = F.col(quote(column))
-    if kind is TimeKind.DATE:
-        value = F.unix_date(value)
-    elif kind is not TimeKind.EPOCH:
-        value = F.unix_micros(value.cast("timestamp"))
-    return value.cast("bigint")
 
 
 def _days(times: DataFrame, low: int, high: int, kind: TimeKind) -> list[Range]:

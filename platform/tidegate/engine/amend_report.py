@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.engine.amend_ranges import ticks_of
+from tidegate.engine.layout import ticks_of
 from tidegate.engine.revisions import NUMBER
 from tidegate.sql.inner_names import inner
 

@@ -156,8 +156,15 @@ class IcebergTable:
             snapshot = self._table.snapshot(parent) if parent is not None else None
         return Snapshot(current.snapshotId() if current is not None else None, {})
 
-    def target(self, storage: Storage, split: str, day: str | None, bounds: tuple[str, ...]) -> Target:
-        """How tasks write files for this table."""
+    def target(
+        self,
+        storage: Storage,
+        split: str = "",
+        day: str | None = None,
+        bounds: tuple[str, ...] = (),
+        reading: bool = False,
+    ) -> Target:
+        """How tasks write files for this table; or, `reading`, where its files are: then nothing is made."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
         from pyiceberg.schema import Schema
 
@@ -165,7 +172,8 @@ class IcebergTable:
         schema = _plain(schema_to_pyarrow(Schema.model_validate_json(text)))
         uri = f"{self.location}/data"
         filesystem, path = storage.filesystem(uri)
-        filesystem.create_dir(path, recursive=True)
+        if not reading:
+            filesystem.create_dir(path, recursive=True)
         return Target(filesystem, path, uri, schema, split, day, bounds)
 
     def files(self, snapshot: int, where: Any, column: int) -> list[dict[str, Any]] | None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import Pinned
+from tidegate.engine.lives import state_identifier
 from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.revisions import AMENDMENT, UPTO, latest, with_units, without_units
 from tidegate.engine.slices import evaluate, read
-from tidegate.engine.table import state_identifier
 from tidegate.plan.gaps import gaps
 from tidegate.sql.catalog import Relation
 

@@ -22,6 +22,7 @@ from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
+from tidegate.plan.undeclared import and_undeclared, undeclared_text
 from tidegate.watermark import Expression, GateState, TimeKind
 
 if TYPE_CHECKING:
@@ -37,7 +38,35 @@ if TYPE_CHECKING:
 _TIDY_EVERY = 1000
 
 
-class Log:
+class StoredLog:
+    """A relation's log as it stands: its table and the progress of its last commit. Nothing is written, so that of a
+    neighbour can be opened, too (X3)."""
+
+    def __init__(self, spark: SparkSession, storage: Storage, relation: Relation, identifier: str) -> None:
+        self.relation, self._spark = relation, spark
+        self.table = IcebergTable(spark, identifier)
+        same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
+        self._target: Target = self.table.target(storage, reading=True)
+        self.reload()
+
+    def reload(self) -> None:
+        """Take the state from the newest commit."""
+        self._snapshot: Snapshot = self.table.current()
+        self.progress = Progress.load(self._snapshot, self._target)
+
+    def consumed_files(self) -> Iterable[ConsumedFile]:
+        """Every file that is in the log (for connectors that read files)."""
+        if self._snapshot.id is None:
+            return []
+        rows = self._spark.sql(
+            f"SELECT inline(_progress.files) FROM {self.table.identifier} "
+            "WHERE _outcome = 'watermark' AND _source_partition IS NULL"
+        )
+        # Bounded: one small row for each file that the source has read (docs/sizing.md).
+        return [ConsumedFile(*row) for row in rows.toLocalIterator()]
+
+
+class Log(StoredLog):
     """A relation's log open for writing: its table, the progress of its last commit, and the way to add a batch."""
 
     def __init__(self, spark: SparkSession, storage: Storage, relation: Relation, identifier: str) -> None:
@@ -50,45 +79,31 @@ class Log:
         time_column = watermark.column if watermark is not None else None
         daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
         bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
-        self._target: Target = self.table.target(storage, "_outcome", time_column if daily else None, bounds)
+        self._target = self.table.target(storage, "_outcome", time_column if daily else None, bounds)
         kind = self._target.schema.field("_progress").type
         there = {f.name for f in kind} | {
             f"files.element.{f.name}" for f in kind.field("files").type.value_type
         }
+        # Looks at the owner, before anything is written.
+        self.reload()
         if missing := PROGRESS_ADDED.keys() - there:
             # A log of an earlier version: what its progress did not have was nothing.
             for name in sorted(missing):
                 spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
             self.table = IcebergTable(spark, identifier, storage.owner)
             self._target = self.table.target(storage, "_outcome", self._target.day, bounds)
+            self.reload()
         self._memories = MemoryFiles.of(storage, relation.name)
-        self.reload()
         self._memories.tidy(self.progress.states.values())
         self.state = TableState(spark, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
-
-    def reload(self) -> None:
-        """Take the state from the newest commit."""
-        self._snapshot: Snapshot = self.table.current()
-        self.progress = Progress.load(self._snapshot, self._target)
 
     @property
     def strategy(self) -> InForce | None:
         """What the next batch is judged by (W13)."""
         watermark, identity = self.relation.watermark, strategy_identity(self.relation)
         return None if watermark is None or identity is None else InForce(identity, watermark.expression)
-
-    def consumed_files(self) -> Iterable[ConsumedFile]:
-        """Every file that is in the log (for connectors that read files)."""
-        if self._snapshot.id is None:
-            return []
-        rows = self._spark.sql(
-            f"SELECT inline(_progress.files) FROM {self.table.identifier} "
-            "WHERE _outcome = 'watermark' AND _source_partition IS NULL"
-        )
-        # Bounded: one small row for each file that the source has read (docs/sizing.md).
-        return [ConsumedFile(*row) for row in rows.toLocalIterator()]
 
     def add(
         self,
@@ -121,7 +136,12 @@ class Log:
         at = int(arrived.timestamp() * 1_000_000)
         after = self.progress.after(epoch, judged, last, decisions, at)
         after.crashes = and_crashed(after.crashes, crashed, at)
+        known = after.undeclared.columns if after.undeclared is not None else {}
+        new = {name: file for name, file in rows.undeclared.items() if name not in known}
+        after.undeclared = and_undeclared(after.undeclared, rows.undeclared, at)
         after.strategy, after.position = self.strategy, rows.position
+        marks = [m for m in (after.absent_before, rows.absent_before) if m is not None]
+        after.absent_before = max(marks, default=None)
         if files and after.files is not None:
             if not after.files.timed:
                 # A sum of an earlier version is made anew, with times.
@@ -130,10 +150,10 @@ class Log:
                 )
             after.files = after.files.and_files((f.path, f.size, f.modified) for f in files)
         written = [file for report in reports for file in report["files"]]
-        note = altered(self.progress, after)
-        if crashed:
-            aside = f"crashed their decoder, and are rejected: {named(crashed)}"
-            note = aside if note is None else f"{note}; {aside}"
+        notes = [altered(self.progress, after)]
+        notes += [f"crashed their decoder, and are rejected: {named(crashed)}"] if crashed else []
+        notes += [undeclared_text(new)] if new else []
+        note = "; ".join(text for text in notes if text) or None
         judged_at = time.monotonic()
         self._commit(after, arrived, written, files or [], note=note, decisions=decisions)
         committed_at = time.monotonic()
@@ -150,6 +170,7 @@ class Log:
             watermark=self.format(after.published),
             seconds=round(time.monotonic() - started, 3),
             commit_seconds=round(committed_at - judged_at, 3),
+            undeclared=new,
         )
 
     def reset(self, watermark: int, at: datetime, followed: Mapping[str, str] | None = None) -> None:
@@ -162,6 +183,8 @@ class Log:
         after = self.progress.reset(watermark, memories, followed or {})
         before, now = self.format(self.progress.published), self.format(watermark)
         self._commit(after, at, [], [], label="reset", note=f"RESET WATERMARK TO {now}, it was {before}")
+        if self.state is not None:
+            self.state.catch_up()
 
     def _commit(
         self,

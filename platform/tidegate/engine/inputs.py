@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import LATE, ON_TIME, quote, time_type
+from tidegate.engine.lives import changes_frame, current_rows
 from tidegate.errors import TidegateError
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.sql.catalog import Input, Relation, View
@@ -130,8 +131,6 @@ class Pinned:
 
     def _table_rows(self, spark: SparkSession, low: int | None, high: int | None) -> DataFrame:
         """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now."""
-        from tidegate.engine.table import changes_frame, current_rows
-
         assert isinstance(self.source, Relation)
         assert self.table is not None
         if self.source.watermark is not None and not self.input.lookup:

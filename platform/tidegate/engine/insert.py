@@ -6,21 +6,26 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import quote, string
 from tidegate.engine.shape import add_generated
 from tidegate.engine.sources import Rows
 from tidegate.engine.sources.reasons import misfit
 from tidegate.sql.types import display
+from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
     from tidegate.engine.ingest import Log
     from tidegate.plan.events import BatchCommitted
+    from tidegate.sql.catalog import Column
 
 #: The one partition of a table with INSERTs.
 PARTITION = "0"
+_INSTANT = TimeKind.TIMESTAMPTZ
 
 
 def insert(spark: SparkSession, log: Log, sql: str, op: str | None = None) -> BatchCommitted:
@@ -35,44 +40,53 @@ def insert(spark: SparkSession, log: Log, sql: str, op: str | None = None) -> Ba
     return log.add(log.progress.epoch + 1, rows, arrived)
 
 
-def _lost(value: Column, converted: Column, given: DataType, wanted: DataType) -> Column:
-    """Whether a value, or one inside it, is there before the conversion and NULL after it."""
-    from pyspark.sql import functions as F
+def _lost(value: str, converted: str, given: DataType, wanted: DataType, depth: int = 0) -> str:
+    """Whether a value, or one inside it, is there before the conversion and NULL after it: SQL over SQL."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    lost = value.isNotNull() & converted.isNull()
+    lost = f"({value} IS NOT NULL AND {converted} IS NULL)"
+    inside = None
     if isinstance(given, StructType) and isinstance(wanted, StructType):
         for before, after in zip(given.fields, wanted.fields, strict=True):
-            inner = value.getField(before.name), converted.getField(after.name)
-            lost = lost | _lost(*inner, before.dataType, after.dataType)
+            inner = f"{value}.{quote(before.name)}", f"{converted}.{quote(after.name)}"
+            lost += f" OR {_lost(*inner, before.dataType, after.dataType, depth)}"
     elif isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
-        kinds = given.elementType, wanted.elementType
-        inside = F.zip_with(value, converted, lambda before, after: _lost(before, after, *kinds))
-        lost = lost | F.coalesce(F.exists(inside, lambda bad: bad), F.lit(False))
+        inside = value, converted, given.elementType, wanted.elementType
     elif isinstance(given, MapType) and isinstance(wanted, MapType):
-        values, kinds = (F.map_values(value), F.map_values(converted)), (given.valueType, wanted.valueType)
-        lost = lost | _lost(*values, *map(ArrayType, kinds))
-    return lost
+        inside = f"map_values({value})", f"map_values({converted})", given.valueType, wanted.valueType
+    if inside is not None:
+        before, after = f"b{depth}", f"a{depth}"
+        each = _lost(before, after, *inside[2:], depth + 1)
+        bad = f"exists(zip_with({inside[0]}, {inside[1]}, ({before}, {after}) -> {each}), bad -> bad)"
+        lost += f" OR coalesce({bad}, false)"
+    return f"({lost})"
+
+
+def _problems(given: DataFrame, columns: Sequence[Column]) -> str:
+    """What is wrong with a row that can't be converted: SQL, NULL where nothing is."""
+    # Written as text, and Spark asked for types only where values lie inside of others: every question is a planning.
+    pairs = [(quote(c.name), f"try_cast({quote(c.name)} AS {c.type})") for c in columns]
+    nested = [pair for c, pair in zip(columns, pairs, strict=True) if str(c.type).endswith(">")]
+    kinds = {}
+    if nested:
+        shown = given.selectExpr(*chain.from_iterable(nested)).schema.fields
+        kinds = {pair: (shown[2 * i].dataType, shown[2 * i + 1].dataType) for i, pair in enumerate(nested)}
+    lost = [
+        _lost(*pair, *kinds[pair]) if pair in kinds else f"{pair[0]} IS NOT NULL AND {pair[1]} IS NULL"
+        for pair in pairs
+    ]
+    texts = [string(misfit(c.name, display(c.type))) for c in columns]
+    return f"CASE {' '.join(f'WHEN {w} THEN {t}' for w, t in zip(lost, texts, strict=True))} END"
 
 
 def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) -> Rows:
-    from pyspark.sql import functions as F
-
     stored = [c for c in log.relation.columns if c.generated is None]
-    pairs = [(F.col(quote(c.name)), F.col(quote(c.name)).try_cast(c.type)) for c in stored]
-    # Spark is asked for all types at once: every question is a planning of its own.
-    both = given.select(*(c.alias(f"c{i}") for i, c in enumerate(chain.from_iterable(pairs))))
-    kinds = iter([field.dataType for field in both.schema.fields])
-    problems = [
-        F.when(_lost(value, converted, next(kinds), next(kinds)), F.lit(misfit(c.name, display(c.type))))
-        for c, (value, converted) in zip(stored, pairs, strict=True)
-    ]
-    why = F.coalesce(*problems)
-    text = F.when(why.isNotNull(), F.to_json(F.struct(*[F.col(quote(c.name)) for c in stored])))
-    frame = given.select(
-        *[F.col(quote(c.name)).try_cast(c.type).alias(c.name) for c in stored],
-        text.alias("_raw"),
-        why.alias("_why"),
+    why = _problems(given, stored)
+    text = f"to_json(struct({', '.join(quote(c.name) for c in stored)}))"
+    frame = given.selectExpr(
+        *[f"try_cast({quote(c.name)} AS {c.type}) AS {quote(c.name)}" for c in stored],
+        f"CASE WHEN {why} IS NOT NULL THEN {text} END AS _raw",
+        f"{why} AS _why",
     )
     frame = add_generated(frame, log.relation)
     # The statement's order is kept: one task, numbered as it comes.
@@ -82,11 +96,11 @@ def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) ->
         watermark, key = log.relation.watermark, log.relation.primary_key
         names = dict.fromkeys([*([watermark.column] if watermark is not None else []), *key])
         frame = frame.sortWithinPartitions(*map(quote, names))
-    frame = frame.select(
+    frame = frame.selectExpr(
         "*",
-        F.lit(PARTITION).alias("_source_partition"),
-        F.lit(None).cast("bigint").alias("_offset"),
-        F.lit(arrived).alias("_arrival"),
-        *([F.lit(op).alias("_op")] if op is not None else []),
+        f"'{PARTITION}' AS _source_partition",
+        "CAST(NULL AS BIGINT) AS _offset",
+        f"{_INSTANT.spark_literal(_INSTANT.clock(arrived) or 0)} AS _arrival",
+        *([f"'{op}' AS _op"] if op is not None else []),
     )
     return Rows(lambda: frame, (), numbering=True, aligned=True)

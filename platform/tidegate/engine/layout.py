@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tidegate.project.owner import OWNER, Owner
+from tidegate.sql.attempts import without_attempts
 from tidegate.sql.catalog import Column, Relation, View
 from tidegate.sql.inner_names import unless_taken
 from tidegate.sql.spelling import alike, plain, plain_before
 from tidegate.store.version import NEWEST, STORAGE_VERSION
-from tidegate.watermark import TimeKind
+from tidegate.watermark import Expression, TimeKind
 
 ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
 
@@ -66,6 +68,18 @@ _SPARK_TIME_TYPES = {
 def quote(name: str) -> str:
     """A Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def ticks_of(column: str, kind: TimeKind) -> Column:
+    """A time column as a bigint."""
+    from pyspark.sql import functions as F
+
+    value = F.col(quote(column))
+    if kind is TimeKind.DATE:
+        value = F.unix_date(value)
+    elif kind is not TimeKind.EPOCH:
+        value = F.unix_micros(value.cast("timestamp"))
+    return value.cast("bigint")
 
 
 def time_type(relation: Relation) -> str:
@@ -204,11 +218,15 @@ def create_view_table(
 def relation_identity(relation: Relation) -> str:
     """Changes with what decides rows and their judgement (R4), not with comments, the size of batches, or how a broker
     is reached."""
+    options = relation.connector.identity() if relation.connector is not None else {}
     facts = {
-        "columns": [(c.name, c.type, c.nullable, c.generated) for c in relation.columns],
+        "columns": [
+            (c.name, c.type, c.nullable, c.generated and without_attempts(c.generated))
+            for c in relation.columns
+        ],
         # Not the strategy: a changed one continues the log (W13), and every commit says which it was.
         "watermark": relation.watermark and relation.watermark.column,
-        "options": relation.connector.identity() if relation.connector is not None else {},
+        "options": {k: without_attempts(v) for k, v in options.items()},
         "format": relation.format.identity() if relation.format is not None else "None",
     }
     if relation.primary_key:
@@ -221,8 +239,10 @@ def strategy_identity(relation: Relation) -> str | None:
     watermark = relation.watermark
     if watermark is None:
         return None
-    options = (watermark.max_future_skew, watermark.by_batch)
-    return _digest(str(watermark.strategy) + (str(options) if any(options) else ""))
+    options, strategy = (watermark.max_future_skew, watermark.by_batch), watermark.strategy
+    if isinstance(strategy, Expression):
+        strategy = replace(strategy, sql=without_attempts(strategy.sql))
+    return _digest(str(strategy) + (str(options) if any(options) else ""))
 
 
 def view_identity(view: View) -> str:

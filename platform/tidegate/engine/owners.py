@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.engine.commit import IcebergTable, require_owner
 from tidegate.engine.layout import quote
+from tidegate.engine.lives import state_identifier
 from tidegate.engine.sinks.statefile import StateFile
-from tidegate.engine.table import state_identifier
 from tidegate.errors import TidegateError
 from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption
 from tidegate.project.storage import CATALOG

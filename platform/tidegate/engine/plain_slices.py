@@ -124,7 +124,7 @@ def _files(
         where = both(where, expressions.greaterThanOrEqual(plain.time_column, low))
     if high is not None and abs(high) > _INT:
         where = both(where, expressions.lessThan(plain.time_column, high))
-    target: Target = table.target(storage, "_outcome", None, ())
+    target: Target = table.target(storage, reading=True)
     files = table.files(pinned.snapshot.id, where, target.field_id(plain.time_column))
     if files is None or not all(file["path"].startswith(f"{target.data_uri}/") for file in files):
         return None

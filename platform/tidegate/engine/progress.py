@@ -17,7 +17,9 @@ from tidegate.engine.layout import PROGRESS
 from tidegate.engine.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
 from tidegate.engine.writer import Target
 from tidegate.plan.crashes import CRASHES, Crashes
+from tidegate.plan.gaps import ABSENT_BEFORE
 from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
+from tidegate.plan.undeclared import UNDECLARED, Undeclared
 from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import GateState, Strategy, publish, start_watermark
 from tidegate.watermark.memory import Memory
@@ -110,9 +112,10 @@ class Progress:
 
     `files`: what a source of files has read (None: not known of a log of an earlier version). `strategy`: the one in
     force (W13). `resets`: what the commits say of resets of this log, and of resets that it has followed (W9),
-    `plan.resets`. `position`: how far a log that follows another log has read it. `sightings`: of
-    partitions of a broker, what else is known of them. `topic_id`: which topic they are of. `crashes`: rows that have
-    crashed their decoder (X2).
+    `plan.resets`. `position`: how far a log that follows another log has read it; `absent_before`: what it may not have
+    got of that (`plan.gaps.ABSENT_BEFORE`). `sightings`: of partitions of a broker, what else is known of them.
+    `topic_id`: which topic they are of. `crashes`: rows that have crashed their decoder (X2).
+    `undeclared`: columns of files that nobody reads.
     """
 
     epoch: int = 0
@@ -125,6 +128,8 @@ class Progress:
     files: FilesRead | None = FilesRead()
     resets: dict[str, str] = field(default_factory=dict)
     crashes: Crashes | None = None
+    undeclared: Undeclared | None = None
+    absent_before: int | None = None
 
     @classmethod
     def load(cls, snapshot: Snapshot, target: Target) -> Progress:
@@ -156,6 +161,8 @@ class Progress:
             FilesRead.from_text(snapshot.summary.get("tidegate.files")),
             {key: snapshot.summary[key] for key in (RESETS, FOLLOWED_RESETS) if key in snapshot.summary},
             Crashes.of(snapshot.summary),
+            Undeclared.of(snapshot.summary),
+            snapshot.integer(ABSENT_BEFORE),
         )
 
     def enumerate(self, partitions: Iterable[str]) -> None:
@@ -261,12 +268,16 @@ class Progress:
             facts |= {"strategy": self.strategy.text, "strategy-identity": self.strategy.identity}
         if self.position is not None:
             facts["position"] = self.position.to_text()
+        if self.absent_before is not None:
+            facts[ABSENT_BEFORE.removeprefix("tidegate.")] = self.absent_before
         if self.topic_id is not None:
             facts["topic-id"] = self.topic_id
         if self.files is not None:
             facts["files"] = self.files.to_text()
         if self.crashes is not None:
             facts[CRASHES.removeprefix("tidegate.")] = self.crashes.to_text()
+        if self.undeclared is not None:
+            facts[UNDECLARED.removeprefix("tidegate.")] = self.undeclared.to_text()
         return {f"tidegate.{key}": str(value) for key, value in facts.items()} | self.resets
 
     def write(

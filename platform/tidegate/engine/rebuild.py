@@ -66,24 +66,26 @@ def rebuild(
     changed: set[str] = set()
     steps = steps or Steps(fail_fast=True)
 
-    def one(view: View, why: str) -> None:
-        with session.lease(view.name):
-            done.append(_rebuild(session, view, why, tell))
-
-    for view in [o for o in catalog.order() if isinstance(o, View)]:
+    def one(view: View) -> None:
+        named = wanted is not None and view.name in wanted
         why = _why(session, view, changed)
         if why is None:
-            if wanted is not None and view.name in wanted:
+            if named:
                 done.append(Rebuilt(view.name, _UNCHANGED, _generation(session, view)))
-            continue
-        if wanted is not None and view.name not in wanted and changed.isdisjoint(view.reads):
-            continue
-        changed.add(view.name)
-        if dry_run:
-            done.append(Rebuilt(view.name, why, _generation(session, view)))
-        else:
+        elif wanted is None or named or not changed.isdisjoint(view.reads):
+            changed.add(view.name)
+            if dry_run:
+                done.append(Rebuilt(view.name, why, _generation(session, view)))
+            else:
+                with session.lease(view.name):
+                    done.append(_rebuild(session, view, why, tell))
+
+    asked: set[str] = set()
+    for view in [o for o in catalog.order() if isinstance(o, View)]:
+        if wanted is None or view.name in wanted or not asked.isdisjoint(view.reads):
+            asked.add(view.name)
             # What reads one that could not be rebuilt can't be either: its rows would be those of before.
-            steps.do(view, partial(one, view, why), needed=True)
+            steps.do(view, partial(one, view), needed=True)
     return done
 
 

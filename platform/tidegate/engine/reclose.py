@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidegate.engine.amend_ranges import ticks_of
 from tidegate.engine.amend_report import GROUPS, LATE_ROWS
 from tidegate.engine.amend_write import OWN_TICK, Writer
 from tidegate.engine.commit import AMENDED_AT, AMENDED_GROUPS, AMENDMENTS, IcebergTable, Snapshot
 from tidegate.engine.differences import KIND, comparable, differences
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import quote, ticks_of
 from tidegate.engine.revisions import (
     NUMBER,
     ROW,

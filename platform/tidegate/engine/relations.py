@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import empty, shown
 from tidegate.engine.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
-from tidegate.engine.table import current_rows
+from tidegate.engine.lives import current_rows
 from tidegate.sql.hidden import hidden_columns
 from tidegate.sql.system_names import WATERMARK
 from tidegate.watermark import TimeKind

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine.amend_ranges import ticks_of
-from tidegate.engine.layout import LATE, ON_TIME
+from tidegate.engine.layout import LATE, ON_TIME, ticks_of
 from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.writer import run_task
 from tidegate.watermark import GateState, SourceWatermark

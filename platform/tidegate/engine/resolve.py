@@ -10,9 +10,12 @@ from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.failures import refused
 from tidegate.engine.inputs import Pinned, empty, source_of
 from tidegate.engine.layout import quote, relation_identity, strategy_identity
+from tidegate.engine.lives import applied_state, state_identifier
 from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import evaluate
 from tidegate.errors import TidegateError
+from tidegate.plan.gaps import retained_from
+from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog import Relation, View
 
 if TYPE_CHECKING:
@@ -78,16 +81,15 @@ def _columns_of(session: Session, source: Relation | View) -> tuple[Column, ...]
 def _current(session: Session, source: Relation | View, table: str) -> Snapshot:
     if not isinstance(source, Relation) or not source.primary_key:
         log = IcebergTable(session.spark, table)
-        found, edge = log.current(), log.property(RETAINED_FROM)
+        found = log.current()
         # From one reading of the metadata: what the snapshot still has, and where it ends (R5).
-        return found if edge is None else replace(found, summary=found.summary | {RETAINED_FROM: edge})
-    from tidegate.engine.table import applied_state, state_identifier
-
+        edge = retained_from(found.summary, log.property(RETAINED_FROM))
+        return found if edge is None else replace(found, summary=found.summary | {RETAINED_FROM: str(edge)})
     if not session.spark.catalog.tableExists(state_identifier(table)):
         return Snapshot(None, {})
     # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
     state = applied_state(session.spark, table)
-    facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned}
+    facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql.types import DataType
 
 
 @dataclass
@@ -50,27 +53,79 @@ class Result:
 
 def fetchable(frame: DataFrame) -> tuple[DataFrame, Callable[[Row], tuple]]:
     """A frame whose rows Python can take, and what makes a tuple of the frame's columns of one. Python's calendar has
-    the years 1 to 9999: a date or time of another year comes as text, as Spark writes it."""
+    the years 1 to 9999: a date or time of another year comes as text, as Spark writes it, and so do all that stand
+    beside it in an array, a map or a struct."""
     from pyspark.sql import functions as F
 
-    kinds = [field.dataType.typeName() for field in frame.schema.fields]
-    times = [i for i, kind in enumerate(kinds) if kind in ("date", "timestamp", "timestamp_ntz")]
+    kinds = [field.dataType for field in frame.schema.fields]
+    columns = [F.col(f"c{i}") for i in range(len(kinds))]
+    found = [_is_beyond(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    times = {i: beyond for i, beyond in enumerate(found) if beyond is not None}
     if not times:
         return frame, tuple
-    columns = [F.col(f"c{i}") for i in range(len(kinds))]
     texts = []
-    for i in times:
-        known = F.year(columns[i]).between(1, 9999)
-        texts.append(F.when(~known, columns[i].cast("string")))
-        columns[i] = F.when(known, columns[i])
+    for i, beyond in times.items():
+        texts.append(F.when(beyond, columns[i].cast(_in_text(kinds[i]))))
+        columns[i] = F.when(~beyond, columns[i])
 
     def row(found: Row) -> tuple:
         values = [*found]
-        for i, text in zip(times, values[len(kinds) :], strict=True):
-            values[i] = values[i] if text is None else text
+        for place, i in enumerate(times, len(kinds)):
+            values[i] = values[i] if values[place] is None else values[place]
         return tuple(values[: len(kinds)])
 
     return frame.toDF(*(f"c{i}" for i in range(len(kinds)))).select(*columns, *texts), row
+
+
+def _is_beyond(value: Column, kind: DataType) -> Column | None:
+    """Whether a value is, or holds, a time that Python's calendar does not have: never NULL. None for a type that holds
+    no time."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.DateType | T.TimestampType | T.TimestampNTZType):
+        return F.coalesce(~F.year(value).between(1, 9999), F.lit(False))
+    if isinstance(kind, T.ArrayType):
+        return _holds_one(value, kind.elementType)
+    if isinstance(kind, T.MapType):
+        found = [_holds_one(F.map_keys(value), kind.keyType), _holds_one(F.map_values(value), kind.valueType)]
+    elif isinstance(kind, T.StructType):
+        # Fields by their places: two of them may have one name, or names that differ by case only.
+        places = T.StructType([T.StructField(f"f{i}", f.dataType) for i, f in enumerate(kind.fields)])
+        fields = value.cast(places)
+        found = [_is_beyond(fields[f"f{i}"], field.dataType) for i, field in enumerate(kind.fields)]
+    else:
+        return None
+    known = [one for one in found if one is not None]
+    return reduce(or_, known) if known else None
+
+
+def _holds_one(values: Column, kind: DataType) -> Column | None:
+    """As `_is_beyond`, of the elements of an array."""
+    from pyspark.sql import functions as F
+
+    if _is_beyond(F.lit(None), kind) is None:
+        return None
+
+    def is_one(value: Column) -> Column:
+        found = _is_beyond(value, kind)
+        assert found is not None
+        return found
+
+    return F.coalesce(F.exists(values, is_one), F.lit(False))
+
+
+def _in_text(kind: DataType) -> DataType:
+    """The type with text in the place of times."""
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_in_text(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(_in_text(kind.keyType), _in_text(kind.valueType))
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _in_text(f.dataType)) for f in kind.fields])
+    return T.StringType() if isinstance(kind, T.DateType | T.TimestampType | T.TimestampNTZType) else kind
 
 
 @dataclass

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import Pinned, pending
+from tidegate.engine.lives import applied_state
 from tidegate.engine.progress import LogPosition
 from tidegate.engine.resolve import standing
 from tidegate.engine.steps import Steps
-from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, applied_state, is_untidy
+from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, is_untidy
 from tidegate.errors import TidegateError
 from tidegate.plan.gaps import Hole, edge_of, hole, same_scale
 from tidegate.sql.catalog import Relation, View
@@ -148,22 +149,22 @@ def cleanup(
         chosen = [r for r in session.catalog.relations if r.primary_key and r.name not in session.foreign]
     else:
         chosen = [_table(session, name) for name in names]
-    for relation in chosen:
-        session.require_own(relation.name)
     found: list[Cleaned] = []
 
     def one(relation: Relation) -> None:
+        if session.stored(relation.name) is None:
+            return
         with session.lease(relation.name):
             state = session.log(relation).state
             assert state is not None
-            found.append(state.cleanup(needed_from(session, relation)))
+            cleaned = state.cleanup(needed_from(session, relation))
             state.compact()
             state.vacuum(keep_seconds)
+            found.append(cleaned)
 
     steps = steps or Steps(fail_fast=True)
     for relation in chosen:
-        if session.stored(relation.name) is not None:
-            steps.do(relation, partial(one, relation))
+        steps.do(relation, partial(one, relation))
     return found
 
 

@@ -216,16 +216,22 @@ def connect(session: Session, relation: Relation, log: Log, max_rows: int | None
     if isinstance(options, KafkaOptions):
         return KafkaConnector(session.spark, session.project, relation, options, log, max_rows)
     if isinstance(options, LogOptions):
+        from tidegate.engine.resolve import require_lent
+
         upstream = session.relation(options.relation)
+        stored, lent = session.stored(upstream.name), upstream.name in session.foreign
+        if lent:
+            require_lent(session, upstream, stored)
         return LogConnector(
             session.spark,
             session.project.storage,
             relation,
             options,
             upstream,
-            session.stored(upstream.name),
+            stored,
             log.progress.position,
             max_rows,
+            lent,
         )
     raise AssertionError(f"no connector for {options!r}")
 

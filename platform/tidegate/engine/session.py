@@ -15,11 +15,13 @@ from tidegate.engine.failures import refused
 from tidegate.engine.ingest import Log
 from tidegate.engine.layout import quote
 from tidegate.engine.lease import lease
+from tidegate.engine.lives import state_identifier
 from tidegate.engine.relations import relation_frame, system_frame, view_frame
 from tidegate.engine.resolve import resolve_columns
 from tidegate.engine.result import Result, RunReport
 from tidegate.engine.revisions import revisions_frame
-from tidegate.engine.table import KEEP_SECONDS, Cleaned, state_identifier
+from tidegate.engine.sinks.borrowed import Borrowed
+from tidegate.engine.table import KEEP_SECONDS, Cleaned
 from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -65,9 +67,12 @@ class Session:
         #: nobody is there, and the statement is refused.
         self.confirm: Callable[[str], bool] | None = None
         self._parent = parent
+        #: What this session's sinks may not deliver into.
+        self.borrowed = Borrowed(project)
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
         self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
-        self._held: set[str] = set()
+        #: What this session has the right to write: a name, and the part of the work on it ("": all of it).
+        self._held: set[tuple[str, str]] = set()
         #: Namespaces that this project may make tables in (X3).
         self.at_home: set[str] = set()
 
@@ -260,8 +265,10 @@ class Session:
         return found
 
     def log(self, relation: Relation) -> Log:
-        """The relation's log, opened for writing; hold its `lease` while it is used."""
-        self.require_own(relation.name)
+        """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
+        `require_own`."""
+        if not self._has_asked(relation.name):
+            self.require_own(relation.name)
         return Log(self.spark, self.project.storage, relation, self.identifier(relation.name))
 
     def view_table(self, view: View) -> ViewTable:
@@ -272,19 +279,25 @@ class Session:
         """The right to write `name` (TG508 if another process has it), or only a `part` of that work. This session may
         take it twice: live mode holds for its whole life what a run takes for every batch. TG515 and TG531 as
         `require_own`."""
-        if name + part in self._held:
+        if (name, part) in self._held:
             return nullcontext()
-        self.require_own(name)
-        return self._holding(name + part)
+        if not self._has_asked(name):
+            self.require_own(name)
+        return self._holding(name, part)
+
+    def _has_asked(self, name: str) -> bool:
+        """Whether the owner was asked for already: once for a statement, by whatever lease it took first. Tables that
+        are open for writing ask again at every commit (`owners.py`)."""
+        return any(held == name for held, _ in self._held)
 
     @contextmanager
-    def _holding(self, name: str) -> Iterator[None]:
-        with lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name):
-            self._held.add(name)
+    def _holding(self, name: str, part: str) -> Iterator[None]:
+        with lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name + part):
+            self._held.add((name, part))
             try:
                 yield
             finally:
-                self._held.discard(name)
+                self._held.discard((name, part))
 
     def work_folder(self, name: str) -> str:
         """URI of a source's plans and checkpoint, or of a sink's position."""

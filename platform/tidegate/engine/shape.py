@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import quote, string
 from tidegate.engine.preceding import add_preceding, argument_column
 from tidegate.engine.sources.reasons import not_null
 from tidegate.store.status import UNKNOWN_PARTITION
@@ -29,22 +29,19 @@ def add_generated(frame: DataFrame, relation: Relation) -> DataFrame:
     return frame
 
 
-def reason(relation: Relation, decoded: bool = False) -> Column:
-    """Why a row is rejected, or NULL: what its decoder says in `_why` (if it was `decoded`), `unparseable`,
+def reason(relation: Relation, decoded: bool = False) -> str:
+    """Why a row is rejected, or NULL, as SQL: what its decoder says in `_why` (if it was `decoded`), `unparseable`,
     `null_event_time`, `not_null: …`, in this order."""
-    from pyspark.sql import functions as F
-
-    unparseable = F.col("_raw").isNotNull()
-    if decoded:
-        out = F.when(F.col("_why").isNotNull(), F.col("_why")).when(unparseable, F.lit("unparseable"))
-    else:
-        out = F.when(unparseable, F.lit("unparseable"))
+    cases = ["WHEN _why IS NOT NULL THEN _why"] if decoded else []
+    cases.append("WHEN _raw IS NOT NULL THEN 'unparseable'")
     if relation.watermark is not None:
-        out = out.when(F.col(quote(relation.watermark.column)).isNull(), F.lit("null_event_time"))
-    for column in relation.columns:
-        if not column.nullable:
-            out = out.when(F.col(quote(column.name)).isNull(), F.lit(not_null(column.name)))
-    return out
+        cases.append(f"WHEN {quote(relation.watermark.column)} IS NULL THEN 'null_event_time'")
+    cases += [
+        f"WHEN {quote(column.name)} IS NULL THEN {string(not_null(column.name))}"
+        for column in relation.columns
+        if not column.nullable
+    ]
+    return f"CASE {' '.join(cases)} END"
 
 
 def gate_input(
@@ -57,27 +54,33 @@ def gate_input(
     and raises nothing (W2). `arrived`: the clock of the batch's plan, for PROC_TIME(). `preceding`: computes the
     strategy's windows, if it has any; their arguments stay beside the rows.
     """
-    from pyspark.sql import functions as F
-
-    columns: list[Column] = [F.col(quote(c.name)) for c in relation.columns]
+    found = frame.columns
+    columns = [quote(c.name) for c in relation.columns]
     if relation.primary_key:
         # A connector's rows are upserts; UPDATE and DELETE bring theirs.
-        columns.append(F.col("_op") if "_op" in frame.columns else F.lit("upsert").alias("_op"))
-    columns += [F.col("_source_partition"), F.col("_offset").cast("bigint"), F.col("_arrival"), F.col("_raw")]
-    columns += [F.col(name) for name, _ in relation.message_columns]
-    columns.append(reason(relation, decoded="_why" in frame.columns).alias("_reason"))
+        columns.append("_op" if "_op" in found else "'upsert' AS _op")
+    columns += ["_source_partition", "CAST(_offset AS BIGINT) AS _offset", "_arrival", "_raw"]
+    columns += [name for name, _ in relation.message_columns]
+    columns.append(f"{reason(relation, decoded='_why' in found)} AS _reason")
     strategy = relation.watermark.strategy if relation.watermark is not None else None
     if not isinstance(strategy, Expression):
-        return frame.select(*columns)
-    value = F.expr(strategy.sql).alias("_strategy")
-    frame = frame.withColumn(PROC_TIME, F.lit(arrived))
+        return frame.selectExpr(*columns)
+    value = f"{strategy.sql} AS _strategy"
+    frame = _with_clock(frame, arrived)
     if preceding is None:
-        return frame.select(*columns, value)
+        return frame.selectExpr(*columns, value)
     for index, window in enumerate(strategy.preceding):
-        columns.append(F.expr(window.argument).alias(argument_column(index)))
-    shaped = frame.select(*columns)
+        columns.append(f"{window.argument} AS {quote(argument_column(index))}")
+    shaped = frame.selectExpr(*columns)
     kept = [quote(name) for name in shaped.columns]
-    return add_preceding(shaped, preceding).withColumn(PROC_TIME, F.lit(arrived)).select(*kept, value)
+    return _with_clock(add_preceding(shaped, preceding), arrived).selectExpr(*kept, value)
+
+
+def _with_clock(frame: DataFrame, arrived: datetime) -> DataFrame:
+    """With the column that PROC_TIME() reads."""
+    from pyspark.sql import functions as F
+
+    return frame.withColumn(PROC_TIME, F.lit(arrived))
 
 
 def partition_name(columns: tuple[str, ...]) -> Column:

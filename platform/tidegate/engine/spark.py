@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine import secrecy
+from tidegate.engine.attempts import know_attempts
 from tidegate.engine.class_archive import ANY_PURPOSE, Purpose, java_options
 from tidegate.engine.failures import spark_message
 from tidegate.engine.jars import ivy_name, verify
 from tidegate.engine.java import java_class
 from tidegate.errors import TidegateError
-from tidegate.project.disk import private_folder, trouble
+from tidegate.project.disk import private_folder, temporary_space, trouble
 from tidegate.project.java import find_java
 from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES, Storage
 
@@ -46,6 +47,8 @@ SQL_SETTINGS = {
     # C7: an expression that fails on a row yields NULL; what could wrap silently is rewritten to try_*.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
+    # X1: '${env:HOME}' is a text; Spark would put the environment, the JVM's properties and its own settings there.
+    "spark.sql.variable.substitute": "false",
     # What a caller's application may have set otherwise, and what would lose rows or change types in silence.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
@@ -71,10 +74,14 @@ _SPARING = (
     "-XX:Tier4InvocationThreshold=150000 -XX:Tier4MinInvocationThreshold=18000 "
     "-XX:Tier4CompileThreshold=450000 -XX:Tier4BackEdgeThreshold=1200000 -XX:+UseSerialGC"
 )
-#: Tasks write as much as they read, again and again: the allocator keeps for some seconds what is free.
-_WORKERS = {"spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000"}
+_EVERYWHERE = {
+    # Tasks write as much as they read, again and again: the allocator keeps for some seconds what is free.
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
+    # Where in Python each column was made: half of a statement's calls to the JVM, for what our errors do not show.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 _LOCAL_SETTINGS = {
-    **_WORKERS,
+    **_EVERYWHERE,
     "spark.driver.extraJavaOptions": _SPARING,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -91,7 +98,7 @@ _LOCAL_SETTINGS = {
 #: On a cluster: what people see is tidegate's own progress, not Spark's bar and warnings between its lines. Spark's UI
 #: has no login and listens on all addresses: only where somebody asks for it.
 _REMOTE_SETTINGS = {
-    **_WORKERS,
+    **_EVERYWHERE,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -115,7 +122,8 @@ def start(
     Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
     jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
     error. `purpose`: Sparks of the same one share an archive of classes (`class_archive.py`).
-    Raises TG514, with the end of that log, if Spark does not start, and TG518 for a jar that is not the right one.
+    Raises TG514, with the end of that log, if Spark does not start, TG518 for a jar that is not the right one, and
+    TG623 where it would have no room for temporary files.
     """
     from pyspark.sql import SparkSession
 
@@ -131,6 +139,8 @@ def start(
     builder = SparkSession.builder
     settings = {"spark.app.name": f"tidegate {name}", "spark.master": environment.spark.master}
     settings |= _LOCAL_SETTINGS if local else _REMOTE_SETTINGS
+    if local:
+        settings |= _scratch(environment.spark.conf.get("spark.local.dir"))
     packages = [ICEBERG_PACKAGE, *packages]
     settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
     here, notes = _verified(packages, environment)
@@ -157,6 +167,22 @@ def start(
         ) from error
     _verified([package for package in packages if package not in here], environment)  # what Spark has fetched
     return started
+
+
+def _scratch(configured: str | None) -> dict[str, str]:
+    """Where this process's Spark spills and shuffles, in which there is room: one of the folders of `spark.local.dir`,
+    else TMPDIR, which a JVM does not ask for by itself. Raises TG623."""
+    own = temporary_space()
+    folders = [folder.strip() for folder in (configured or "").split(",") if folder.strip()]
+    refused: list[TidegateError] = []
+    for folder in folders:
+        try:
+            temporary_space(folder, make=True)
+        except TidegateError as error:
+            refused.append(error)
+    if refused and len(refused) == len(folders):
+        raise refused[0]
+    return {} if folders or "TMPDIR" not in os.environ else {"spark.local.dir": own}
 
 
 def _verified(packages: Sequence[str], environment: Environment) -> tuple[dict[str, Path], list[str]]:
@@ -203,6 +229,7 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
             hint=f"start it with spark.jars.packages={ICEBERG_PACKAGE}, or let tidegate.connect() start Spark",
         )
     _load_catalog(spark, storage)
+    know_attempts(spark)
     _ship_package(spark)
     return spark
 
@@ -288,10 +315,9 @@ def has_class(spark: SparkSession, name: str) -> bool:
     """Whether Spark was started with the jar of a Java class, and all that the class needs to be loaded."""
     from py4j.protocol import Py4JJavaError
 
-    jvm = spark._jvm
     try:
-        java_class(jvm, "java.lang.Class").forName(
-            name, False, java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        java_class(spark._jvm, "java.lang.Class").forName(
+            name, False, java_class(spark._jvm, "java.lang.Thread").currentThread().getContextClassLoader()
         )
     except Py4JJavaError:
         # The JVM's answer. That of a JVM that is gone is another error, which says nothing about jars.
@@ -390,7 +416,7 @@ def _ship_package(spark: SparkSession) -> None:
     if in_this_process(context.master) or getattr(context, "_tidegate_shipped", False):
         return
     package = Path(__file__).resolve().parent.parent
-    archive = Path(tempfile.mkdtemp(prefix="tidegate-")) / "tidegate.zip"
+    archive = Path(tempfile.mkdtemp(prefix="tidegate-", dir=temporary_space())) / "tidegate.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
         for file in sorted(package.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:

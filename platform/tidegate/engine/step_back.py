@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.engine.amend_ranges import ticks_of
 from tidegate.engine.commit import ABSORBED, IcebergTable
 from tidegate.engine.comparable import comparable_since
 from tidegate.engine.inputs import Pinned, pending
+from tidegate.engine.layout import ticks_of
 from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import read, run_sql
 from tidegate.errors import TidegateError

@@ -23,6 +23,7 @@ from tidegate.engine.failures import failed, is_from_spark, worker_died
 from tidegate.engine.partitions import Decisions
 from tidegate.engine.sources import BatchPlan, Connector
 from tidegate.plan.events import BatchCommitted
+from tidegate.project.disk import temporary_space
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -169,7 +170,7 @@ def drive(
                 over.set()
                 raise
 
-    scratch = Path(tempfile.mkdtemp(prefix="tidegate-beat-"))
+    scratch = Path(tempfile.mkdtemp(prefix="tidegate-beat-", dir=temporary_space()))
     try:
         query = (
             spark.readStream.format("rate-micro-batch")

@@ -1,10 +1,8 @@
 """Tables with a PRIMARY KEY: their rows as of the last change of each key (T rules), kept beside the log.
 
-The log holds every change, judged once by the gate. What it means is a pure function of it: per key and source
-partition the changes form lives, and the state table holds the last change of each life. A life ends where its row
-had expired when the next change was judged: at or below the bar of that change, max(Wp, G) as the log recorded it
-(`_wm`). T2 says `G`; the bar is the same for a single partition, it is never below `G`, T1 expires changes by it, and
-unlike `G` it does not depend on how the log was cut into batches (W4). So any number of epochs can be applied at once.
+The log holds every change, judged once by the gate. What it means is a pure function of it (`lives.py`): the state
+table holds the last change of each life. Any number of epochs can be applied at once, between two resets of the
+watermark.
 
 The state says in its snapshot summary up to which epoch it is applied. After a crash between the two commits the
 missing epochs are applied when the log is opened next (R2).
@@ -18,12 +16,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.commit import IcebergTable, Snapshot
-from tidegate.engine.layout import ON_TIME, create_state, quote, relation_identity, state_columns
+from tidegate.engine.layout import create_state, quote, relation_identity
+from tidegate.engine.lives import (
+    CONTINUES,
+    GOES_ON,
+    Applied,
+    Lost,
+    applied_of,
+    joined_lives,
+    lives,
+    lost_rows,
+    on_time_changes,
+    state_identifier,
+    state_names,
+)
+from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.spark import settings
 from tidegate.engine.upkeep_table import Shape, compact, expire
 from tidegate.errors import TidegateError
+from tidegate.plan.resets import Step, steps, until
 from tidegate.project.owner import Owner
-from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -32,12 +44,6 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog import Relation
 
-#: Beside a state's columns: whether the life goes on.
-CONTINUES = inner("continues")
-#: Inside, beside the columns of changes or of a state.
-_BEGINS, _FIRST, _ENDS, _PLACE, _RANK, _REPLACED = (
-    inner(name) for name in ("begins", "first", "ends", "place", "rank", "replaced")
-)
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.
 _REPLACED_SHARE, _REPLACED_ROWS, _MERGES = 0.2, 100_000, 100
@@ -48,28 +54,6 @@ KEEP_SECONDS = 3600
 EVERYTHING = -(2**63)
 #: From this many snapshots on a run vacuums.
 MANY_SNAPSHOTS = 20
-
-
-@dataclass(frozen=True)
-class Applied:
-    """A state to read: `snapshot` of the state table (None: still empty), the log's `epoch` up to which it holds every
-    change, and `G` after that epoch. `cleaned`: rows with an event time at or below it may be gone. `merges`: how many
-    there were since its files were last written anew."""
-
-    snapshot: int | None
-    epoch: int
-    watermark: int | None
-    cleaned: int | None
-    merges: int = 0
-
-    def facts(self) -> dict[str, Any]:
-        """What a snapshot's summary says of it."""
-        return {
-            "applied-epoch": self.epoch,
-            "applied-watermark": self.watermark,
-            "cleaned": self.cleaned,
-            "merges": self.merges,
-        }
 
 
 @dataclass(frozen=True)
@@ -101,32 +85,87 @@ class TableState:
 
     def applied(self) -> Applied:
         """Where the state stands."""
-        return _applied(self.table.current())
+        return applied_of(self.table.current())
 
     def catch_up(self) -> int:
-        """Apply the changes of every epoch that the state does not hold yet, in one MERGE. How many epochs.
+        """Apply the changes of every epoch that the state does not hold yet, in one MERGE between two resets of the
+        watermark. How many epochs.
 
-        To apply one again would change nothing.
+        To apply one again would change nothing, unless the watermark was reset since.
         """
-        log = IcebergTable(self._spark, self._log).current()
-        base = self.table.current()
-        before = _applied(base)
-        epoch = log.integer("tidegate.epoch") or 0
-        if epoch <= before.epoch:
-            return 0
-        changes = on_time_changes(self._spark, self._log, log.id, before.epoch)
-        after = replace(
-            before, epoch=epoch, watermark=log.integer("tidegate.watermark"), merges=before.merges + 1
-        )
-        facts = after.facts()
-        with self._summary(facts):
-            self._merge(lives(self.relation, changes), before.watermark)
-        if self.applied().epoch != epoch:
-            # Nothing to merge, so Spark committed nothing; that the epochs are applied is a fact all the same.
-            self._note(replace(after, merges=before.merges).facts(), base)
-        if self._is_worn():
+        stood, applied = IcebergTable(self._spark, self._log).current(), self.applied().epoch
+        epoch = stood.integer("tidegate.epoch") or 0
+        for step in steps(stood.summary):
+            if step.epoch is not None and applied < step.epoch <= epoch:
+                self._apply(stood, step.epoch - 1)
+                self._go_back(stood, step)
+        self._apply(stood, epoch)
+        if epoch > applied and self._is_worn():
             self.compact()
-        return epoch - before.epoch
+        return max(epoch - applied, 0)
+
+    def _apply(self, log: Snapshot, upto: int) -> None:
+        """Apply the changes of the epochs up to this one; of these, none is a reset."""
+        base = self.table.current()
+        before = applied_of(base)
+        if upto <= before.epoch:
+            return
+        changes = on_time_changes(self._spark, self._log, log.id, before.epoch, upto)
+        # What `G` was before the newest commit is not known; a lower one only lets a merge read more.
+        newest = upto == log.integer("tidegate.epoch")
+        watermark = log.integer("tidegate.watermark") if newest else before.watermark
+        after = replace(before, epoch=upto, watermark=watermark, merges=before.merges + 1)
+        with self._summary(after.facts()):
+            self._merge(lives(self.relation, changes), before.watermark)
+        self._note_unless(after, base)
+
+    def _go_back(self, stood: Snapshot, step: Step) -> None:
+        """Take back what a poisoned watermark has done to the lives (W9); what cleanup has taken stays away."""
+        base = self.table.current()
+        before = applied_of(base)
+        after = replace(
+            before,
+            epoch=step.epoch or before.epoch,
+            watermark=None if before.watermark is None else min(before.watermark, step.mark),
+            cleaned=self.cleaned_behind(step, stood)[0],
+            merges=before.merges + 1,
+            resets=until(stood.summary, step.epoch or 0),
+        )
+        if base.id is not None:
+            joined_lives(self.relation, self._rows(base.id), step.mark).createOrReplaceTempView(_CHANGES)
+            keys = [*(quote(k) for k in self.relation.primary_key), "_source_partition", "_offset"]
+            same = " AND ".join(f"t.{k} = s.{k}" for k in keys)
+            with self._summary(after.facts()):
+                self._spark.sql(
+                    f"MERGE INTO {self.identifier} t USING {_CHANGES} s ON {same} "
+                    f"WHEN MATCHED AND s.{quote(GOES_ON)} THEN DELETE WHEN MATCHED THEN UPDATE SET t._since = s._since"
+                )
+        self._note_unless(after, base)
+
+    def _note_unless(self, after: Applied, base: Snapshot) -> None:
+        """Where there was nothing to merge, Spark has committed nothing: that the epochs are applied is a fact all the
+        same."""
+        if self.applied().epoch != after.epoch:
+            self._note(replace(after, merges=applied_of(base).merges).facts(), base)
+
+    def cleaned_behind(self, step: Step, stood: Snapshot) -> tuple[int | None, Lost | None]:
+        """Up to where rows may be gone by cleanup once the watermark is reset, and which of later times are gone that
+        the reset does not bring back (W9), as far as the log, at `stood`, still has them."""
+        applied = self.applied()
+        if applied.cleaned is None or applied.cleaned <= step.mark:
+            return applied.cleaned, None
+        assert step.epoch is not None
+        resets = [s for s in steps(stood.summary) if s.epoch is not None and s.epoch < step.epoch]
+        changes = on_time_changes(self._spark, self._log, stood.id, upto=step.epoch - 1)
+        state = self._rows(applied.snapshot)
+        lost = lost_rows(self.relation, changes, state, [*resets, step], applied.cleaned)
+        edge = IcebergTable(self._spark, self._log).property(RETAINED_FROM)
+        # Of rows that the log does not have any more nobody knows which were cleaned.
+        marks = [step.mark, *([lost.last] if lost else [])]
+        return max([*marks, *([min(applied.cleaned, int(edge) - 1)] if edge else [])]), lost
+
+    def _rows(self, snapshot: int | None) -> DataFrame:
+        return self._spark.read.option("versionAsOf", snapshot).table(self.identifier)
 
     def cleanup(self, keep_from: int | None = None, rewrite: bool = True) -> Cleaned:
         """Delete what nobody needs any more: rows with an event time at or below `G` (T2) that lie before `keep_from`,
@@ -135,7 +174,7 @@ class TableState:
         `rewrite`: also rows in files that hold others too; otherwise only whole days go, without reading a row.
         """
         base = self.table.current()
-        now, files = _applied(base), self._files()
+        now, files = applied_of(base), self._files()
         upto = _cleanable(self.relation, now, keep_from, rewrite)
         if upto is None:
             return Cleaned(self.relation.name, None, files, files)
@@ -225,135 +264,10 @@ class TableState:
 _CHANGES = "_tidegate_changes"
 
 
-def state_identifier(log: str) -> str:
-    """Identifier of the state table that belongs to a log: of `a.b.t` it is `a.b.t$state`. No user's name has a $."""
-    assert log.endswith("`")
-    return f"{log[:-1]}$state`"
-
-
-def state_names(relation: Relation) -> list[str]:
-    """The columns of a state table."""
-    return [name for name, _ in state_columns(relation)]
-
-
-def on_time_changes(spark: SparkSession, log: str, snapshot: int | None, after: int = 0) -> DataFrame:
-    """The changes that count, at a snapshot of the log, of the epochs later than `after`."""
-    from pyspark.sql import functions as F
-
-    rows = spark.read.option("versionAsOf", snapshot).table(log)
-    return rows.where((F.col("_outcome") == ON_TIME) & (F.col("_epoch") > after))
-
-
-def lives(relation: Relation, changes: DataFrame) -> DataFrame:
-    """The last change of every life in `changes`: the state's columns, and `CONTINUES`: whether the life may have
-    begun before (it goes on if the stored row was above `_since`, the bar of its first change in here).
-
-    Over a whole log this is the state as if it had never been cleaned. Without a watermark a key has one life, and its
-    last change is that of the larger (epoch, partition, offset).
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    keys = [F.col(quote(k)) for k in relation.primary_key]
-    changes = changes.withColumn("_tombstone", F.col("_op") == "delete")
-    if not relation.ttl:
-        latest = Window.partitionBy(*keys).orderBy(
-            F.desc("_epoch"), F.desc("_source_partition"), F.desc("_offset")
-        )
-        last = changes.withColumn(_RANK, F.row_number().over(latest)).where(F.col(_RANK) == 1)
-        return last.select(*[quote(c) for c in state_names(relation)])
-    assert relation.watermark is not None
-    column = F.col(quote(relation.watermark.column))
-    order = Window.partitionBy(*keys, "_source_partition").orderBy("_offset")
-    place = F.row_number().over(order)
-    expired = F.coalesce(F.lag(column).over(order) <= F.col("_wm"), F.lit(False))
-    marked = changes.withColumn(_PLACE, place).withColumn(_BEGINS, (F.col(_PLACE) == 1) | expired)
-    so_far = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # In a struct, because the bar itself may be NULL (no watermark yet).
-    first = F.last(F.when(F.col(_BEGINS), F.struct("_wm", _PLACE)), ignorenulls=True).over(so_far)
-    marked = marked.withColumn(_FIRST, first)
-    marked = marked.withColumn(_ENDS, F.coalesce(F.lead(_BEGINS).over(order), F.lit(True))).where(
-        F.col(_ENDS)
-    )
-    marked = marked.withColumn("_since", F.col(f"{_FIRST}._wm"))
-    return marked.select(
-        *[quote(c) for c in state_names(relation)], (F.col(f"{_FIRST}.{_PLACE}") == 1).alias(CONTINUES)
-    )
-
-
-def current_rows(
-    spark: SparkSession, relation: Relation, log: str, *system: str, snapshot: int | None = None
-) -> DataFrame:
-    """The table as SELECT shows it: the last change of each key that has not expired (T2, T4), without deleted keys.
-    `system`: columns of the state to add. `snapshot`: of the state (`Applied.snapshot`), None is the newest."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    state = state_identifier(log)
-    if not spark.catalog.tableExists(state):
-        return spark.table(log).where("false").select(*[quote(c.name) for c in relation.columns], *system)
-    stored = IcebergTable(spark, state)
-    reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
-    rows = reader.table(state)
-    if relation.ttl:
-        assert relation.watermark is not None
-        now = _applied(stored.current() if snapshot is None else stored.at(snapshot))
-        column = F.col(quote(relation.watermark.column))
-        if now.watermark is not None:
-            rows = rows.where(column > F.expr(relation.watermark.kind.spark_literal(now.watermark)))
-        if relation.connector is not None:
-            # Only a connector has several partitions; in one partition what is not expired is one row per key.
-            keys = [quote(k) for k in relation.primary_key]
-            order = Window.partitionBy(*keys).orderBy(
-                column.desc(), F.desc("_source_partition"), F.desc("_offset")
-            )
-            rows = rows.withColumn(_RANK, F.row_number().over(order)).where(F.col(_RANK) == 1)
-    return rows.where(~F.col("_tombstone")).select(*[quote(c.name) for c in relation.columns], *system)
-
-
-def changes_frame(
-    spark: SparkSession,
-    relation: Relation,
-    log: str,
-    snapshot: int | None = None,
-    low: int | None = None,
-    high: int | None = None,
-) -> DataFrame:
-    """What a view over the table reads: the rows with event time in [`low`, `high`) (None: no bound) as they were when
-    their life ended or as they are now, expired ones that cleanup has left included; the relation's columns,
-    `_source_partition`, `_offset` and `_arrival`. `snapshot`: of the state (`Applied.snapshot`), None is the newest.
-
-    Once the watermark has passed a window, no change can touch its rows any more (T1, T2), so closed results never
-    change. Of one key in several partitions, a row counts unless another partition holds a larger one (T4) in a life
-    that began before the row had expired by that partition's own watermark: a rule that no cut into batches changes.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    assert relation.watermark is not None
-    reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
-    rows = reader.table(state_identifier(log))
-    kind, column = relation.watermark.kind, F.col(quote(relation.watermark.column))
-    if low is not None:
-        rows = rows.where(column >= F.expr(kind.spark_literal(low)))
-    if relation.connector is not None:
-        keys = [quote(k) for k in relation.primary_key]
-        order = Window.partitionBy(*keys).orderBy(column, "_source_partition", "_offset")
-        larger = order.rowsBetween(1, Window.unboundedFollowing)
-        # An undefined bar is below every time; a later life of the same partition began above this row's time.
-        unbounded = F.coalesce(F.max(F.col("_since").isNull()).over(larger), F.lit(False))
-        replaced = unbounded | F.coalesce(F.min("_since").over(larger) < column, F.lit(False))
-        rows = rows.withColumn(_REPLACED, replaced).where(~F.col(_REPLACED))
-    if high is not None:
-        rows = rows.where(column < F.expr(kind.spark_literal(high)))
-    rows = rows.where(~F.col("_tombstone"))
-    return rows.select(*[quote(c.name) for c in relation.columns], "_source_partition", "_offset", "_arrival")
-
-
 def is_untidy(spark: SparkSession, relation: Relation, log: str, keep_from: int | None) -> bool:
     """Whether `TableState.tidy` has something to do; costs no Spark job."""
     table = IcebergTable(spark, state_identifier(log))
-    if _cleanable(relation, _applied(table.current()), keep_from, rewrite=False) is not None:
+    if _cleanable(relation, applied_of(table.current()), keep_from, rewrite=False) is not None:
         return True
     return sum(1 for _ in table.java.snapshots()) > 2 * MANY_SNAPSHOTS
 
@@ -366,21 +280,6 @@ def _cleanable(relation: Relation, now: Applied, keep_from: int | None, rewrite:
     if not rewrite and relation.watermark.kind in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
         upto = (upto + 1) // DAY_MICROS * DAY_MICROS - 1
     return upto if now.cleaned is None or upto > now.cleaned else None
-
-
-def applied_state(spark: SparkSession, log: str) -> Applied:
-    """Where the state of a log stands, for readers."""
-    return _applied(IcebergTable(spark, state_identifier(log)).current())
-
-
-def _applied(snapshot: Snapshot) -> Applied:
-    return Applied(
-        snapshot.id,
-        snapshot.integer("tidegate.applied-epoch") or 0,
-        snapshot.integer("tidegate.applied-watermark"),
-        snapshot.integer("tidegate.cleaned"),
-        snapshot.integer("tidegate.merges") or 0,
-    )
 
 
 def _text(facts: dict[str, Any]) -> dict[str, str]:

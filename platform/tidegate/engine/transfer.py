@@ -50,18 +50,18 @@ def departing(frame: DataFrame, task: Task) -> tuple[DataFrame, Arriving]:
     from pyspark.sql.types import ArrayType, MapType
 
     names = tuple(frame.columns)
-    columns: list[Column] = []
-    flags: list[Column] = []
-    flagged: list[int] = []
-    for place, field in enumerate(frame.schema):
-        column = F.col(f"c{place}")
-        if field.nullable and isinstance(field.dataType, (ArrayType, MapType)):
-            flagged.append(place)
-            flags.append(column.isNull().alias(f"n{place}"))
-            column = F.coalesce(column, _empty(field.dataType)).alias(f"c{place}")
-        columns.append(column)
-    plain = frame.toDF(*[f"c{place}" for place in range(len(names))])
-    return plain.select(*columns, *flags), Arriving(task, names, tuple(flagged))
+    numbered = [f"c{place}" for place in range(len(names))]
+    plain = frame.toDF(*numbered)
+    kinds = {
+        place: field.dataType
+        for place, field in enumerate(frame.schema)
+        if field.nullable and isinstance(field.dataType, (ArrayType, MapType))
+    }
+    if not kinds:
+        return plain, Arriving(task, names, ())
+    filled = {f"c{place}": F.coalesce(F.col(f"c{place}"), _empty(kind)) for place, kind in kinds.items()}
+    flags = [F.col(f"c{place}").isNull().alias(f"n{place}") for place in kinds]
+    return plain.select("*", *flags).withColumns(filled), Arriving(task, names, tuple(kinds))
 
 
 def _empty(kind: DataType) -> Column:

@@ -173,14 +173,13 @@ def maintain_all(
     from tidegate.project.maintenance import load_maintenance
 
     policy = policy or load_maintenance(session.project.root).of
-    chosen = [_source(session, name) for name in stored_names(session) if names is None]
-    chosen += [_source(session, name) for name in names or ()]
-    for item in chosen:
-        session.require_own(item.name)
+    chosen = [_source(session, name) for name in (_own(session) if names is None else names)]
     steps = steps or Steps(fail_fast=True)
     reports: list[UpkeepReport] = []
 
     def one(name: str) -> None:
+        if names is None and session.stored(name) is None:
+            return
         try:
             reports.append(maintain(session, name, policy(name), **options))
         except TidegateError as error:
@@ -193,10 +192,9 @@ def maintain_all(
     return reports
 
 
-def stored_names(session: Session) -> list[str]:
-    """Everything that has a table, each after what it reads; not what another environment takes care of."""
-    own = [o.name for o in session.catalog.order() if o.name not in session.foreign]
-    return [name for name in own if session.stored(name) is not None]
+def _own(session: Session) -> list[str]:
+    """Everything that may have a table, each after what it reads; not what another environment takes care of."""
+    return [o.name for o in session.catalog.order() if o.name not in session.foreign]
 
 
 class _Work:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.engine.amend_ranges import ticks_of
 from tidegate.engine.commit import IcebergTable
-from tidegate.engine.layout import LATE, ON_TIME, quote
+from tidegate.engine.layout import LATE, ON_TIME, quote, ticks_of
 from tidegate.engine.windows import assign_windows
 from tidegate.errors import TidegateError
 from tidegate.sql.analysis import analyse
@@ -35,10 +34,6 @@ class WindowWhatIf:
     window_end: str
     late: int
     late_then: int
-
-
-#: Inside, beside a log's columns: its time in ticks, whether a row was late, and whether it would be.
-_TICKS, _WAS, _WOULD = inner("ticks"), inner("was"), inner("would")
 
 
 @dataclass(frozen=True)

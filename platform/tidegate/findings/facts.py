@@ -8,6 +8,7 @@ from typing import Literal
 
 from tidegate.findings.lag import Lag
 from tidegate.plan.crashes import Crashes
+from tidegate.plan.undeclared import Undeclared
 from tidegate.store.metadata import Progress
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status import RelationStatus, ViewStatus
@@ -32,7 +33,7 @@ class SourceFacts:
     `live`: rows arrive at a broker all the time. `max_future_skew` in the unit of the time column (W9). `expected`: the
     live run that is meant to keep it up to date. `newest`: by partition the largest timestamp of a message, s since
     1970. `culprits`: by partition the offset of the row whose event time is `max_event_time`.
-    `crashes`: rows that have crashed their decoder.
+    `crashes`: rows that have crashed their decoder. `undeclared`: columns of files that nobody reads.
     """
 
     status: RelationStatus
@@ -48,6 +49,7 @@ class SourceFacts:
     culprits: Mapping[str, int] = field(default_factory=dict)
     lag: Lag | None = None
     crashes: Crashes | None = None
+    undeclared: Undeclared | None = None
 
 
 @dataclass(frozen=True)

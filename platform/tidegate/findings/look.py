@@ -17,6 +17,7 @@ from tidegate.findings.model import Finding
 from tidegate.findings.skews import is_skewed
 from tidegate.plan.closing import closes_anything, window_of
 from tidegate.plan.crashes import Crashes
+from tidegate.plan.undeclared import Undeclared
 from tidegate.project.kafka import java_properties, topic
 from tidegate.project.live import live_members
 from tidegate.project.stalls import Limits, limits_of
@@ -179,6 +180,7 @@ def _source(
         history=tuple(Past(when, {p.partition or "": p for p in rows}) for when, rows in history),
         lag=judge(relation, status, jobs.thresholds),
         crashes=Crashes.of(table.summary) if table is not None else None,
+        undeclared=Undeclared.of(table.summary) if table is not None else None,
     )
 
 

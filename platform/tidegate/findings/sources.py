@@ -9,6 +9,7 @@ from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import Memory
 from tidegate.findings.model import Finding, Waiting
+from tidegate.plan.undeclared import undeclared_text
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import Limits
 from tidegate.store.writers import Writer
@@ -19,7 +20,7 @@ LIVE_STOPPED, STOPPED = 300, 3_600
 #: Points of a backlog below which nothing is said of its growth.
 _FEWEST_POINTS = 4
 
-#: For so long rows that have crashed their decoder are told.
+#: For so long rows that have crashed their decoder are told, and columns that are not declared.
 TOLD = 86_400.0
 
 #: For so long after the last row a source counts as moving.
@@ -76,6 +77,26 @@ def crashed(source: SourceFacts, at: float) -> Iterator[Candidate]:
             advice=f"nothing waits for them: SELECT * FROM \"{name}$rejected\" WHERE reason = 'crashed_decoder' "
             "has their bytes; find out who sends them, and report them to whoever keeps the library",
             numbers={"rows": found.rows},
+        ),
+        found.at / 1e6,
+    )
+
+
+def undeclared(source: SourceFacts, at: float) -> Iterator[Candidate]:
+    """Columns of files that nobody reads: a name may be spelled in another way, or a column may be new."""
+    found = source.undeclared
+    if found is None or at - found.at / 1e6 > TOLD:
+        return
+    name = source.status.name
+    yield Candidate(
+        Finding(
+            kind="undeclared_columns",
+            severity="info",
+            asset=name,
+            text=f"{name}: {undeclared_text(found.columns)}",
+            advice="nothing waits for them; to read one, declare it: the definition is another one then, "
+            f"and DROP SOURCE {name} reads all files anew",
+            numbers={"columns": len(found.columns)},
         ),
         found.at / 1e6,
     )

@@ -37,17 +37,21 @@ def and_crashed(before: Crashes | None, crashed: Sequence[Sequence[Any]], at: in
     """With the rows of one more batch, as its connector knows them."""
     if not crashed:
         return before
-    return Crashes((before.rows if before else 0) + len(crashed), at, named(crashed))
+    rows = sum(row[3] - row[2] if len(row) == 4 else 1 for row in crashed)
+    return Crashes((before.rows if before else 0) + rows, at, named(crashed))
 
 
 def named(crashed: Sequence[Sequence[Any]]) -> str:
-    """The rows of one batch, for people: (partition, offset) of messages, (URI, block, row) of files."""
-    texts = [
-        f"offset {row[1]} of partition {row[0]}"
-        if len(row) == 2
-        else f"row {row[2] + 1:,} of {row[0].rpartition('/')[2]}"
-        + (f" behind byte {row[1]:,}" if row[1] else "")
-        for row in crashed[:_SPELLED]
-    ]
+    """The rows of one batch, for people: (partition, offset) of messages, (URI, block, row) of files, with the row
+    behind the last one if there are several."""
+    texts = [_named(*row) for row in crashed[:_SPELLED]]
     rest = len(crashed) - _SPELLED
     return ", ".join(texts) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _named(place: Any, block: int, row: int | None = None, until: int | None = None) -> str:
+    if row is None:
+        return f"offset {block} of partition {place}"
+    several = until is not None and until > row + 1
+    rows = f"rows {row + 1:,} to {until:,}" if several else f"row {row + 1:,}"
+    return f"{rows} of {place.rpartition('/')[2]}" + (f" behind byte {block:,}" if block else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -36,7 +36,8 @@ class SourceStarted(Event):
 @dataclass(frozen=True)
 class BatchCommitted(Event):
     """A batch is in the log. Counts are of this batch; `total_rows` of the log since the source began; `commit_seconds`
-    is the part of `seconds` that Iceberg's commit took."""
+    is the part of `seconds` that Iceberg's commit took. `undeclared`: columns of its files that no file had before
+    and that are not declared, each with a file that has it."""
 
     source: str
     epoch: int
@@ -47,6 +48,7 @@ class BatchCommitted(Event):
     watermark: str
     seconds: float
     commit_seconds: float = 0.0
+    undeclared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Key of a view's commits: the stretches of its frontier that it has skipped, ticks: after the one, up to the other.
 GAPS = "tidegate.gaps"
+#: Key of the commits of a gate of WATERMARK(…) (W14): the time, in ticks, before which rows of the relation below may
+#: have gone while it had not read them.
+ABSENT_BEFORE = "tidegate.absent-before"
 #: Stretches that are kept; the oldest ones become one.
 _KEPT = 20
 
@@ -51,6 +54,13 @@ def with_gap(summary: Mapping[str, str], after: int, upto: int) -> dict[str, str
     while len(known) > _KEPT:
         known[:2] = [(known[0][0], known[1][1])]
     return {GAPS: json.dumps(known)}
+
+
+def retained_from(summary: Mapping[str, str], written: str | None) -> int | None:
+    """Rows of a log before it may be missing: those beyond its retention, of which its properties say `written`, and
+    those that never came into it."""
+    marks = [int(mark) for mark in (written, summary.get(ABSENT_BEFORE)) if mark is not None]
+    return max(marks, default=None)
 
 
 def edge_of(summary: Mapping[str, str], retained_from: int | None) -> int | None:

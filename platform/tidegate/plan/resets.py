@@ -74,7 +74,13 @@ def with_step(
         first, second = known[:2]
         opened = min((s.opened for s in (first, second) if s.opened is not None), default=None)
         known[:2] = [Step(second.number, min(first.mark, second.mark), opened, second.epoch)]
-    return json.dumps([{k: v for k, v in asdict(s).items() if v is not None} for s in known])
+    return _text(known)
+
+
+def until(summary: Mapping[str, str], epoch: int) -> str | None:
+    """`RESETS` of a log as it stood after one of its commits; None where there was no step yet."""
+    known = [step for step in steps(summary) if step.epoch is not None and step.epoch <= epoch]
+    return _text(known) if known else None
 
 
 def position(summary: Mapping[str, str], upto: int, number: int) -> tuple[int, int]:
@@ -118,6 +124,10 @@ def step_back(
             lowered[k] = _lowered(marks[k], back)
     target = view.clock.at(*lowered) if pending else None
     return target if target is not None and target < int(own["tidegate.frontier"]) else None
+
+
+def _text(known: Sequence[Step]) -> str:
+    return json.dumps([{k: v for k, v in asdict(s).items() if v is not None} for s in known])
 
 
 def _lowered(mark: Mark, back: Sequence[Step]) -> Mark:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
@@ -15,8 +16,10 @@ _READ_ONLY = ("the file system is read-only", f"mount it writable, or name anoth
 _DENIED = ("permission is denied", f"give the user that runs tidegate its rights there; {_KEPT}")
 _NO_TEMPORARY = (
     "there is no room for temporary files",
-    f"set TMPDIR, and spark.local.dir in spark.conf, to a folder with room; {_KEPT}",
+    f"set TMPDIR, and spark.local.dir where spark.conf has it, to a folder with room; {_KEPT}",
 )
+#: Bytes that must fit in there: what Spark needs to start is more, and what it spills is known to nobody.
+_LEAST_ROOM = 1 << 20
 _BY_NUMBER = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -42,6 +45,25 @@ def private_folder(folder: Path) -> Path:
     """The folder, made if it is not there, with those above it that are missing: only their owner enters them."""
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def temporary_space(folder: str | None = None, make: bool = False) -> str:
+    """The folder for temporary files, in which there is room: `folder`, else that of TMPDIR, else what the machine has.
+    TG623 where there is none, before anything is begun: Python would take another one than TMPDIR without a word.
+    `make`: it need not be there yet."""
+    folder = folder or os.environ.get("TMPDIR")
+    try:
+        folder = folder or tempfile.gettempdir()
+        if make:
+            private_folder(Path(folder))
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_LEAST_ROOM))
+            file.flush()
+    except OSError as error:
+        what, todo = _NO_TEMPORARY
+        where = f"{folder} can't be used: " if folder else ""
+        raise TidegateError("TG623", f"{where}{what}: {error.strerror or error}", hint=todo) from None
     return folder
 
 

@@ -157,6 +157,15 @@ class DecodingSettings(StrictModel):
     row_bytes: Annotated[Bytes, Field(ge=1 << 10, le=256 << 20)] = 16 << 20
     """How many bytes a row may have, as it is stored: `16 MB`. At most 256 MB."""
 
+    page_bytes: Annotated[Bytes, Field(ge=1 << 20, le=(2 << 30) - 1)] = 256 << 20
+    """How many bytes a page of a Parquet file may have, without its compression: a worker has all of it in memory."""
+
+    group_rows: Annotated[int, Field(ge=1_000)] = 100_000_000
+    """How many rows a row group of a Parquet file may have."""
+
+    seconds: Annotated[int, Field(ge=1)] = 60
+    """What some 65,000 rows may take of the processor while they are decoded."""
+
 
 class AllowSettings(StrictModel):
     """What SQL may reach beside tables (X1). Each list, where it is given, is the whole list."""

@@ -147,7 +147,7 @@ class Jobs:
 
     @property
     def live(self) -> tuple[LiveRun, ...]:
-        """All live runs; `project.live.check_live` checks what they select."""
+        """All live runs; `project.live_selection.check_live` checks what they select."""
         return tuple(run for _, content in self.files for run in content.live)
 
     def check(

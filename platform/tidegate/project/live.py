@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator
 
-from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse
 
 if TYPE_CHECKING:
-    from tidegate.project.jobs import Jobs
     from tidegate.sql.catalog import Catalog
 
 
@@ -80,46 +77,3 @@ def live_families(catalog: Catalog, run: LiveRun) -> tuple[tuple[str, ...], ...]
     if run.select == "*":
         return tuple(found)
     return tuple(family for family in found if set(family) & set(run.select))
-
-
-def check_live(jobs: Jobs, catalog: Catalog) -> None:
-    """Raise TG609 for a live run named twice, for a name that is not there, and where two live runs would write the
-    same tables."""
-    from tidegate.sql.lineage import computed
-
-    names = [o.name for o in computed(catalog)]
-    seen: dict[str, str] = {}
-    owners: dict[str, str] = {}
-    for file, content in jobs.files:
-        for i, run in enumerate(content.live):
-            place = file.locate(("live", i, "name"))
-            if run.name in seen:
-                raise TidegateError(
-                    "TG609",
-                    f'live run "{run.name}" is already in {seen[run.name]}',
-                    hint="give it another name",
-                    location=place,
-                )
-            seen[run.name] = file.name
-            for j, name in enumerate(run.select if run.select != "*" else []):
-                if name not in names:
-                    raise TidegateError(
-                        "TG609",
-                        f'no asset "{name}"',
-                        hint=did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}",
-                        location=file.locate(("live", i, "select", j)),
-                    )
-            for family in live_families(catalog, run):
-                other = owners.setdefault(family[0], run.name)
-                if other != run.name:
-                    raise TidegateError(
-                        "TG609",
-                        f'live runs "{other}" and "{run.name}" both write {_listed(family)}',
-                        hint="rows flow between these, so one process keeps them all: select them in one of the two",
-                        location=file.locate(("live", i, "select")) or place,
-                    )
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

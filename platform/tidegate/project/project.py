@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_you_mean
-from tidegate.project.disk import private_folder
+from tidegate.project.disk import private_folder, temporary_space
 from tidegate.project.environment import AllowSettings, Environment
 from tidegate.project.owner import Owner
 from tidegate.project.storage import Storage
@@ -78,7 +78,7 @@ class Project:
     def temporary(cls, allow: AllowSettings | None = None) -> Project:
         """An empty project in a new temporary folder, with the default environment; `remove()` deletes it. Without
         `allow`, SQL may also reach the working directory."""
-        folder = Path(tempfile.mkdtemp(prefix="tidegate-project-"))
+        folder = Path(tempfile.mkdtemp(prefix="tidegate-project-", dir=temporary_space()))
         (folder / "assets").mkdir()
         allow = allow or AllowSettings(folders=[".", os.getcwd()])
         return cls(folder, env=Environment(allow=allow), is_temporary=True)

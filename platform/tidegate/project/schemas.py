@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError, did_you_mean
+from tidegate.project.disk import temporary_space
 from tidegate.sql.formats import LOCATION, MESSAGE, Format, SchemaReader
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _compiled(root: Path, location: str) -> bytes:
         problem = "is the text of a schema, and there is no compiler (grpcio-tools) to read it with"
         raise _unreadable(location, problem, _protoc(location)) from None
     well_known = Path(protoc.__file__).parent / "_proto"
-    with tempfile.TemporaryDirectory(prefix="tidegate-proto-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tidegate-proto-", dir=temporary_space()) as folder:
         target = Path(folder) / "schema.desc"
         paths = [f"-I{root}", f"-I{(root / location).parent}", f"-I{well_known}"]
         done = protoc.main(

@@ -101,6 +101,7 @@ CAUSES: dict[str, str] = {
     "all_late": "rows arrive, and all of them are late",
     "all_rejected": "rows arrive, and all of them are rejected",
     "crashed_decoder": "rows have ended the process that decodes them, and were put aside",
+    "undeclared_columns": "files have columns that are not declared, and that are not read",
     "strategy_null": "rows arrive on time, but the watermark strategy gives no value",
     "future_timestamp": "a row from the future has raised the watermark, and others are late by it",
     "producer_skew": "the clock of a producer is ahead of ours, or behind that of the others",

@@ -23,11 +23,11 @@ ModelT = TypeVar("ModelT", bound="StrictModel")
 
 
 class StrictModel(BaseModel):
-    """Base of everything that is read from YAML: frozen, no unknown keys, fields described for the docs."""
+    """Base of everything that is read from YAML: frozen, no unknown keys. What stands below a field is for readers of
+    the code: for pydantic to have it as a description, every source would be read again, a tenth of `tidegate check`.
+    """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 def _keep_expanded(value: Any, handler: Any) -> str:

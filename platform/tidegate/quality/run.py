@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,23 +84,26 @@ def check_quality(
     steps = steps or Steps(fail_fast=True)
     # What another environment ingests is checked there.
     own = [o.name for o in (*catalog.relations, *catalog.views) if o.name not in session.foreign]
+
+    def one(item: Relation | View, found: list[SuiteResult]) -> None:
+        stored = session.stored(item.name)
+        if stored is None and names:
+            raise TidegateError(
+                "TG512", f'"{item.name}" has nothing stored yet', hint=f"tidegate run {item.name}"
+            )
+        if stored is not None:
+            if tell is not None:
+                tell(f"{item.name}: checking …")
+            found += _Asset(session, item, stored, quality, asked, audits).results()
+
     for name in names or own:
         item = catalog.get(name)
         if not isinstance(item, Relation | View):
             raise TidegateError(
                 "TG512", f'"{name}" is no source, table or view', hint="those have suites of expectations"
             )
-        stored = session.stored(item.name)
-        if stored is None:
-            if names:
-                raise TidegateError(
-                    "TG512", f'"{item.name}" has nothing stored yet', hint=f"tidegate run {item.name}"
-                )
-            continue
-        if tell is not None:
-            tell(f"{item.name}: checking …")
-        asset, results = _Asset(session, item, stored, quality, asked, audits), list[SuiteResult]()
-        steps.do(item, lambda asset=asset, results=results: results.extend(asset.results()))
+        results: list[SuiteResult] = []
+        steps.do(item, partial(one, item, results))
         yield from results
 
 

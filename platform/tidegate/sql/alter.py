@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tidegate.sql.catalog import Relation, Watermark
+from tidegate.sql.catalog import Catalog, Relation, Watermark, reads
 from tidegate.sql.codes import error
 from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.relations import analyse_relation, analyse_watermark
@@ -49,13 +50,23 @@ def analyse_alter(text: Text, syntax: AlterWatermarkSyntax, relation: Relation) 
     return AlterWatermark(kept, watermark.expression, text.at(syntax.name.span))
 
 
-def analyse_reset(text: Text, syntax: ResetWatermarkSyntax, relation: Relation) -> ResetWatermark:
-    """Raises TG321 where there is no watermark, and for a table WITH TTL; TG214 for what is no value of the column."""
+def analyse_reset(
+    text: Text, syntax: ResetWatermarkSyntax, relation: Relation, catalog: Catalog
+) -> ResetWatermark:
+    """Of a relation that declares no watermark, the gate of the one WATERMARK(…) over its rows is reset.
+
+    Raises TG321 where there is no watermark, or several such gates; TG214 for what is no value of the column.
+    """
+    gates = gates_over(catalog, relation) if relation.watermark is None else []
+    if len(gates) > 1:
+        message = (
+            f'{relation.kind} "{relation.name}" declares no watermark, and {len(gates)} gates judge its rows'
+        )
+        raise error(
+            "TG321", message, text.at(syntax.name.span), f"name the one that is meant: {named(gates)}"
+        )
+    relation = gates[0] if gates else relation
     watermark = _watermark(text, syntax, relation)
-    if relation.ttl:
-        message = f'"{relation.name}" was created WITH TTL: what has expired does not come back'
-        hint = f'its log has every change: INSERT INTO a new table what "{relation.name}$raw" holds'
-        raise error("TG321", message, text.at(syntax.name.span), hint)
     try:
         value = watermark.kind.parse(syntax.value.text)
     except ValueError:
@@ -66,6 +77,17 @@ def analyse_reset(text: Text, syntax: ResetWatermarkSyntax, relation: Relation) 
         message = f"'{syntax.value.text}' is not a {type_}"
         raise error("TG214", message, text.at(syntax.value.span), hint) from None
     return ResetWatermark(relation.name, value, text.at(syntax.name.span))
+
+
+def gates_over(catalog: Catalog, relation: Relation) -> list[Relation]:
+    """The implicit gates of WATERMARK(…) over the rows of a relation (W14)."""
+    gates = (o for o in catalog.order() if isinstance(o, Relation) and o.kind == "gate")
+    return [gate for gate in gates if relation.name in reads(gate)]
+
+
+def named(gates: Sequence[Relation]) -> str:
+    """Implicit gates for people: what a statement calls them, and what a view has written."""
+    return ", ".join(f'"{gate.name}" ({gate.definition})' for gate in gates)
 
 
 def _watermark(

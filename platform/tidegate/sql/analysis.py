@@ -157,7 +157,9 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case AlterWatermarkSyntax():
             return analyse_alter(text, syntax, _altered(text, syntax, catalog))
         case ResetWatermarkSyntax():
-            return analyse_reset(text, syntax, _altered(text, syntax, catalog))
+            found = catalog.find(syntax.name.text)
+            is_gate = isinstance(found, Relation) and found.kind == "gate"
+            return analyse_reset(text, syntax, found if is_gate else _altered(text, syntax, catalog), catalog)
         case InsertSyntax():
             return analyse_insert(text, syntax, catalog)
         case UpdateSyntax():
@@ -237,7 +239,12 @@ def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation |
         actual = "materialized view"
     if actual != kind.text:
         message = f"{found.name} is a {actual}, not a {kind.text}"
-        raise error("TG215", message, text.at(kind.span), f"write {actual.upper()}")
+        hint = (
+            f"write {actual.upper()}"
+            if actual != "gate"
+            else "it is part of the views that write WATERMARK(…)"
+        )
+        raise error("TG215", message, text.at(kind.span), hint)
     return found
 
 

@@ -57,7 +57,8 @@ class Relation:
     right above it.
 
     `primary_key`: the log's rows are changes by key (upsert or delete), and what SELECT shows is the last one of each.
-    `ttl`: rows expire by event time (T1, T2). `gate_options`: of WITH (…), as they were given.
+    `ttl`: rows expire by event time (T1, T2). `gate_options`: of WITH (…), as they were given. `follows`: of an
+    implicit gate, how its watermark column derives from that of the relation below (D1); None: it is another time.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class Relation:
     primary_key: tuple[str, ...] = ()
     ttl: bool = False
     gate_options: GateOptions = field(default_factory=GateOptions)
+    follows: Derived | None = None
 
     def column(self, name: str) -> Column | None:
         """The column of this name, whatever its case."""

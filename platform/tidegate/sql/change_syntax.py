@@ -7,7 +7,7 @@ from sqlglot.tokens import TokenType
 
 from tidegate.sql.codes import unsupported
 from tidegate.sql.cursor import Cursor
-from tidegate.sql.dialect import parse_expression
+from tidegate.sql.parsing import parse_expression
 from tidegate.sql.syntax import DeleteSyntax, Name, UpdateSyntax
 from tidegate.sql.text import Span
 

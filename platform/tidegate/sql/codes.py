@@ -37,7 +37,7 @@ CODES: dict[str, str] = {
     "TG219": "generated column whose type is not known",
     "TG220": "function in a definition whose value changes from run to run (B1, W4)",
     "TG221": "function that reaches the machine: the JVM, files, or the person as whom Spark runs (X1)",
-    "TG222": "function in a definition that fails on a damaged value, where NULL is wanted (C7)",
+    "TG222": "function in a definition that fails on purpose, where NULL is wanted (C7)",
     # TG3xx: watermarks and windows
     "TG301": "watermark column of the wrong type (W10)",
     "TG302": "more than one WATERMARK (W10)",
@@ -51,7 +51,7 @@ CODES: dict[str, str] = {
     "TG310": "wrong arguments of a window function (C1)",
     "TG311": "window length or offset that can't be used",
     "TG312": "HOP size that is not a multiple of its slide (C1)",
-    "TG321": "ALTER or RESET of a watermark that is not there, is on another column, or has a TTL (W13, W9)",
+    "TG321": "ALTER or RESET of a watermark that is not there, or is on another column (W13, W9)",
     "TG322": "wrong arguments of WATERMARK(…) in FROM (W14)",
     "TG323": "CURRENT_WATERMARK of a column that carries no watermark (W14)",
     "TG331": "window over preceding rows that a watermark strategy can't have (W11)",

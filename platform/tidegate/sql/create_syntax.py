@@ -10,7 +10,7 @@ from sqlglot.tokens import TokenType
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.cursor import Cursor, is_word
-from tidegate.sql.dialect import parse_expression
+from tidegate.sql.parsing import parse_expression
 from tidegate.sql.syntax import (
     ColumnSyntax,
     CreateRelationSyntax,

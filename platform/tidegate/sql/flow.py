@@ -26,6 +26,16 @@ PLACE = ("_source_partition", "_offset")
 
 
 @dataclass(frozen=True)
+class Item:
+    """One column of a SELECT: `node` is resolved over the scope, `column` what is known of it, under its new name."""
+
+    name: Name
+    node: exp.Expr
+    written: exp.Expr
+    column: ScopeColumn
+
+
+@dataclass(frozen=True)
 class WindowTable:
     """The window function that gave a flow its `window_start` and `window_end`, over the column `time`; for SESSION
     `window` is None, and `sessions` of rows that agree in `keys`, resolved."""
@@ -40,10 +50,10 @@ class WindowTable:
 class Flow:
     """`sql` is a FROM item that yields `columns` and the `hidden` ones. `name` is what the query may call it,
     `relation` the one relation whose rows these are, if it is one. `reads`: the numbers of its inputs. `window`: the
-    window function that it just went through. `open_sql`, `open_time`: every session and what they are over, if there
-    was SESSION. `over`, `over_time`: OVER windows in event time that it went through, without their `query_sql`, and
-    the column that orders them; `ahead`: how many ticks their frames reach ahead, None by rows or sessions. `ways`: the
-    inputs that have a part in a row."""
+    window function that it just went through. `open_sql`, `open_time`: every session and what they are over (its
+    `spans`: what to read for one), if there was SESSION. `over`, `over_time`: OVER windows in event time that it went
+    through, without their `query_sql`, and the column that orders them; `ahead`: how many ticks their frames reach
+    ahead, None by rows or sessions. `ways`: the inputs that have a part in a row."""
 
     name: str
     columns: tuple[ScopeColumn, ...]

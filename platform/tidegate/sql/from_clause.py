@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -32,6 +32,8 @@ class Cte:
 
 
 Ctes = Mapping[str, Cte]
+#: Reads a query inside of FROM, given the CTEs in its sight.
+ReadQuery = Callable[[Reader, exp.Expr, Ctes], Flow]
 
 
 def with_ctes(reader: Reader, query: exp.Expr, outer: Ctes) -> Ctes:
@@ -51,24 +53,25 @@ def with_ctes(reader: Reader, query: exp.Expr, outer: Ctes) -> Ctes:
     return seen
 
 
-def check_ctes(reader: Reader, query: exp.Expr, ctes: Ctes) -> None:
+def check_ctes(reader: Reader, query: exp.Expr, ctes: Ctes, read_query: ReadQuery) -> None:
     """CTEs that nobody names are checked all the same, and leave nothing behind."""
     with_ = query.args.get("with_")
     for cte in with_.expressions if with_ is not None else ():
         own = ctes[cte.alias.casefold()]
-        _nested(Reader(reader.text, reader.catalog), own.query, own.sees)
+        read_query(Reader(reader.text, reader.catalog), own.query, own.sees)
 
 
-def read_from(reader: Reader, select: exp.Select, ctes: Ctes) -> Flow:
+def read_from(reader: Reader, select: exp.Select, ctes: Ctes, read_query: ReadQuery) -> Flow:
     """What stands in FROM, joined."""
     text = reader.text
     from_ = select.args.get("from_")
     if from_ is None:
         raise error("TG102", "this SELECT reads nothing", text.at(node_span(select)))
-    flow = _item(reader, from_.this, ctes, "FROM")
+    source = _From(reader, ctes, read_query)
+    flow = source.item(from_.this, "FROM")
     where = select.args.get("where")
     for node in [*(from_.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
-        right = _item(reader, node.this, ctes, "JOIN")
+        right = source.item(node.this, "JOIN")
         for part in (flow, right):
             refuse_over(reader, part, node.this, "OVER in event time below a JOIN")
         flow = join(reader, flow, right, node, where.this if where is not None else None)
@@ -90,80 +93,86 @@ def refuse_over(reader: Reader, flow: Flow, node: exp.Expr, what: str) -> None:
         )
 
 
-def _item(reader: Reader, node: exp.Expr, ctes: Ctes, clause: str) -> Flow:
-    text = reader.text
-    alias = node.args.get("alias")
-    if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
-        raise unsupported("a list of column names", text.at(node_span(alias)), "name them in the SELECT")
-    if isinstance(node, exp.Subquery):
-        refuse_arguments(text, node, ("this", "alias", "joins"))
-        return named(_nested(reader, node.this, ctes), node.alias)
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
-        refuse_arguments(text, node, ("this", "alias", "joins"))
-        return named(_call(reader, node, ctes), node.alias)
-    if not isinstance(node, exp.Table):
-        name = {"values": "VALUES", "unnest": "UNNEST", "lateral": "LATERAL"}.get(node.key, node.key.upper())
-        raise unsupported(f"{name} in {clause} of a view", text.at(node_span(node)))
-    refuse_arguments(
-        text, node, ("this", "db", "catalog", "alias", "joins", "version" if clause == "JOIN" else "alias")
-    )
-    return named(_named(reader, node, ctes, clause), node.alias)
+@dataclass(frozen=True)
+class _From:
+    """What reads FROM of one query: `ctes` are in its sight, `read_query` reads queries inside of it."""
 
+    reader: Reader
+    ctes: Ctes
+    read_query: ReadQuery
 
-def _call(reader: Reader, table: exp.Table, ctes: Ctes) -> Flow:
-    if watermark_call(table) is not None:
-        return _gate(reader, table.this, ctes)
-    call = window_function(table)
-    if call is None:
-        name = table.this.name
-        hint = did_you_mean(name, _TABLE_FUNCTIONS)
-        where = name_location(reader.text, table.this)
-        if hint is not None or kind_of(name) is None:
-            raise error("TG209", f'there is no function "{name}"', where, hint)
-        raise unsupported(f"{name} in FROM of a view", where)
-    if not call.expressions:
-        raise error("TG310", f"{call.name.upper()} needs a relation", name_location(reader.text, call))
-    advisory = advisory_gate(reader.text, call, reader.catalog, ctes)
-    if advisory is not None:
-        flow = _judged(reader, advisory)
-    else:
-        flow = _argument(reader, call.expressions[0], ctes, call.name.upper())
-    refuse_over(reader, flow, call, f"OVER in event time below {call.name.upper()}")
-    return through_window(reader.text, call, flow, reader.window())
+    def item(self, node: exp.Expr, clause: str) -> Flow:
+        text = self.reader.text
+        alias = node.args.get("alias")
+        if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
+            raise unsupported("a list of column names", text.at(node_span(alias)), "name them in the SELECT")
+        if isinstance(node, exp.Subquery):
+            refuse_arguments(text, node, ("this", "alias", "joins"))
+            return named(self.read_query(self.reader, node.this, self.ctes), node.alias)
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+            refuse_arguments(text, node, ("this", "alias", "joins"))
+            return named(self._call(node), node.alias)
+        if not isinstance(node, exp.Table):
+            name = {"values": "VALUES", "unnest": "UNNEST", "lateral": "LATERAL"}.get(
+                node.key, node.key.upper()
+            )
+            raise unsupported(f"{name} in {clause} of a view", text.at(node_span(node)))
+        refuse_arguments(
+            text,
+            node,
+            ("this", "db", "catalog", "alias", "joins", "version" if clause == "JOIN" else "alias"),
+        )
+        return named(self._named(node, clause), node.alias)
 
+    def _call(self, table: exp.Table) -> Flow:
+        if watermark_call(table) is not None:
+            return self._gate(table.this)
+        call = window_function(table)
+        if call is None:
+            name = table.this.name
+            hint = did_you_mean(name, _TABLE_FUNCTIONS)
+            where = name_location(self.reader.text, table.this)
+            if hint is not None or kind_of(name) is None:
+                raise error("TG209", f'there is no function "{name}"', where, hint)
+            raise unsupported(f"{name} in FROM of a view", where)
+        if not call.expressions:
+            raise error(
+                "TG310", f"{call.name.upper()} needs a relation", name_location(self.reader.text, call)
+            )
+        advisory = advisory_gate(self.reader.text, call, self.reader.catalog, self.ctes)
+        if advisory is not None:
+            flow = _judged(self.reader, advisory)
+        else:
+            flow = self._argument(call.expressions[0], call.name.upper())
+        refuse_over(self.reader, flow, call, f"OVER in event time below {call.name.upper()}")
+        return through_window(self.reader.text, call, flow, self.reader.window())
 
-def _argument(reader: Reader, node: exp.Expr, ctes: Ctes, function: str) -> Flow:
-    """The relation that a window function goes over."""
-    text = reader.text
-    if isinstance(node, exp.Subquery):
-        refuse_arguments(text, node, ("this", "alias"))
-        return named(_nested(reader, node.this, ctes), node.alias)
-    if watermark_call(node) is not None:
-        return _gate(reader, node, ctes)
-    if isinstance(node, exp.Anonymous) and node.name.upper() in _TABLE_FUNCTIONS:
-        hint = f"{function}((SELECT … FROM {node.name.upper()}(…)), …)"
-        where = name_location(text, node)
-        raise error("TG310", f"{node.name.upper()} can't stand in {function} by itself", where, hint)
-    return _named(reader, node, ctes, function)
+    def _argument(self, node: exp.Expr, function: str) -> Flow:
+        """The relation that a window function goes over."""
+        text = self.reader.text
+        if isinstance(node, exp.Subquery):
+            refuse_arguments(text, node, ("this", "alias"))
+            return named(self.read_query(self.reader, node.this, self.ctes), node.alias)
+        if watermark_call(node) is not None:
+            return self._gate(node)
+        if isinstance(node, exp.Anonymous) and node.name.upper() in _TABLE_FUNCTIONS:
+            hint = f"{function}((SELECT … FROM {node.name.upper()}(…)), …)"
+            where = name_location(text, node)
+            raise error("TG310", f"{node.name.upper()} can't stand in {function} by itself", where, hint)
+        return self._named(node, function)
 
+    def _named(self, node: exp.Expr, clause: str) -> Flow:
+        name = relation_name(self.reader.text, node, clause)
+        cte = self.ctes.get(name.text.casefold())
+        if cte is None:
+            return self.reader.read(name)
+        return named(self.read_query(self.reader, cte.query, cte.sees), cte.name)
 
-def _named(reader: Reader, node: exp.Expr, ctes: Ctes, clause: str) -> Flow:
-    name = relation_name(reader.text, node, clause)
-    cte = ctes.get(name.text.casefold())
-    return named(_nested(reader, cte.query, cte.sees), cte.name) if cte is not None else reader.read(name)
-
-
-def _gate(reader: Reader, call: exp.Anonymous, ctes: Ctes) -> Flow:
-    return _judged(reader, inline_gate(reader.text, call, reader.catalog, ctes))
+    def _gate(self, call: exp.Anonymous) -> Flow:
+        return _judged(self.reader, inline_gate(self.reader.text, call, self.reader.catalog, self.ctes))
 
 
 def _judged(reader: Reader, gate: Relation) -> Flow:
     reader.gates[gate.name] = gate
     upstream = getattr(gate.connector, "relation", gate.name)
     return replace(reader.relation(gate), name=upstream)
-
-
-def _nested(reader: Reader, query: exp.Expr, ctes: Ctes) -> Flow:
-    from tidegate.sql.selects import read_query
-
-    return read_query(reader, query, ctes)

@@ -12,8 +12,9 @@ Kind = Literal["scalar", "aggregate", "window", "table"]
 
 #: What a function reaches. `pure`: its arguments. `varying`: also the clock, chance or where Spark happens to run,
 #: so that it has another value each time it is asked. `machine`: the JVM, files, or the person as whom it runs (X1).
-#: `throwing`: its arguments; where one is damaged it stops Spark's job, and no other form of it yields NULL (C7).
-Reach = Literal["pure", "varying", "machine", "throwing"]
+#: `failing`: its arguments; it stops Spark's job over some of them, and is asked so that it yields NULL there (C7,
+#: attempts.py). `throwing`: it stops Spark's job on purpose, which no definition has.
+Reach = Literal["pure", "varying", "machine", "failing", "throwing"]
 
 # Only grammar in Spark, so SHOW FUNCTIONS leaves it out.
 _GRAMMAR: dict[str, tuple[Kind, Reach]] = {"try_cast": ("scalar", "pure")}

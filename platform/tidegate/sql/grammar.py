@@ -17,8 +17,9 @@ from tidegate.sql.change_syntax import read_delete, read_update
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.create_syntax import read_create_relation
 from tidegate.sql.cursor import Cursor, is_word
-from tidegate.sql.dialect import EMIT, EMIT_WORDS, parse_expression, parse_query, tokenize
+from tidegate.sql.dialect import EMIT, EMIT_WORDS, tokenize
 from tidegate.sql.front_matter import without_front_matter
+from tidegate.sql.parsing import parse_expression, parse_query
 from tidegate.sql.set_syntax import read_reset, read_set, read_show_setting
 from tidegate.sql.sink_syntax import read_create_sink
 from tidegate.sql.syntax import (

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import to_spark
-from tidegate.sql.flow import quoted
+from tidegate.sql.flow import Item, quoted
 from tidegate.sql.functions import kind_of
 from tidegate.sql.inner_names import LOST
 from tidegate.sql.parts import group_by_all, keyword_location, refuse_arguments
@@ -27,9 +26,6 @@ from tidegate.sql.scope import (
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import SparkType
 from tidegate.sql.warnings import warn
-
-if TYPE_CHECKING:
-    from tidegate.sql.selects import Item
 
 KEY_PREFIX = "_key_"
 _BOUNDS = ("window_start", "window_end")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -17,6 +17,7 @@ from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog import Catalog, Column, Relation, Watermark
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.connectors import LogOptions
+from tidegate.sql.derivation import derive
 from tidegate.sql.dialect import to_text
 from tidegate.sql.flow import quoted
 from tidegate.sql.hidden import rowtime_stored, scope_columns
@@ -27,7 +28,7 @@ from tidegate.sql.syntax import CreateRelationSyntax, Name, WatermarkSyntax
 from tidegate.sql.system_names import ROWTIME
 from tidegate.sql.text import Text, node_span
 from tidegate.sql.types import display
-from tidegate.watermark import TimeKind
+from tidegate.watermark import Derived, Identity, TimeKind
 
 #: What stands for the rows of the relation in `LogOptions.sql`.
 _SLICE = "{slice}"
@@ -38,13 +39,15 @@ _USAGE = "WATERMARK(relation, time_column, time_column - INTERVAL '1 minute')"
 @dataclass(frozen=True)
 class _Rows:
     """What is to be judged: rows of `relation`, through projections and filters. `sql` is a FROM item. `windows`: items
-    with OVER, by name: only the strategy can read them, for it alone runs in the order of arrival (W11)."""
+    with OVER, by name: only the strategy can read them, for it alone runs in the order of arrival (W11). `times`: by
+    column, in lower case, how a watermark of it follows from that of `relation` (D1)."""
 
     relation: Relation
     name: str
     columns: tuple[Column, ...]
     sql: str
     windows: dict[str, exp.Expr] = field(default_factory=dict)
+    times: Mapping[str, Derived] = field(default_factory=dict)
 
     def scope(self, text: Text) -> Scope:
         columns = [ScopeColumn(c.name, known(c.type)) for c in self.columns]
@@ -142,6 +145,7 @@ def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Loc
         definition=to_text(call),
         description=f"rows of {rows.relation.name}, judged anew by {to_text(call)}",
         location=where,
+        follows=rows.times.get(watermark.column.casefold()),
     )
 
 
@@ -171,7 +175,8 @@ def _rows(text: Text, source: exp.Expr, catalog: Catalog, ctes: Container[str]) 
         message = f'"{found.name}" has a PRIMARY KEY: its rows change'
         raise error("TG322", message, where, "WATERMARK judges rows of an append-only relation")
     columns = tuple(replace(c, generated=None) for c in found.columns)
-    return _Rows(found, found.name, columns, _SLICE)
+    times = {found.watermark.column.casefold(): Identity()} if found.watermark else {}
+    return _Rows(found, found.name, columns, _SLICE, times=times)
 
 
 def _cte(source: exp.Expr, name: str) -> exp.CTE | None:
@@ -221,16 +226,20 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
     columns: list[Column] = []
     items: list[str] = []
     windows = dict(inner.windows)
+    times: dict[str, Derived] = {}
     for item in query.expressions:
         if item.is_star:
             columns += inner.columns
             items += [quoted(c.name) for c in inner.columns]
+            times |= inner.times
         elif item.find(exp.Window) is not None:
             windows[_window_name(text, item)] = item.unalias()
         else:
             column, sql = _item(text, item, scope, inner)
             columns.append(column)
             items.append(f"{sql} AS {quoted(column.name)}")
+            if (time := _time(text, item.unalias(), scope, inner)) is not None:
+                times[column.name.casefold()] = time
     _check_twice(text, query, columns)
     where = ""
     if (condition := query.args.get("where")) is not None:
@@ -242,7 +251,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
         require_type(text, condition.this, scope.type(resolved), ("boolean",), "WHERE")
         where = f" WHERE {safe_sql(resolved, scope.lookup)}"
     sql = f"(SELECT {', '.join([*items, _PLACE])} FROM {inner.sql}{where})"
-    return _Rows(inner.relation, inner.name, tuple(columns), sql, windows)
+    return _Rows(inner.relation, inner.name, tuple(columns), sql, windows, times)
 
 
 def _item(text: Text, item: exp.Expr, scope: Scope, inner: _Rows) -> tuple[Column, str]:
@@ -263,6 +272,12 @@ def _item(text: Text, item: exp.Expr, scope: Scope, inner: _Rows) -> tuple[Colum
         hint = f"write its type: CAST(… AS BIGINT) AS {name.text}, or whatever it is"
         raise error("TG219", f'the type of "{name.text}" is not known', text.at(node_span(written)), hint)
     return Column(name.text, str(type_)), safe_sql(node, scope.lookup)
+
+
+def _time(text: Text, written: exp.Expr, scope: Scope, inner: _Rows) -> Derived | None:
+    """How a watermark of an item follows from that of the relation (D1); None: it does not."""
+    columns = tuple(replace(c, derived=inner.times.get(c.name.casefold())) for c in scope.columns)
+    return derive(text, scope.resolve(written), written, replace(scope, columns=columns)).derived
 
 
 def _window_name(text: Text, item: exp.Expr) -> str:

@@ -16,7 +16,7 @@ from tidegate.sql.clock_literals import refuse_clock_literals
 from tidegate.sql.codes import error
 from tidegate.sql.connectors import Guard, ReplayOptions, connector_of, guarded, read_connector
 from tidegate.sql.create_syntax import refuse_ttl
-from tidegate.sql.dialect import parse_expression, tokenize
+from tidegate.sql.dialect import tokenize
 from tidegate.sql.formats import Format, SchemaReader, check_columns, read_format
 from tidegate.sql.gate_options import (
     future_skew,
@@ -28,6 +28,7 @@ from tidegate.sql.gate_options import (
 from tidegate.sql.hidden import message_columns
 from tidegate.sql.inner_names import MARK
 from tidegate.sql.option_types import ConnectorOptions
+from tidegate.sql.parsing import parse_expression
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Scope, ScopeColumn, columns_of, known, require_scalar, require_type
 from tidegate.sql.strategies import analyse_strategy, shown_type

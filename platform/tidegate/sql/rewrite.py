@@ -1,10 +1,12 @@
 """C7: an expression that fails on a row yields NULL there. Spark runs with ANSI off, where most failures are
-NULL already; what would throw or silently wrap around is written with Spark's `try_` functions."""
+NULL already; what would throw or silently wrap around is written with Spark's `try_` functions, or asked by ours."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from tidegate.sql.amounts import how_much
+from tidegate.sql.attempts import ATTEMPT, attempt, only_if
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.infer import Lookup, infer
 from tidegate.sql.types import BIGINT, INTEGERS
@@ -42,7 +44,7 @@ def safe_sql(node: exp.Expr, lookup: Lookup) -> str:
 
 
 def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
-    """A copy of the expression with `try_` functions in place of what can throw or wrap around."""
+    """A copy of the expression without what can throw or wrap around."""
     if isinstance(node, exp.Literal | exp.Identifier | exp.Column | exp.DataType | exp.Interval):
         return node.copy()
     total = _total(node, lookup)
@@ -68,8 +70,20 @@ def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
     if isinstance(copy, exp.Cast) and not isinstance(copy, exp.TryCast):
         return exp.TryCast(this=copy.this, to=copy.args["to"], safe=True)
     if isinstance(copy, exp.Anonymous) and isinstance(copy.this, str):
+        if copy.this.lower() == "regexp_substr" and len(copy.expressions) == 2:
+            return _substring(copy.expressions)
         copy.set("this", _FUNCTIONS.get(copy.this.lower(), copy.this))
-    return copy
+    if (condition := how_much(copy, node, lookup)) is not None:
+        return only_if(condition, attempt(copy, node, lookup))
+    return attempt(copy, node, lookup)
+
+
+def _substring(arguments: list[exp.Expr]) -> exp.Expr:
+    """regexp_substr as Spark computes it, which does so before anything around it is asked."""
+    found = exp.Anonymous(this="regexp_extract", expressions=[*arguments, exp.Literal.number(0)])
+    return exp.Anonymous(
+        this="nullif", expressions=[exp.Anonymous(this=ATTEMPT, expressions=[found]), exp.Literal.string("")]
+    )
 
 
 def _absolute(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:

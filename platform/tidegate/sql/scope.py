@@ -296,12 +296,8 @@ def require_repeatable(text: Text, node: exp.Expr) -> None:
             hint = "let the row bring the value, in a column of its own"
             raise error("TG220", message, name_location(text, call), hint)
         if reach_of(name) == "throwing":
-            message = (
-                f"{name}() fails on a text that is no XML, and a view would never get past such a row (C7)"
-            )
-            hint = (
-                "let the row bring the value, in a column of its own, or JSON: get_json_object(…) yields NULL"
-            )
+            message = f"{name}() fails on purpose, and a view would never get past such a row (C7)"
+            hint = "leave such rows out by WHERE, or name them in the expectations of the project"
             raise error("TG222", message, name_location(text, call), hint)
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from tidegate.sql.catalog import Over
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.derivation import derive
-from tidegate.sql.flow import Flow, Reader, held, losing, quoted
+from tidegate.sql.flow import Flow, Item, Reader, held, losing, quoted
 from tidegate.sql.from_clause import Ctes, check_ctes, read_from, refuse_over, with_ctes
 from tidegate.sql.groups import Grouping, is_bound, read_grouping
 from tidegate.sql.inner_names import unless_taken
@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from tidegate.sql.over import OverCall
 
 _ALLOWED = ("with_", "expressions", "from_", "where", "joins", "group", "having", "distinct", "windows")
-
-
-@dataclass(frozen=True)
-class Item:
-    """One column of a SELECT: `node` is resolved over the scope, `column` what is known of it, under its new name."""
-
-    name: Name
-    node: exp.Expr
-    written: exp.Expr
-    column: ScopeColumn
 
 
 @dataclass(frozen=True)
@@ -103,8 +93,8 @@ def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = Tr
     text = reader.text
     refuse_arguments(text, select, _ALLOWED)
     ctes = with_ctes(reader, select, ctes)
-    check_ctes(reader, select, ctes)
-    source = read_from(reader, select, ctes)
+    check_ctes(reader, select, ctes, read_query)
+    source = read_from(reader, select, ctes, read_query)
     scope = source.scope(text)
     condition = read_condition(text, select.args.get("where"), scope)
     where = where_sql(condition, scope)

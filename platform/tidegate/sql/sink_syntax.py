@@ -11,7 +11,7 @@ from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.create_syntax import read_format_clause, read_option
 from tidegate.sql.cursor import Cursor
-from tidegate.sql.dialect import parse_query
+from tidegate.sql.parsing import parse_query
 from tidegate.sql.syntax import CreateSinkSyntax, FormatSyntax, OptionSyntax
 from tidegate.sql.text import Span, token_span
 

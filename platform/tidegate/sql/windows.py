@@ -12,7 +12,7 @@ from tidegate.sql.codes import error
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.flow import Flow, WindowTable, losing, quoted, time_kind
 from tidegate.sql.intervals import Length, constant_ticks, read_interval
-from tidegate.sql.reach import moved
+from tidegate.sql.reach import Spans, moved
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.scope import Lost, ScopeColumn, name_location, require_scalar
 from tidegate.sql.text import Text, node_span
@@ -124,7 +124,15 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
     by = ", ".join(text.slice(node_span(a)) for a in arguments[2:-1])
     found = _windowed(flow, sql, (start, end), table, f"{shown} by {by}" if by else shown)
     open_sql = f"SELECT `window_start` AS `_window_start`, `window_end` AS `_window_end` FROM {sql}"
-    return replace(found, open_sql=open_sql, open_time=time)
+    return replace(found, open_sql=open_sql, open_time=replace(time, spans=_read_before(time.spans, gap)))
+
+
+def _read_before(spans: Spans, gap: int) -> Spans:
+    """The spans of what sessions are over, for who reads from a session's start on. Where an input's time is not a
+    fixed distance away, rows before that start are found, too, but not by all of what they follow from: they may be
+    wrong. Read from a gap earlier, what is wrong is too far away to be taken for the beginning of that session."""
+    exact = all(low is not None and low == high for low, high in spans.values())
+    return spans if exact else moved(spans, (-gap, 0))
 
 
 def _window(text: Text, call: exp.Anonymous, function: str, kind: TimeKind) -> Window:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.errors import TidegateError
+from tidegate.project.disk import temporary_space
 
 _PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -132,7 +133,7 @@ def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
         context.load_cert_chain(location, password=password)
         return
     # Python's ssl reads keys from files only: for a moment, and for this user alone.
-    handle, path = tempfile.mkstemp(suffix=".pem")
+    handle, path = tempfile.mkstemp(suffix=".pem", dir=temporary_space())
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(f"{key}\n{chain}\n")

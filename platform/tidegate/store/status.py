@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
-from tidegate.plan.gaps import edge_of, gaps, hole
+from tidegate.plan.gaps import edge_of, gaps, hole, retained_from
 from tidegate.plan.resets import Beyond, step_back
+from tidegate.plan.undeclared import Undeclared
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog import Catalog, Object, Relation, SystemTable, View
 from tidegate.sql.kafka_options import KafkaOptions
@@ -61,7 +62,8 @@ class RelationStatus:
     time, `lag`: how far it trails the clock (a TIMESTAMP is compared as if it were UTC); seconds, None where
     there is no watermark yet or the column is an integer epoch. `holds_back`: the partitions that keep the
     watermark where it is; empty if all stand at the same point. `committed_at`: ISO, UTC. `lag_rows`: rows that
-    wait at the broker; None for other inputs. `broker_error`: why the broker could not be asked, if so.
+    wait at the broker; None for other inputs. `broker_error`: why the broker could not be asked, if so. `undeclared`:
+    columns of files that are not declared, each with the file that had it last.
     """
 
     name: str
@@ -84,6 +86,7 @@ class RelationStatus:
     committed_at: str | None
     lag_rows: int | None = None
     broker_error: str | None = None
+    undeclared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,7 @@ def _relation(storage: Storage, relation: Relation, clock: datetime, ask_broker:
         committed_at=_committed(table),
         lag_rows=sum(waiting) if waiting else None,
         broker_error=problem,
+        undeclared=seen.columns if (seen := Undeclared.of(table.summary if table else {})) else {},
     )
 
 
@@ -316,8 +320,9 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
 def _edge(table: TableState | None) -> int | None:
     if table is None:
         return None
-    retained = table.properties.get("tidegate.retained-from")
-    return edge_of(table.summary, None if retained is None else int(retained))
+    return edge_of(
+        table.summary, retained_from(table.summary, table.properties.get("tidegate.retained-from"))
+    )
 
 
 def _emitted_beyond(view: View, table: TableState | None) -> str | None:

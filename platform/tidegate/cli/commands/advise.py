@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.failures import conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import judged_relation
 from tidegate.errors import TidegateError
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
     from tidegate.advise.advice import Advice
     from tidegate.console import Console
     from tidegate.engine.session import Session
+    from tidegate.engine.steps import Steps
     from tidegate.page import Section
     from tidegate.project import Project
-    from tidegate.sql.catalog import Catalog, Relation
+    from tidegate.sql.catalog import Catalog, Relation, View
 
 #: Partitions of the table; JSON has them all.
 _SHOWN = 20
@@ -64,20 +67,22 @@ def advise(
         with _writing():
             folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, bytes] = {}
+    steps = steps_for(None)
     with call.session(project) as session:
         rows = "a sample of it" if sample < 1 else "every row of it"
         call.console.note(f"{relation.name}: reading the log, {rows}")
         advice = measured(session, relation.name, target, sample)
         if plot is not None or html is not None:
-            pictures = _pictures(call.console, session, project, relation, advice)
+            pictures = _pictures(call.console, session, project, relation, advice, steps)
     written = _write(plot, html, advice, pictures)
     if call.json:
-        call.console.document(advice.to_dict() | {"files": [str(p) for p in written]}, "")
-        return 0
-    show(call.console, advice)
-    for path in written:
-        call.console.note(f"wrote {path}")
-    return 0
+        files = {"files": [str(p) for p in written]}
+        call.console.document(advice.to_dict() | files | told(steps), "")
+    else:
+        show(call.console, advice)
+        for path in written:
+            call.console.note(f"wrote {path}")
+    return conclude(call, steps.failures)
 
 
 def read_share(text: str) -> float:
@@ -105,21 +110,26 @@ def _relation(project: Project, catalog: Catalog, name: str) -> Relation:
 
 
 def _pictures(
-    console: Console, session: Session, project: Project, relation: Relation, advice: Advice
+    console: Console, session: Session, project: Project, relation: Relation, advice: Advice, steps: Steps
 ) -> dict[str, bytes]:
-    """PNG bytes by name, in the order of the report."""
+    """PNG bytes by name, in the order of the report. `steps`: takes down which views' windows can't be drawn."""
     from tidegate.advise.windows import newest_windows
     from tidegate.plots import pictures
+    from tidegate.store.metadata import load_properties
 
     readers = [view for view in project.catalog().views if relation.name in view.reads]
     found = pictures.of_advice(advice)
     found |= pictures.of_history(project, relation, [view.name for view in readers])
-    counted = [v for v in readers if v.accounts is not None and session.stored(v.name) is not None]
-    for view in counted[:_DRAWN_VIEWS]:
+    counted = [v for v in readers if v.accounts is not None and load_properties(project.storage, v.name)]
+
+    def draw(view: View) -> None:
         console.note(f"{view.name}: counting its windows anew")
         windows = newest_windows(session, view)
         if windows:
             found[f"windows_{view.name}"] = pictures.of_windows(view.name, windows)
+
+    for view in counted[:_DRAWN_VIEWS]:
+        steps.do(view, partial(draw, view))
     return found
 
 

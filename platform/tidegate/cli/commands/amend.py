@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.failures import conclude, steps_for, told
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
@@ -59,6 +59,7 @@ def amend(
     ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    fail_fast: FailFastOption = False,
 ) -> int:
     """Amend views: find exactly the closed windows that late rows hit, recompute only these, and replace their rows in
     one commit for each view. SELECT * FROM "view$revisions" has what they were before.
@@ -78,13 +79,13 @@ def amend(
         wanted = [name for name in wanted if isinstance(catalog.find(name), View)]
     after, upto = window_range or (None, None)
     if if_strategy is not None:
-        return _what_if(call, project, wanted, if_strategy)
+        return _what_if(call, project, wanted, if_strategy, fail_fast)
     call.console.note("starting Spark …")
     with call.session(project) as session:
         from tidegate.amend.run import amend as amend_views
         from tidegate.amend.run import to_dict
 
-        steps = steps_for(names)
+        steps = steps_for(names, fail_fast)
         reports = amend_views(
             session,
             wanted,
@@ -103,7 +104,9 @@ def amend(
     return conclude(call, steps.failures, steps.skipped, len(reports))
 
 
-def _what_if(call: Invocation, project: Project, names: list[str] | None, strategy: str) -> int:
+def _what_if(
+    call: Invocation, project: Project, names: list[str] | None, strategy: str, fail_fast: bool
+) -> int:
     from tidegate.sql.catalog import View
 
     views = [v for v in map(project.catalog().get, names or ()) if isinstance(v, View)]
@@ -113,13 +116,16 @@ def _what_if(call: Invocation, project: Project, names: list[str] | None, strate
     with call.session(project) as session:
         from tidegate.engine.whatif import what_if
 
-        found = [what_if(session, view, strategy) for view in views]
+        steps = steps_for(names, fail_fast)
+        found: list[WhatIf] = []
+        for view in views:
+            steps.do(view, lambda view=view: found.append(what_if(session, view, strategy)))
     if call.json:
-        call.console.document({"what_if": [asdict(one) for one in found]}, "")
+        call.console.document({"what_if": [asdict(one) for one in found]} | told(steps), "")
     else:
         for one in found:
             show_what_if(call.console, one)
-    return 0
+    return conclude(call, steps.failures, steps.skipped, len(found))
 
 
 def show_what_if(console: Console, found: WhatIf) -> None:

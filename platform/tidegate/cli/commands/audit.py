@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.failures import conclude, steps_for, told
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, required
 
@@ -29,6 +29,7 @@ def audit(
     ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    fail_fast: FailFastOption = False,
 ) -> int:
     """Recount: for a view, raw = counted + filtered + late + rejected in every final window, and its results against
     its query over all rows; for a source, its log.
@@ -54,14 +55,16 @@ def audit(
             if not call.json:
                 show(call.console)
 
-        steps = steps_for(wanted)
+        steps = steps_for(wanted, fail_fast)
         for item in found:
             steps.do(item, partial(one, item))
     if call.json:
         documents = [result.to_dict() for result in done]
         several = {"audits": documents} | told(steps)
         call.console.document(documents[0] if names and len(names) == 1 else several, "")
-    return conclude(call, steps.failures, steps.skipped) or int(not all(result.ok for result in done))
+    return conclude(call, steps.failures, steps.skipped, len(done)) or int(
+        not all(result.ok for result in done)
+    )
 
 
 def _audited(

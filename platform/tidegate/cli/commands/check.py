@@ -53,7 +53,7 @@ class _Project:
         from tidegate.project.amendments import Amendments, load_amendments
         from tidegate.project.expectations import load_quality
         from tidegate.project.jobs import schedules_of
-        from tidegate.project.live import check_live
+        from tidegate.project.live_selection import check_live
         from tidegate.project.maintenance import Maintenance, load_maintenance
         from tidegate.sql.lineage import computed
         from tidegate.sql.warnings import collecting

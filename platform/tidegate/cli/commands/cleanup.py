@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.failures import conclude, steps_for, told
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 
 
@@ -17,6 +17,7 @@ def cleanup(
         list[str] | None,
         typer.Argument(help="Tables with a PRIMARY KEY. Without: all of them."),
     ] = None,
+    fail_fast: FailFastOption = False,
 ) -> int:
     """Delete what has expired in tables WITH TTL and no view needs any more, and tidy files. Results of views stay.
 
@@ -31,9 +32,11 @@ def cleanup(
         return 0
     call.console.note("starting Spark …")
     with call.session(project) as session:
-        steps = steps_for(names)
+        steps = steps_for(names, fail_fast)
         cleaned = session.cleanup(names or None, steps=steps)
     rows = [{"table": c.table, "files_before": c.files_before, "files_after": c.files_after} for c in cleaned]
     lines = [f"{c.table}: {c.files_before} files before, {c.files_after} after" for c in cleaned]
-    call.console.document({"cleaned": rows} | told(steps), "\n".join(lines) or "no table has rows yet")
+    if not lines and not steps.failures:
+        lines = ["no table has rows yet"]
+    call.console.document({"cleaned": rows} | told(steps), "\n".join(lines))
     return conclude(call, steps.failures, steps.skipped, len(cleaned))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.failures import conclude, steps_for, told
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
@@ -48,6 +48,7 @@ def quality(
     ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    fail_fast: FailFastOption = False,
 ) -> int:
     """Check data quality with Great Expectations.
 
@@ -78,7 +79,7 @@ def quality(
 
         folder = docs or docs_folder(project.root)
         request = Request(spans=spans, everything=everything, docs=folder)
-        results, steps = [], steps_for(names)
+        results, steps = [], steps_for(names, fail_fast)
         for result in check_quality(session, wanted, request, call.console.note, steps):
             results.append(result)
             if not call.json:
@@ -90,7 +91,8 @@ def quality(
         call.console.note("nothing is stored yet")
     else:
         _conclude(call.console, results, report.passed, folder)
-    return conclude(call, steps.failures, steps.skipped) or int(not report.passed)
+    done = len({result.asset for result in results})
+    return conclude(call, steps.failures, steps.skipped, done) or int(not report.passed)
 
 
 def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, Span]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.failures import conclude, steps_for, told
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def rebuild(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be rebuilt; write nothing.")
     ] = False,
+    fail_fast: FailFastOption = False,
 ) -> int:
     """Backfill views whose query was changed, from the beginning of what is kept, and swap at the end.
 
@@ -40,7 +41,7 @@ def rebuild(
     with call.session(project) as session:
         from tidegate.engine.rebuild import rebuild as rebuild_views
 
-        steps = steps_for(names)
+        steps = steps_for(names, fail_fast)
         done = rebuild_views(session, names or None, dry_run, call.console.note, steps)
     lines = [_said(one, dry_run) for one in done]
     if not lines and not steps.failures:

@@ -9,6 +9,7 @@ import typer
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.plan.closing import lost_totals_text
+from tidegate.plan.undeclared import undeclared_text
 
 if TYPE_CHECKING:
     from tidegate.store.sinks import SinkStatus
@@ -77,6 +78,7 @@ def render(found: ProjectStatus, partitions: bool) -> str:
         columns = ["sink", "delivers", "to", "delivered", "waiting", "up to commit", "up to date", "moved"]
         parts.append(draw(Table(columns, [_sink_row(s) for s in found.sinks], unit=None), width))
     notes = [f"{r.name}: {r.broker_error}" for r in found.relations if r.broker_error]
+    notes += [f"{r.name}: {undeclared_text(r.undeclared)}" for r in found.relations if r.undeclared]
     for view in found.views:
         notes += _notes(view)
     if not parts:

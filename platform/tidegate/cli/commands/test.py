@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.progress import Progress, is_terminal
-from tidegate.testing.files import find, load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +40,9 @@ def run_tests(
 
     Example: tidegate test tests -k orders --junit report.xml
     """
+    from tidegate.cli.progress import Progress, is_terminal
+    from tidegate.testing.files import find, load
+
     names = [p for p in find(paths) if pattern is None or pattern.casefold() in str(p).casefold()]
     files = [(path, load(path)) for path in names]
     progress = Progress(call.console, color=not call.json and is_terminal())
@@ -67,10 +68,11 @@ def _spark(call: Invocation) -> SparkSession:
     """This process's Spark, tuned for tiny jobs; what the JVM itself says goes to a file of its own."""
     from tidegate.engine.spark import start
     from tidegate.project import Environment
+    from tidegate.project.disk import temporary_space
     from tidegate.testing.runner import QUICK
 
     call.require_java()
-    log = Path(tempfile.mkdtemp(prefix="tidegate-test-")) / "spark.log"
+    log = Path(tempfile.mkdtemp(prefix="tidegate-test-", dir=temporary_space())) / "spark.log"
     spark = start(Environment.model_validate({"spark": {"conf": QUICK}}), [], "tidegate test", log)
     call.take_interrupts()
     return spark

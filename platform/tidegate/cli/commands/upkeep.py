@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.failures import conclude, steps_for, told
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
@@ -31,6 +31,7 @@ def upkeep(
     ] = True,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    fail_fast: FailFastOption = False,
 ) -> int:
     """Put small files together, forget old snapshots, delete rows beyond their retention, and remove files that
     nobody knows.
@@ -58,7 +59,7 @@ def upkeep(
     with call.session(project) as session:
         from tidegate.engine.upkeep import maintain_all
 
-        steps = steps_for(names)
+        steps = steps_for(names, fail_fast)
         reports = maintain_all(
             session,
             wanted,

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.amend_ranges import ticks_of
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import quote, ticks_of
 from tidegate.engine.revisions import ROW, WINDOW, beside_units, has_revisions, units
 from tidegate.sql.inner_names import inner
 

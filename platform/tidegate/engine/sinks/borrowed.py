@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -17,28 +18,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def refuse_borrowed(project: Project, sink: Sink) -> None:
-    """Raise TG515 for a sink of a branch whose place is the other environment's: a table in its namespace or of one of
-    its sinks, a folder of its warehouse, sinks or sources, a topic that they write or read. Topics are the same if
-    their names are: one broker has many addresses."""
-    reads = project.env.reads
-    if reads is None:
-        return
-    kind, own = _place(project, sink)
-    lender = Project.load(project.root, reads)
-    places = [
-        *_places(lender),
-        *([(("topic", own), "the topic of a sink")] if _delivers(lender, kind, own) else []),
-    ]
-    for other, what in places:
-        if kind == other[0] and _overlap(own, other[1]):
-            raise TidegateError(
-                "TG515",
-                f'"{sink.name}" would deliver into {own}, {what} of environment "{reads}", which is only read in '
-                f'environment "{project.env_name}"',
-                hint="give the sink a place of its own",
-                location=sink.location,
-            )
+class Borrowed:
+    """The places of the environment that a branch reads. What its files say of them is read once for a session, which
+    delivers often; what it has on record is looked at each time."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def refuse(self, sink: Sink) -> None:
+        """Raise TG515 for a sink of a branch whose place is the other environment's: a table in its namespace or of one
+        of its sinks, a folder of its warehouse, sinks or sources, a topic that they write or read. Topics are the same
+        if their names are: one broker has many addresses."""
+        project, reads = self._project, self._project.env.reads
+        if reads is None:
+            return
+        kind, own = _place(project, sink)
+        delivered = [(("topic", own), "the topic of a sink")] if _delivers(self._lender, kind, own) else []
+        for other, what in [*self._places, *delivered]:
+            if kind == other[0] and _overlap(own, other[1]):
+                raise TidegateError(
+                    "TG515",
+                    f'"{sink.name}" would deliver into {own}, {what} of environment "{reads}", which is only read in '
+                    f'environment "{project.env_name}"',
+                    hint="give the sink a place of its own",
+                    location=sink.location,
+                )
+
+    @cached_property
+    def _lender(self) -> Project:
+        return Project.load(self._project.root, self._project.env.reads or "")
+
+    @cached_property
+    def _places(self) -> list[tuple[tuple[str, str], str]]:
+        return list(_places(self._lender))
 
 
 def _place(project: Project, sink: Sink) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.result import SinkReport
 from tidegate.engine.sinks import Position, SinkWriter
-from tidegate.engine.sinks.borrowed import refuse_borrowed
 from tidegate.engine.sinks.console import ConsoleSink
 from tidegate.engine.sinks.filesystem import FilesystemSink
 from tidegate.engine.sinks.iceberg import IcebergSink
@@ -68,7 +67,7 @@ def forget(session: Session, sink: Sink) -> None:
 def open_sink(session: Session, sink: Sink, tell: Callable[[Event], None] | None) -> SinkWriter:
     """The sink's connector; hold the sink's lease while it is used. Raises TG515 for a branch's sink whose place is not
     the branch's."""
-    refuse_borrowed(session.project, sink)
+    session.borrowed.refuse(sink)
     options = sink.connector
     if isinstance(options, FilesystemSinkOptions):
         return FilesystemSink(session, sink)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.dropping import ask_to_drop
 from tidegate.engine.result import Result
-from tidegate.engine.sinks.borrowed import refuse_borrowed
 from tidegate.engine.sinks.deliver import begin, deliver, forget
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
@@ -31,7 +30,7 @@ def create_sink(session: Session, statement: st.CreateSink) -> Result:
     if statement.exists:
         return Result(message=f"sink {sink.name} exists already")
     session.require_own(sink.name)
-    refuse_borrowed(session.project, sink)
+    session.borrowed.refuse(sink)
     if sink.view is not None:
         resolve(session, sink.view)
     session.catalog.add_sink(sink)

@@ -87,7 +87,9 @@ class Rows:
     about partitions only. `direct`: a shorter way to the same rows, where there is one.
     `order`: columns that give the order inside a partition. `numbering`: offsets are given by the gate, in that
     order. `aligned`: each partition's rows are already in one task and in order, no shuffle is needed; the driver
-    verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note.
+    verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note;
+    `absent_before`: of such rows those before this time may be missing, which were gone before they could be read (R5).
+    `undeclared`: columns of files that nobody reads, each with a file that has it, for the commit to note.
     """
 
     frame: Callable[[], DataFrame] | None
@@ -95,7 +97,9 @@ class Rows:
     numbering: bool
     aligned: bool = False
     position: LogPosition | None = None
+    absent_before: int | None = None
     direct: Direct | None = None
+    undeclared: Mapping[str, str] = field(default_factory=dict)
 
 
 class Connector(Protocol):

@@ -97,6 +97,10 @@ class DecodeTask:
             yield parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def _decode(self, batch: pa.Array) -> pa.Array:
+        with self.decoder.limits.bounded():
+            return self._decoded(batch)
+
+    def _decoded(self, batch: pa.Array) -> pa.Array:
         raw: list[str | None] = [None] * len(batch)
         why: list[str | None] = [None] * len(batch)
         nothing = [None] * len(self.columns)

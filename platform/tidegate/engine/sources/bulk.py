@@ -7,7 +7,7 @@ fit a column keep what could be read of the others.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -64,6 +64,11 @@ class TextDecoder(Protocol):
 
 def decode(decoder: TextDecoder, value: pa.Array) -> Decoded:
     """What becomes of texts (binary, UTF-8; NULL for a message without a value), in their order."""
+    with decoder.limits.bounded():
+        return _decoded(decoder, value)
+
+
+def _decoded(decoder: TextDecoder, value: pa.Array) -> Decoded:
     count, targets = len(value), decoder.targets
     why: dict[int, str] = {int(i): NULL_VALUE for i in np.flatnonzero(np.asarray(value.is_null()))}
     raw: dict[int, str] = {}
@@ -90,8 +95,8 @@ def decode(decoder: TextDecoder, value: pa.Array) -> Decoded:
             count,
             pa.bool_(),
         ),
-        _sparse(raw, count),
-        _sparse(why, count),
+        sparse(raw, count),
+        sparse(why, count),
     )
 
 
@@ -226,7 +231,8 @@ def _joined(arrays: list[pa.Array | None], parts: list[Part], count: int, kind: 
     return pa.concat_arrays(whole).take(pa.array(np.argsort(places, kind="stable")))
 
 
-def _sparse(found: dict[int, str], count: int) -> pa.Array:
+def sparse(found: Mapping[int, str], count: int) -> pa.Array:
+    """Texts by their places among `count`, NULL elsewhere."""
     if not found:
         return pa.nulls(count, pa.string())
     places = np.full(count, -1)

@@ -7,6 +7,7 @@ nobody. A footer is one value of Thrift's compact protocol.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pyarrow.fs import FileSystem
@@ -14,12 +15,20 @@ from pyarrow.fs import FileSystem
 #: Nesting of a footer: row group, chunk, its metadata, statistics, and what later versions may put there.
 _DEEPEST = 16
 _INTEGERS = {1: "<i", 2: "<q"}
+_BYTE_ARRAY, _DELTA_BYTE_ARRAY = 6, 7
+#: Bytes that the header of a page has at most, statistics included.
+_HEADER = 1 << 16
 
 
 class Chunk(NamedTuple):
-    """One column of one row group. `path`: names joined by dots. `low`, `high`, `nulls`: of integers, where known."""
+    """One leaf of a column in one row group. `path`: names joined by dots, `column`: the first of them. `has_lengths`:
+    it is of texts or bytes; `repeats`: a value may take up from the one before it, so that few bytes stand for very
+    many. `low`, `high`, `nulls`: of integers, where known."""
 
     path: str
+    column: str
+    has_lengths: bool
+    repeats: bool
     values: int
     uncompressed: int
     compressed: int
@@ -30,8 +39,19 @@ class Chunk(NamedTuple):
     nulls: int | None
 
 
-def chunks_of(filesystem: FileSystem, path: str) -> list[list[Chunk]]:
-    """Of each row group its column chunks. Raises ValueError for a footer that is damaged."""
+class RowGroup(NamedTuple):
+    """A row group: its rows, and its column chunks."""
+
+    rows: int
+    chunks: list[Chunk]
+
+    def repeating(self, columns: Sequence[str]) -> int:
+        """The most bytes that one value of those columns may stand for beside its own; 0 where none does."""
+        return max((c.uncompressed for c in self.chunks if c.repeats and c.column in columns), default=0)
+
+
+def footer_of(filesystem: FileSystem, path: str) -> list[RowGroup]:
+    """The row groups of a file. Raises ValueError for a footer that is damaged."""
     with filesystem.open_input_file(path) as file:
         size = file.size()
         file.seek(max(size - 8, 0))
@@ -43,9 +63,28 @@ def chunks_of(filesystem: FileSystem, path: str) -> list[list[Chunk]]:
         footer = file.read(length)
     try:
         document = _Compact(footer).struct()
-        return [[_chunk(chunk[3]) for chunk in group[1]] for group in document[4]]
+        groups = [RowGroup(group[3], [_chunk(chunk[3]) for chunk in group[1]]) for group in document[4]]
     except (IndexError, KeyError, TypeError, struct.error):
         raise ValueError("its footer is damaged") from None
+    if min((group.rows for group in groups), default=0) < 0:
+        raise ValueError("its footer contradicts itself")
+    return groups
+
+
+def largest_page(filesystem: FileSystem, path: str, chunk: Chunk) -> int:
+    """The most bytes that a page has without its compression, as far as headers of pages can be read."""
+    at, largest = min(chunk.data, chunk.dictionary or chunk.data), 0
+    end = at + chunk.compressed
+    with filesystem.open_input_file(path) as file:
+        while at < end:
+            file.seek(at)
+            header = _Compact(file.read(_HEADER))
+            try:
+                says = header.struct()
+                largest, at = max(largest, says[2]), at + header.at + max(says[3], 0)
+            except (IndexError, KeyError, TypeError, ValueError, struct.error):
+                break  # whoever reads it says so
+    return largest
 
 
 def _chunk(says: dict[int, Any]) -> Chunk:
@@ -57,6 +96,9 @@ def _chunk(says: dict[int, Any]) -> Chunk:
     )
     return Chunk(
         b".".join(says[3]).decode(),
+        says[3][0].decode(),
+        says[1] == _BYTE_ARRAY,
+        _DELTA_BYTE_ARRAY in says[2],
         says[5],
         says[6],
         says[7],
@@ -73,6 +115,11 @@ class _Compact:
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
+
+    @property
+    def at(self) -> int:
+        """Bytes that were read."""
+        return self._at
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         if depth > _DEEPEST:

@@ -7,6 +7,7 @@ narrowed down by halves. One that alone ends three fresh processes is put aside:
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import struct
@@ -34,6 +35,8 @@ _ALIVE, _DEAD, _UNREAD = b".", b"!", b"?"
 #: How a process ends that can't even read its task.
 _CANT_READ = 3
 _LENGTH = struct.Struct(">Q")
+#: Shared by a nursery and the processes that it makes.
+_done: mmap.mmap | None = None
 #: What decodes some values, and makes what is not wanted.
 Work = Callable[[Sequence[bytes | None]], object]
 
@@ -70,6 +73,10 @@ class Nursery:
 
     def dies(self, work: Work, values: Sequence[bytes | None]) -> bool:
         """Whether a fresh process ends over these values."""
+        return self.ended(work, values) is not None
+
+    def ended(self, work: Work, values: Sequence[bytes | None] = ()) -> int | None:
+        """How far (`note`) a fresh process has come over these values when it ended; None: it lives."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import serve; serve()"],
@@ -85,7 +92,7 @@ class Nursery:
         try:
             stdin.write(_LENGTH.pack(len(task)) + task)
             stdin.flush()
-            answer = stdout.read(1)
+            answer, done = stdout.read(1), stdout.read(_LENGTH.size)
         except OSError:
             answer = b""
         if answer == _UNREAD:
@@ -93,7 +100,8 @@ class Nursery:
             raise RuntimeError("the processes beside a task can't read what they are to decode")
         if not answer:
             self.end()  # it has died itself, say for want of memory
-        return answer != _ALIVE
+            return 0
+        return None if answer == _ALIVE else int(_LENGTH.unpack(done)[0])
 
     def end(self) -> None:
         if self._process is not None:
@@ -106,8 +114,11 @@ def serve() -> None:
     """What a nursery does: for each task that comes, let a fresh process do it, and say how that ended."""
     import resource
 
+    import tidegate.engine.sources.parquet
     import tidegate.engine.sources.text  # noqa: F401
 
+    global _done
+    _done = mmap.mmap(-1, _LENGTH.size)
     pa.array([b""])  # what pyarrow imports at its first use is imported here, once
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Libraries that write to standard output must not be taken for an answer.
@@ -115,12 +126,19 @@ def serve() -> None:
     os.dup2(2, 1)
     while head := sys.stdin.buffer.read(_LENGTH.size):
         task = sys.stdin.buffer.read(*_LENGTH.unpack(head))
+        note(0)
         process = os.fork()
         if process == 0:
             _do(task)
         status = os.waitpid(process, 0)[1]
         unread = os.WIFEXITED(status) and os.WEXITSTATUS(status) == _CANT_READ
-        answers.write(_ALIVE if status == 0 else _UNREAD if unread else _DEAD)
+        answers.write((_ALIVE if status == 0 else _UNREAD if unread else _DEAD) + _done[:])
+
+
+def note(done: int) -> None:
+    """In a process of a nursery: so far it has come."""
+    if _done is not None:
+        _done[:] = _LENGTH.pack(done)
 
 
 def _do(task: bytes) -> NoReturn:
@@ -174,7 +192,7 @@ class FileCrashes:
                 for task in batch.column(0).to_pylist():
                     for span in self.reader.tasks[task]:
                         for row, group in self.reader.numbered(span):
-                            places = killers(nursery, Parse(group.decoder), group.texts())
+                            places = killers(nursery, Parse(group.decoder), group.texts().to_pylist())
                             n = len(places)
                             rows = pa.array([row + place for place in places], pa.int64())
                             block = pa.repeat(pa.scalar(span.start, pa.int64()), n)
@@ -205,7 +223,7 @@ class Decode:
 
 
 def found_in(frame: DataFrame) -> list[list[Any]]:
-    """What a job of MessageCrashes or FileCrashes has found. Bounded: each row has cost some processes."""
+    """What a job of MessageCrashes, FileCrashes or ParquetCrashes has found. Bounded: it has cost some processes."""
     return [list(row) for row in frame.collect()]
 
 

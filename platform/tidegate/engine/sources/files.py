@@ -7,7 +7,7 @@ import importlib.util
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,10 +17,12 @@ from tidegate.engine.sources import no_input
 from tidegate.engine.sources.crashes import FileCrashes, found_in
 from tidegate.engine.sources.footers import Look, Looker
 from tidegate.engine.sources.limits import limits_of
-from tidegate.engine.sources.parquet import ParquetFrame, Unit, wanted_of
+from tidegate.engine.sources.parquet import ParquetFrame, Unit
+from tidegate.engine.sources.parquet_crashes import ParquetCrashes
+from tidegate.engine.sources.parquet_layout import wanted_of
 from tidegate.engine.sources.place import BLOCK, PATH, ROW
 from tidegate.engine.sources.tasks import tasks_of
-from tidegate.engine.sources.text_files import read_text_files, text_reader
+from tidegate.engine.sources.text_files import TextFiles, headers_of, on_tasks, read_text_files, text_reader
 from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.disk import private_folder
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.sources.parquet import Layout
+    from tidegate.engine.progress import ConsumedFile
+    from tidegate.engine.sources.parquet_layout import Layout
     from tidegate.project import Project
     from tidegate.sql.catalog import Column, Format, Relation
 
@@ -172,40 +175,71 @@ def read_files(
     if any(uri.startswith("s3://") for uri in uris):
         require_s3(spark, f'source "{relation.name}"')
     if relation.format.encode == "parquet":
-        return _read_parquet(spark, project, stored_columns(relation), uris)
-    filesystem, paths = paths_of(project, uris)
-    return read_text_files(spark, relation, uris, paths, filesystem, limits_of(project), crashed)
+        return _read_parquet(spark, project, stored_columns(relation), uris, crashed)
+    return read_text_files(spark, relation, _text_reader(spark, project, relation, uris, crashed))
 
 
 def crashed_in(
     spark: SparkSession, project: Project, relation: Relation, uris: list[str], known: Sequence[Sequence[Any]]
 ) -> list[list[Any]]:
-    """The rows of the files that end the process that decodes them, as (URI, block, row); `known` are not asked again.
-    None of Parquet files."""
+    """The rows of the files that end the process that decodes them, as (URI, block, row), of Parquet with the row
+    behind the last one; `known` are not asked again."""
     assert relation.format is not None
     if relation.format.encode == "parquet":
-        return []
+        filesystem, tasks = _parquet_tasks(spark, project, uris, known)
+        reader = ParquetCrashes(filesystem, wanted_of(stored_columns(relation)), tasks, limits_of(project))
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        return found_in(numbers.mapInArrow(reader, "uri string, block bigint, row bigint, until bigint"))
+    reader = _text_reader(spark, project, relation, uris, known)
+    return found_in(on_tasks(spark, reader, FileCrashes(reader), "uri string, block bigint, row bigint"))
+
+
+def _text_reader(
+    spark: SparkSession,
+    project: Project,
+    relation: Relation,
+    uris: list[str],
+    crashed: Iterable[Sequence[Any]],
+) -> TextFiles:
     filesystem, paths = paths_of(project, uris)
-    reader = text_reader(spark, relation, uris, paths, filesystem, limits_of(project), known)
-    tasks = len(reader.tasks)
-    work = spark.range(0, tasks, 1, tasks)
-    return found_in(work.mapInArrow(FileCrashes(reader), "uri string, block bigint, row bigint"))
+    return text_reader(spark, relation, uris, paths, filesystem, limits_of(project), crashed)
 
 
-def _read_parquet(spark: SparkSession, project: Project, columns: list[Column], uris: list[str]) -> DataFrame:
-    """Rows of Parquet files, with `_why` beside `_raw`; a file's rows are in one task, in their order."""
-    from pyspark.sql import functions as F
+def crashed_rows(crashed: Iterable[Sequence[Any]]) -> dict[str, tuple[tuple[int, int], ...]]:
+    """The rows of Parquet files that no decoder may see, as (from, until), by their URIs."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
+    for uri, _, row, until in crashed:
+        found[uri] = (*found.get(uri, ()), (row, until))
+    return found
 
+
+def _parquet_tasks(
+    spark: SparkSession, project: Project, uris: list[str], crashed: Iterable[Sequence[Any]]
+) -> tuple[pafs.FileSystem, tuple[tuple[Unit, ...], ...]]:
     filesystem, paths = paths_of(project, uris)
-    units = {path: Unit(path, uri=uri) for path, uri in zip(paths, uris, strict=True)}
+    aside = crashed_rows(crashed)
+    units = {path: Unit(path, None, uri, aside.get(uri, ())) for path, uri in zip(paths, uris, strict=True)}
     dealt = tasks_of(
         [(path, [path]) for path in paths], [1] * len(paths), spark.sparkContext.defaultParallelism
     )
-    tasks = tuple(tuple(units[path] for path in task) for task in dealt)
+    return filesystem, tuple(tuple(units[path] for path in task) for task in dealt)
+
+
+def _read_parquet(
+    spark: SparkSession,
+    project: Project,
+    columns: list[Column],
+    uris: list[str],
+    crashed: Iterable[Sequence[Any]],
+) -> DataFrame:
+    """Rows of Parquet files, with `_why` beside `_raw`; a file's rows are in one task, in their order."""
+    from pyspark.sql import functions as F
+
+    filesystem, tasks = _parquet_tasks(spark, project, uris, crashed)
     beside = {"_raw": "string", "_why": "string", PATH: "string", ROW: "bigint"}
     kinds = [*(c.type for c in columns), *beside.values()]
     rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(
-        ParquetFrame(filesystem, wanted_of(columns), tasks),
+        ParquetFrame(filesystem, wanted_of(columns), tasks, limits_of(project)),
         ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)),
     )
     return rows.toDF(*(c.name for c in columns), *beside).withColumn(BLOCK, F.lit(0))
@@ -233,8 +267,10 @@ def look_at(
     relation: Relation,
     files: Sequence[InputFile],
     layout: Layout | None = None,
+    crashed: Iterable[Sequence[Any]] = (),
 ) -> list[Look]:
-    """A first look at each of the files, in their order. `layout`: where its columns say what a row's place is."""
+    """A first look at each of the files, in their order. `layout`: where its columns say what a row's place is.
+    `crashed`: as in `read_files`."""
     if not files:
         return []
     assert relation.format is not None
@@ -242,7 +278,16 @@ def look_at(
     wanted = tuple(c.name for c in stored_columns(relation)) if relation.format.encode == "parquet" else None
     placed = layout if layout is not None and layout.partition_columns else None
     sized = [(path, f.size) for path, f in zip(paths, files, strict=True)]
-    found = {look.path: look for look in over_files(spark, Looker(filesystem, wanted, placed), sized)}
+    limits = limits_of(project)
+    looker = Looker(filesystem, wanted, placed, headers_of(relation, filesystem, limits), limits)
+    found = {look.path: look for look in over_files(spark, looker, sized)}
+    if unread := [(path, size) for path, size in sized if placed and found[path].unread]:
+        # Rows are read in tasks alone: one that ends its process must not end this one.
+        aside = {
+            paths[i]: rows for i, file in enumerate(files) if (rows := crashed_rows(crashed).get(file.uri))
+        }
+        reader = replace(looker, reads=True, crashed=aside)
+        found |= {look.path: look for look in over_files(spark, reader, unread, few=0)}
     return [found[path] for path in paths]
 
 
@@ -263,13 +308,17 @@ def problem_of(relation: Relation, look: Look) -> TidegateError | None:
     return None
 
 
-def check_parquet(
+def check_files(
     spark: SparkSession, project: Project, relation: Relation, files: Sequence[InputFile]
-) -> None:
-    """Say what is wrong with the first file that can't be read, before the first row of any is. Raises TG504, TG513."""
-    for look in look_at(spark, project, relation, files):
+) -> dict[str, str]:
+    """Say what is wrong with the first file that can't be read, before the first row of any is. Returns the columns
+    that are not declared, each with a file that has it. Raises TG504, TG513."""
+    undeclared = {}
+    for file, look in zip(files, look_at(spark, project, relation, files), strict=True):
         if (problem := problem_of(relation, look)) is not None:
             raise problem
+        undeclared |= dict.fromkeys(look.undeclared, file.path)
+    return undeclared
 
 
 def paths_of(project: Project, uris: list[str]) -> tuple[pafs.FileSystem, list[str]]:
@@ -281,15 +330,45 @@ def paths_of(project: Project, uris: list[str]) -> tuple[pafs.FileSystem, list[s
 
 
 def over_files(
-    spark: SparkSession, find: Callable[[Iterable[S]], Iterator[T]], files: Sequence[S]
+    spark: SparkSession, find: Callable[[Iterable[S]], Iterator[T]], files: Sequence[S], few: int = _FEW_FILES
 ) -> list[T]:
     """What `find` has to say of files; in tasks, unless they are few."""
-    if len(files) <= _FEW_FILES:
+    if len(files) <= few:
         with ThreadPoolExecutor(16) as threads:
             return [p for found in threads.map(lambda file: list(find([file])), files) for p in found]
     # Bounded: little for each file. Thousands of footers would keep the driver busy for minutes.
     tasks = min(len(files) // _FEW_FILES + 1, 4 * spark.sparkContext.defaultParallelism)
     return spark.sparkContext.parallelize(files, tasks).mapPartitions(find).collect()
+
+
+def changed(relation: Relation, before: ConsumedFile, now: InputFile) -> TidegateError:
+    """The error for a file that is another one since it was read."""
+    name = relation.name
+    what = f"had {before.size:,} bytes when it was read, now it has {now.size:,}"
+    if before.size == now.size:
+        what = (
+            f"was written again since it was read; it still has {now.size:,} bytes, but may hold other rows"
+        )
+    return TidegateError(
+        "TG505",
+        f'source "{name}": {now.path} {what}',
+        hint="a file is read once, and all other files are read. There are three ways to go on: put the file back "
+        "as it was, with its time; or take it away, and write its new rows into a file with another name (rename "
+        f"it into place); or DROP SOURCE {name} and run again, which reads all files anew",
+        location=relation.location,
+    )
+
+
+def moved(relation: Relation, before: str, now: InputFile) -> TidegateError:
+    """The error for a file that was read under another name."""
+    return TidegateError(
+        "TG517",
+        f'source "{relation.name}": the file {now.path} holds what {before} held, which was read and is '
+        "gone: it was moved, and is not read again",
+        hint="move it back to its first name, or out of the source's folder; if these are other rows that look the "
+        "same, write them into a file that differs from the first one",
+        location=relation.location,
+    )
 
 
 def _require_columns(relation: Relation, wanted: list[str], present: list[str], uri: str) -> None:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.engine.failures import worker_died
 from tidegate.engine.layout import quote
@@ -24,16 +24,21 @@ from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.files import (
     InputFile,
+    changed,
     crashed_in,
+    crashed_rows,
     folder_of,
     list_files,
     look_at,
+    moved,
     paths_of,
     problem_of,
     read_files,
 )
 from tidegate.engine.sources.footers import Look, surely_same
-from tidegate.engine.sources.parquet import ParquetReader, Unit, layout_of
+from tidegate.engine.sources.limits import limits_of
+from tidegate.engine.sources.parquet import ParquetReader, Unit
+from tidegate.engine.sources.parquet_layout import layout_of
 from tidegate.engine.sources.place import PATH, PLACE
 from tidegate.engine.sources.tasks import tasks_of
 from tidegate.errors import TidegateError
@@ -46,6 +51,8 @@ if TYPE_CHECKING:
     from tidegate.project import Project
     from tidegate.sql.catalog import Relation
     from tidegate.sql.connectors import FilesystemOptions
+
+T = TypeVar("T")
 
 _ORDER = inner("order")
 
@@ -112,9 +119,13 @@ class FilesystemConnector(Connector):
             return None
         batch = self._queue.pop(0)
         rows = self._survey.rows if self._survey else {}
+        looks = {f.path: self._looks[_facts(f)] for f in batch}
         units: list[dict[str, Any]] = [
-            vars(f) | {"rows": rows.get(f.path, -1), "content": self._looks[_facts(f)].content} for f in batch
+            vars(f) | {"rows": rows.get(f.path, -1), "content": looks[f.path].content} for f in batch
         ]
+        for unit in units:
+            if names := looks[unit["path"]].undeclared:
+                unit["undeclared"] = names
         crashed = [row for row in self._crashed if row[0] in {f.uri for f in batch}]
         plan = BatchPlan(epoch, arrival.isoformat(), units, crashed=crashed)
         self._taken(plan)
@@ -144,7 +155,8 @@ class FilesystemConnector(Connector):
         else:
             order, numbering = tuple(PLACE), True
         aligned = self._alone(plan) and not numbering
-        return Rows(lambda: self._read(plan), order, numbering, aligned, direct=direct)
+        undeclared = {name: unit["path"] for unit in plan.units for name in unit.get("undeclared", ())}
+        return Rows(lambda: self._read(plan), order, numbering, aligned, direct=direct, undeclared=undeclared)
 
     def _read(self, plan: BatchPlan) -> DataFrame:
         """By Spark: of any format, whatever it has to convert."""
@@ -168,13 +180,15 @@ class FilesystemConnector(Connector):
             return None
         filesystem, paths = paths_of(self._project, [unit["uri"] for unit in plan.units])
         known = self._survey.ranges if self._survey else {}
+        aside = crashed_rows(plan.crashed)
         files = {}  # what each path is read as, and which partitions are in it
         for path, unit in zip(paths, plan.units, strict=True):
+            crashed = aside.get(unit["uri"], ())
             if layout.partition_columns:
-                files[path] = Unit(path), known.get(unit["path"], {None})
+                files[path] = Unit(path, crashed=crashed), known.get(unit["path"], {None})
             else:
                 folder = folder_of(unit["path"])
-                files[path] = Unit(path, folder), {folder}
+                files[path] = Unit(path, folder, crashed=crashed), {folder}
         partitions = [(path, found) for path, (_, found) in files.items()]
         sizes = [unit["size"] for unit in plan.units]
         dealt = tasks_of(partitions, sizes, self._spark.sparkContext.defaultParallelism)
@@ -182,7 +196,7 @@ class FilesystemConnector(Connector):
         arrival = TimeKind.TIMESTAMPTZ.clock(plan.arrived)
         assert arrival is not None
         work = self._spark.range(0, len(tasks), 1, len(tasks))
-        return Direct(work, ParquetReader(filesystem, layout, tasks, arrival))
+        return Direct(work, ParquetReader(filesystem, layout, tasks, arrival, limits_of(self._project)))
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         # A plan of an earlier version says nothing of contents.
@@ -224,7 +238,7 @@ class FilesystemConnector(Connector):
         for file in other:
             look, read = self._looks[_facts(file)], known[file.path]
             if read.size != file.size or not surely_same(read.content, look.content, file.size):
-                self._aside.append(self._changed(read, file))
+                self._aside.append(changed(self._relation, read, file))
         for file in new:
             look = self._looks[_facts(file)]
             if look.content is None:
@@ -233,7 +247,7 @@ class FilesystemConnector(Connector):
                 _as_content(file.size, None, file.modified)
             )
             if before is not None and file.size:
-                self._aside.append(self._moved(before, file))
+                self._aside.append(moved(self._relation, before, file))
             elif (problem := problem_of(self._relation, look)) is not None:
                 self._aside.append(problem)
             else:
@@ -244,32 +258,9 @@ class FilesystemConnector(Connector):
         """Look at those of the files that are not known as they are now, and forget all others."""
         looks = {facts: self._looks[facts] for f in files if (facts := _facts(f)) in self._looks}
         unseen = [f for f in files if _facts(f) not in looks]
-        found = look_at(self._spark, self._project, self._relation, unseen, self._layout)
+        given = self._spark, self._project, self._relation, unseen, self._layout
+        found = self._surviving(unseen, lambda: look_at(*given, self._crashed))
         self._looks = looks | {_facts(f): look for f, look in zip(unseen, found, strict=True)}
-
-    def _changed(self, before: ConsumedFile, now: InputFile) -> TidegateError:
-        name = self._relation.name
-        what = f"had {before.size:,} bytes when it was read, now it has {now.size:,}"
-        if before.size == now.size:
-            what = f"was written again since it was read; it still has {now.size:,} bytes, but may hold other rows"
-        return TidegateError(
-            "TG505",
-            f'source "{name}": {now.path} {what}',
-            hint="a file is read once, and all other files are read. There are three ways to go on: put the file back "
-            "as it was, with its time; or take it away, and write its new rows into a file with another name (rename "
-            f"it into place); or DROP SOURCE {name} and run again, which reads all files anew",
-            location=self._relation.location,
-        )
-
-    def _moved(self, before: str, now: InputFile) -> TidegateError:
-        return TidegateError(
-            "TG517",
-            f'source "{self._relation.name}": the file {now.path} holds what {before} held, which was read and is '
-            "gone: it was moved, and is not read again",
-            hint="move it back to its first name, or out of the source's folder; if these are other rows that look the "
-            "same, write them into a file that differs from the first one",
-            location=self._relation.location,
-        )
 
     def _frame(self, files: Iterable[tuple[str, str]], crashed: Iterable[Sequence[Any]] = ()) -> DataFrame:
         """Rows of files, given as (URI, path below the base), with `PATH` and `_source_partition`."""
@@ -292,21 +283,25 @@ class FilesystemConnector(Connector):
     def _look(self, files: list[InputFile]) -> _Survey:
         """What W6 needs before the first row is judged: from a first look at the files, or by a pass over them."""
         if self._layout is None:
-            try:
-                return self._look_at_rows(files)
-            except Exception as error:
-                if not worker_died(error):
-                    raise
-                found = self._crashes_in([f.uri for f in files], self._crashed)
-                if not found:
-                    raise
-                self._crashed += found  # the plans of these files say it before any of their rows is judged
-            return self._look_at_rows(files)
+            return self._surviving(files, lambda: self._look_at_rows(files))
         looks = {f.path: self._looks[_facts(f)] for f in files}
         return _Survey(
             {path: look.rows for path, look in looks.items()},
             {path: look.ranges or {} for path, look in looks.items()},
         )
+
+    def _surviving(self, files: list[InputFile], look: Callable[[], T]) -> T:
+        """What a look at the rows of files finds, without those that end the process that decodes them."""
+        try:
+            return look()
+        except Exception as error:
+            if not worker_died(error):
+                raise
+            found = self._crashes_in([f.uri for f in files], self._crashed)
+            if not found:
+                raise
+            self._crashed += found  # the plans of these files say it before any of their rows is judged
+        return look()
 
     def _look_at_rows(self, files: list[InputFile]) -> _Survey:
         """By Spark, in one job."""

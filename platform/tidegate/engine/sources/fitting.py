@@ -34,7 +34,7 @@ def fit(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
         return _nested(array, wanted)
     if _is_text(wanted) or _is_bytes(wanted):
         return _text(array, wanted) if _is_text(found) or _is_bytes(found) else nothing(array, wanted)
-    if found == wanted:
+    if found == wanted and not pa.types.is_decimal(found):
         return array, None
     for is_kind, convert in _NUMBERS_AND_TIMES:
         if is_kind(found):
@@ -96,8 +96,14 @@ def _floats(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
 
 def _decimals(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
     if pa.types.is_decimal(wanted) or pa.types.is_integer(wanted):
-        return _by_halves(array, lambda part: part.cast(wanted), wanted)
+        return _by_halves(array, lambda part: _valid(part.cast(wanted)), wanted)
     return nothing(array, wanted)
+
+
+def _valid(array: pa.Array) -> pa.Array:
+    """The same. Raises ArrowInvalid, also for a number of more digits than its type has: a file may have such."""
+    array.validate(full=True)
+    return array
 
 
 def _text(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
@@ -149,20 +155,36 @@ def _nested(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
     if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
         return _structs(array, wanted)
     if pa.types.is_map(wanted) and pa.types.is_map(array.type):
-        entries = array.cast(
-            pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)]))
-        )
-        fields = [pa.field("key", wanted.key_type), pa.field("value", wanted.item_type)]
-        lists, bad = _lists(entries, pa.list_(pa.struct(fields)))
-        pairs = lists.values
-        maps = pa.MapArray.from_arrays(
-            lists.offsets, pairs.field(0), pairs.field(1), wanted, mask=lists.is_null()
-        )
-        return maps, bad
+        return _maps(array, wanted)
     is_list = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
     if pa.types.is_list(wanted) and any(is_kind(array.type) for is_kind in is_list):
         return _lists(array, wanted)
     return nothing(array, wanted)
+
+
+def _maps(array: pa.MapArray, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:
+    offsets, (keys, items) = entries(array)
+    (keys, bad_keys), (items, bad_items) = fit(keys, wanted.key_type), fit(items, wanted.item_type)
+    bad = np.zeros(len(array), dtype=bool)
+    of_entries = np.repeat(np.arange(len(array)), np.diff(offsets))
+    for misfits in (bad_keys, bad_items, np.asarray(keys.is_null())):
+        if misfits is not None:
+            bad[of_entries[misfits]] = True
+    if keys.null_count:
+        # No map may have such an entry; its row is rejected.
+        there = keys.is_valid()
+        offsets = np.concatenate([[0], np.cumsum(np.asarray(there))])[offsets]
+        keys, items = keys.filter(there), items.filter(there)
+    null = pa.array(np.asarray(array.is_null()) | bad)
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, wanted, mask=null), _some(bad)
+
+
+def entries(array: pa.MapArray) -> tuple[np.ndarray, tuple[pa.Array, pa.Array]]:
+    """Where the entries of each map begin and end among the keys and the items. (What pyarrow makes of a part of an
+    array of maps by a cast can end the process.)"""
+    offsets = np.asarray(array.offsets, dtype=np.int64)
+    start, count = offsets[0], offsets[-1] - offsets[0]
+    return offsets - start, (array.keys.slice(start, count), array.items.slice(start, count))
 
 
 def _structs(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Misfits]:

@@ -4,20 +4,19 @@ numpy and pyarrow only."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.sources.chunks import Chunk, chunks_of
+from tidegate.engine.sources.chunks import RowGroup, footer_of
 from tidegate.engine.sources.fitting import TWICE, find, surely_fits
 from tidegate.engine.sources.folders import of_folders
+from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.parquet import (
     DAMAGED,
-    Layout,
-    Wanted,
     open_file,
     partition_names,
     partitions_of,
@@ -25,6 +24,9 @@ from tidegate.engine.sources.parquet import (
     still_there,
     way_to_read,
 )
+from tidegate.engine.sources.parquet_layout import Layout, Wanted
+from tidegate.engine.sources.text_files import CsvFiles
+from tidegate.plan.undeclared import readable
 
 #: What is read of a file to know it again: so many bytes of its beginning and of its end.
 EDGE = 64 << 10
@@ -36,7 +38,9 @@ Ranges = dict[str, tuple[int, int]]
 @dataclass(frozen=True)
 class Look:
     """What a file is. `content` tells it from others, whatever its name (None: it is gone); `rows` and `ranges` where
-    its format and columns say them. `error`: why it is no Parquet file; `present`: its columns, if one is missing."""
+    its format and columns say them. `error`: why it is no Parquet file; `present`: its columns, if one is missing.
+    `unread`: only its rows say its `ranges`, and they were not read.
+    `undeclared`: columns that it has beside those of the source, where its header or footer names them."""
 
     path: str
     content: str | None
@@ -44,16 +48,24 @@ class Look:
     ranges: Ranges | None = None
     error: str | None = None
     present: tuple[str, ...] | None = None
+    undeclared: tuple[str, ...] = ()
+    unread: bool = False
 
 
 @dataclass(frozen=True)
 class Looker:
     """Looks at files of `filesystem`, given as (path, size). `wanted`: the columns that a Parquet file must have (None:
-    it is of another format). `layout`: for a source whose columns say partition and order."""
+    it is of another format). `layout`: for a source whose columns say partition and order. `headers`: what reads CSV
+    files that have one. `reads`: rows, too, where only they say their place, but for those that have `crashed`, as
+    (from, until) by path."""
 
     filesystem: FileSystem
     wanted: tuple[str, ...] | None = None
     layout: Layout | None = None
+    headers: CsvFiles | None = None
+    limits: Limits = STANDARD
+    reads: bool = False
+    crashed: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def __call__(self, files: Iterable[tuple[str, int]]) -> Iterator[Look]:
         for path, size in files:
@@ -62,7 +74,11 @@ class Looker:
             except FileNotFoundError:
                 yield Look(path, None)
                 continue
-            yield Look(path, content) if self.wanted is None else self._of_parquet(path, content)
+            if self.wanted is not None:
+                yield self._of_parquet(path, content)
+            else:
+                names = self.headers.undeclared(path) if self.headers is not None else ()
+                yield Look(path, content, undeclared=tuple(readable(names)))
 
     def _of_parquet(self, path: str, content: str) -> Look:
         try:
@@ -73,25 +89,36 @@ class Looker:
                     return Look(path, content, error="its footer contradicts itself")
                 there = of_folders(path)
                 assert self.wanted is not None
-                chunks = chunks_of(self.filesystem, path)
+                chunks = footer_of(self.filesystem, path)
                 way_to_read(file, chunks, self.wanted)  # all that is asked of the footer later can be had
                 if any(find(names, name) is None and name.casefold() not in there for name in self.wanted):
                     return Look(path, content, present=tuple(names))
                 ranges = None if self.layout is None else self._ranges(path, file, chunks, self.layout)
-                return Look(path, content, metadata.num_rows, ranges)
+                wanted = {name.casefold() for name in self.wanted}
+                undeclared = readable(name for name in names if name.casefold() not in wanted)
+                unread = self.layout is not None and ranges is None
+                return Look(
+                    path, content, metadata.num_rows, ranges, undeclared=tuple(undeclared), unread=unread
+                )
+        except pa.ArrowMemoryError:
+            raise
         except DAMAGED as error:
             still_there(self.filesystem, path)
             return Look(path, content, error=str(error).partition("\n")[0])
 
-    def _ranges(self, path: str, file: pq.ParquetFile, chunks: list[list[Chunk]], layout: Layout) -> Ranges:
+    def _ranges(
+        self, path: str, file: pq.ParquetFile, groups: list[RowGroup], layout: Layout
+    ) -> Ranges | None:
         found: Ranges = {}
         # A row that is rejected is in none of the partitions that columns name.
         risky = [column for column in layout.wanted if not _surely_read(file.schema_arrow, column)]
-        if not risky and self._from_statistics(file, chunks, layout, found):
+        if not risky and self._from_statistics(file, groups, layout, found):
             return found
+        if not self.reads:
+            return None
         found.clear()
         needed = [*layout.placing, *(column for column in risky if column not in layout.placing)]
-        for rows in read_rows(self.filesystem, path, needed):
+        for rows in read_rows(self.filesystem, path, needed, self.limits, self.crashed.get(path, ())):
             order = layout.order_column
             offsets = pa.array([0] * len(rows), pa.int64())
             if order is not None:
@@ -105,7 +132,7 @@ class Looker:
         return found
 
     def _from_statistics(
-        self, file: pq.ParquetFile, chunks: list[list[Chunk]], layout: Layout, found: Ranges
+        self, file: pq.ParquetFile, groups: list[RowGroup], layout: Layout, found: Ranges
     ) -> bool:
         """Whether the footer says all: each row group is of one partition, a number."""
         stored = {}
@@ -114,8 +141,8 @@ class Looker:
             if place is None or file.schema_arrow.field(place).type != column.type:
                 return False
             stored[column.name] = file.schema_arrow.names[place]
-        for group in chunks:
-            bounds = {c.path: c for c in group if c.low is not None and c.high is not None}
+        for group in groups:
+            bounds = {c.path: c for c in group.chunks if c.low is not None and c.high is not None}
             values = []
             for name in layout.partition_columns:
                 chunk = bounds.get(stored[name])

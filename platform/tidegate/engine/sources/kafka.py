@@ -31,7 +31,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from tidegate.engine.ingest import Log
+    from tidegate.engine.ingest import StoredLog
     from tidegate.project import Project
     from tidegate.sql.catalog import Relation
     from tidegate.sql.kafka_options import KafkaOptions
@@ -57,7 +57,7 @@ class KafkaConnector(Connector):
         project: Project,
         relation: Relation,
         options: KafkaOptions,
-        log: Log,
+        log: StoredLog,
         max_rows: int | None = None,
     ) -> None:
         require_kafka(spark)

@@ -3,6 +3,9 @@ stack. They are settings of the environment (`decoding:` in resources/<env>.yaml
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,11 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one row: how deeply its values may be nested, how many values it may have, and its bytes as it is stored."""
+    """Of one row: how deeply its values may be nested, how many values it may have, and its bytes as it is stored. Of
+    Parquet: the bytes of a page, and the rows of a row group. `seconds`: what some 65,000 rows may take of the
+    processor while they are decoded."""
 
     depth: int = 500
     values: int = 1_000_000
     row_bytes: int = 16 << 20
+    page_bytes: int = 256 << 20
+    group_rows: int = 100_000_000
+    seconds: float = 60
 
     @property
     def too_deep(self) -> str:
@@ -31,11 +39,35 @@ class Limits:
     @property
     def too_long(self) -> str:
         """The reason of a row that has more bytes."""
-        size, unit = self.row_bytes, "bytes"
-        for larger in ("KB", "MB"):
-            if size % 1024 == 0:
-                size, unit = size // 1024, larger
-        return f"unparseable: a row of more than {size:,} {unit}"
+        return f"unparseable: a row of more than {_spelled(self.row_bytes)}"
+
+    @property
+    def too_large_page(self) -> str:
+        """The reason of the rows of a row group of Parquet, one of whose pages has more bytes."""
+        return f"unparseable: a page of more than {_spelled(self.page_bytes)}"
+
+    @property
+    def too_many_rows(self) -> str:
+        """The reason of the rows of a row group of Parquet that has more."""
+        return f"unparseable: a row group of more than {self.group_rows:,} rows"
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """What takes longer ends this process, whatever library it is in: a row that never ends is found as one that
+        crashes its decoder. Only the time of the processor counts, so that nothing ends for waiting."""
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _spelled(size: int) -> str:
+    unit = "bytes"
+    for larger in ("KB", "MB"):
+        if size % 1024 == 0:
+            size, unit = size // 1024, larger
+    return f"{size:,} {unit}"
 
 
 #: Where nobody sets others.
@@ -45,4 +77,6 @@ STANDARD = Limits()
 def limits_of(project: Project) -> Limits:
     """What the project's environment sets. Driver side."""
     given = project.env.decoding
-    return Limits(given.depth, given.values, given.row_bytes)
+    return Limits(
+        given.depth, given.values, given.row_bytes, given.page_bytes, given.group_rows, given.seconds
+    )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME, PROGRESS, quote
 from tidegate.engine.progress import ConsumedFile, LogPosition, Progress
+from tidegate.engine.retire import RETAINED_FROM, ROWS
 from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows
 from tidegate.errors import TidegateError
 from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
@@ -46,9 +48,10 @@ class LogConnector(Connector):
         identifier: str | None,
         position: LogPosition | None,
         max_rows: int | None = None,
+        lent: bool = False,
     ) -> None:
         """`identifier`: the upstream's log, None if there is none yet. `position`: up to where the gate has read
-        it."""
+        it. `lent`: another environment's, whose upkeep does not keep what the gate still has to read."""
         self._spark, self._storage, self._gate, self._options = spark, storage, gate, options
         self._upstream, self._identifier = upstream, identifier
         self._size = max_rows or options.max_rows_per_batch
@@ -57,6 +60,9 @@ class LogConnector(Connector):
         self._table = ""
         self._epochs: list[tuple[int, int]] = []
         self._before: int | None = None
+        self._lent = lent
+        self._at: int | None = None
+        self._absent_before: int | None = None
         self._resets: Mapping[str, str] = {}
 
     @property
@@ -65,9 +71,14 @@ class LogConnector(Connector):
         return self._upstream.name
 
     def resets(self, own: Mapping[str, str]) -> list[Step]:
-        """The upstream's resets that the gate has not followed, whose log says `own`; none where its time is
-        another."""
-        return not_followed(own, self._upstream.name, self._resets)
+        """The upstream's resets that the gate has not followed, whose log says `own`, on the scale of the gate's time;
+        none where that is another time."""
+        found = not_followed(own, self._upstream.name, self._resets)
+        return [replace(step, mark=mark) for step in found if (mark := self._own(step.mark)) is not None]
+
+    def _own(self, mark: int) -> int | None:
+        """A time of the upstream on the scale of the gate's."""
+        return None if self._gate.follows is None else self._gate.follows.at(mark)
 
     def pending(self) -> Pending:
         """The upstream's partitions, and how many of its rows are new. Raises TG505 if it was made anew meanwhile."""
@@ -83,14 +94,37 @@ class LogConnector(Connector):
                 location=self._gate.location,
             )
         snapshot = table.current()
-        own, above = self._gate.watermark, self._upstream.watermark
-        if own is not None and above is not None and own.column.casefold() == above.column.casefold():
+        if self._gate.follows is not None:
             self._resets = snapshot.summary
         newest = snapshot.integer("tidegate.epoch") or 0
         if newest > self._read:
             self._epochs = self._new_epochs(newest)
+            if (self._lent or not self._read) and table.property(ROWS) is not None:
+                self._at = snapshot.id
+                self._absent_before = self._missing(table.property(RETAINED_FROM), newest)
         states = Progress.load(snapshot, table.target(self._storage, "_outcome", None, ())).states
         return Pending(sorted(states), rows=sum(rows for _, rows in self._epochs))
+
+    def _missing(self, retained_from: str | None, newest: int) -> int | None:
+        """R5: the time of the gate before which some of the new rows are gone, by the upstream's retention; None if
+        they are all there. Raises TG543 where nobody can tell: the gate's time is not the upstream's."""
+        found = self._on_time(self._read, newest).count()
+        if found >= sum(rows for _, rows in self._epochs):
+            return None
+        last = None if retained_from is None else self._own(int(retained_from) - 1)
+        if last is not None:
+            return last + 1
+        if not self._read:
+            # It begins with what there is.
+            return None
+        raise TidegateError(
+            "TG543",
+            f'"{self._gate.name}" can\'t go on: rows of "{self._upstream.name}" that it has not read are beyond their '
+            "retention, and nobody can tell which of its results they belong to",
+            hint="what its views have stays as it is; run them more often than rows are retired, or let rows be kept "
+            "longer (jobs/maintenance.yaml of the environment that owns them)",
+            location=self._gate.location,
+        )
 
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self.waits():
@@ -124,7 +158,9 @@ class LogConnector(Connector):
         (unit,) = plan.units
         frame = self._rows(unit["after"], unit["until"]).withColumn("_raw", F.lit(None).cast("string"))
         position = LogPosition(unit["table"], unit["until"])
-        return Rows(lambda: frame, ("_offset",), numbering=False, position=position)
+        return Rows(
+            lambda: frame, ("_offset",), numbering=False, position=position, absent_before=self._absent_before
+        )
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         (unit,) = plan.units
@@ -138,15 +174,22 @@ class LogConnector(Connector):
     def _rows(self, after: int, until: int) -> DataFrame:
         """The gate's columns and place of the upstream's on-time rows of the epochs in (after, until]. Iceberg skips
         the files of all others."""
-        from pyspark.sql import functions as F
-
-        epoch = F.col("_epoch")
-        rows = self._spark.table(str(self._identifier))
-        rows = rows.where((F.col("_outcome") == ON_TIME) & (epoch > after) & (epoch <= until))
+        rows = self._on_time(after, until)
         messages = [name for name, _ in self._upstream.message_columns]
         rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE, *messages)
         rows.createOrReplaceTempView(_SLICE)
         return self._spark.sql(self._options.sql.replace("{slice}", _SLICE))
+
+    def _on_time(self, after: int, until: int) -> DataFrame:
+        """The upstream's on-time rows of the epochs in (after, until]."""
+        from pyspark.sql import functions as F
+
+        epoch, reader = F.col("_epoch"), self._spark.read
+        if self._at is not None:
+            # Nothing may go between the count of what is there and its reading.
+            reader = reader.option("versionAsOf", self._at)
+        rows = reader.table(str(self._identifier))
+        return rows.where((F.col("_outcome") == ON_TIME) & (epoch > after) & (epoch <= until))
 
     def _new_epochs(self, newest: int) -> list[tuple[int, int]]:
         """(epoch, rows on time) of what was committed after the position, in order. Bounded: one small row for

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -21,33 +20,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.sources.chunks import Chunk, chunks_of
+from tidegate.engine.sources.chunks import Chunk, RowGroup, footer_of
+from tidegate.engine.sources.crashes import CRASHED
 from tidegate.engine.sources.fitting import TWICE, Misfits, find, fit
 from tidegate.engine.sources.folders import constant, of_folders
+from tidegate.engine.sources.limits import STANDARD, Limits
+from tidegate.engine.sources.parquet_layout import Layout, Wanted
+from tidegate.engine.sources.parquet_limits import in_bounds, refusal, too_deep
 from tidegate.engine.sources.raw_text import as_text
 from tidegate.engine.sources.reasons import misfit, reasons, twice
-from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.sql.catalog import Column, Relation
-
-#: Spark types of columns whose rows need not pass through the JVM.
-_PLAIN = [
-    "boolean",
-    "int",
-    "bigint",
-    "float",
-    "double",
-    "string",
-    "binary",
-    "date",
-    "timestamp",
-    "timestamp_ntz",
-]
-_INTEGERS = ("int", "bigint")
-_NAMES = (*_INTEGERS, "string")
 #: Rows at a time: enough for numpy, and little memory beside what the writer holds back. Of wide rows fewer, so that
 #: they have about so many bytes.
 _ROWS, _BYTES = 65_536, 32 << 20
@@ -59,91 +44,15 @@ _MOST_LOST = 1 << 24
 DAMAGED = (pa.ArrowException, OSError, ValueError)
 
 
-class Wanted(NamedTuple):
-    """A declared column: its Arrow type, and its type as people wrote it."""
-
-    name: str
-    type: pa.DataType
-    sql: str
-
-
-def wanted_of(columns: Iterable[Column]) -> tuple[Wanted, ...]:
-    """What a task must know of the declared columns. Driver side."""
-    from pyspark.sql.pandas.types import to_arrow_type
-    from pyspark.sql.types import DataType
-
-    from tidegate.sql.types import display
-
-    return tuple(Wanted(c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type)) for c in columns)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What the gate's tasks must know of a source: `columns` as (name, Spark type, nullable), and how rows get their
-    place. A row that does not parse is in the partition `unknown` if columns say it."""
-
-    columns: tuple[tuple[str, str, bool], ...]
-    wanted: tuple[Wanted, ...]
-    time_column: str | None
-    partition_columns: tuple[str, ...]
-    order_column: str | None
-    changes: bool
-    unknown: str
-
-    @classmethod
-    def of(
-        cls, relation: Relation, partition_columns: Sequence[str] = (), order_column: str | None = None
-    ) -> Layout:
-        """Of a relation; the options name their columns in any case. Driver side."""
-        from tidegate.store.status import UNKNOWN_PARTITION
-
-        declared = {c.name.casefold(): c.name for c in relation.columns}
-        return cls(
-            columns=tuple((c.name, c.type, c.nullable) for c in relation.columns),
-            wanted=wanted_of(relation.columns),
-            time_column=relation.watermark.column if relation.watermark is not None else None,
-            partition_columns=tuple(declared[name.casefold()] for name in partition_columns),
-            order_column=declared[order_column.casefold()] if order_column else None,
-            changes=bool(relation.primary_key),
-            unknown=UNKNOWN_PARTITION,
-        )
-
-    @property
-    def placing(self) -> tuple[Wanted, ...]:
-        """The columns that say where a row stands."""
-        names = {*self.partition_columns, self.order_column}
-        return tuple(column for column in self.wanted if column.name in names)
-
-    @property
-    def supported(self) -> bool:
-        """Whether every column's type is read here, and so are those that say where a row stands."""
-        types = {name: kind for name, kind, _ in self.columns}
-        return (
-            all(kind in _PLAIN for kind in types.values())
-            and all(types[name] in _NAMES for name in self.partition_columns)
-            and (self.order_column is None or types[self.order_column] in _INTEGERS)
-        )
-
-
-def layout_of(
-    relation: Relation, partition_columns: Sequence[str] = (), order_column: str | None = None
-) -> Layout | None:
-    """How the gate's tasks read the relation's files; None where something of its rows is Spark's to compute."""
-    computed = any(c.generated is not None for c in relation.columns)
-    strategy = relation.watermark.strategy if relation.watermark is not None else None
-    if relation.format is None or relation.format.encode != "parquet" or computed:
-        return None
-    layout = Layout.of(relation, partition_columns, order_column)
-    return None if isinstance(strategy, Expression) or not layout.supported else layout
-
-
 @dataclass(frozen=True)
 class Unit:
-    """One file for a task. `partition`: of all its rows; None if columns say it. `uri`: as Spark would name it."""
+    """One file for a task. `partition`: of all its rows; None if columns say it. `uri`: as Spark would name it.
+    `crashed`: rows that no decoder may see, as (from, until)."""
 
     path: str
     partition: str | None = None
     uri: str = ""
+    crashed: tuple[tuple[int, int], ...] = ()
 
 
 class Rows(NamedTuple):
@@ -170,10 +79,11 @@ class ParquetReader:
     layout: Layout
     tasks: tuple[tuple[Unit, ...], ...]
     arrival: int
+    limits: Limits = STANDARD
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for unit in _units(batches, self.tasks):
-            for rows in read_rows(self.filesystem, unit.path, self.layout.wanted):
+        for unit in units_of(batches, self.tasks):
+            for rows in read_rows(self.filesystem, unit.path, self.layout.wanted, self.limits, unit.crashed):
                 yield self._shaped(rows, unit)
 
     def _shaped(self, rows: Rows, unit: Unit) -> pa.RecordBatch:
@@ -204,63 +114,80 @@ class ParquetFrame:
     filesystem: FileSystem
     wanted: tuple[Wanted, ...]
     tasks: tuple[tuple[Unit, ...], ...]
+    limits: Limits = STANDARD
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for unit in _units(batches, self.tasks):
+        for unit in units_of(batches, self.tasks):
             path = quote(unit.uri, safe="/:")
-            for rows in read_rows(self.filesystem, unit.path, self.wanted):
+            for rows in read_rows(self.filesystem, unit.path, self.wanted, self.limits, unit.crashed):
                 number = pa.array(np.arange(rows.first, rows.first + len(rows)))
                 arrays = [rows.columns[column.name] for column in self.wanted]
                 arrays += [rows.raw, rows.why, pa.repeat(path, len(rows)), number]
                 yield pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])
 
 
-def read_rows(filesystem: FileSystem, path: str, wanted: Sequence[Wanted]) -> Iterator[Rows]:
+def read_rows(
+    filesystem: FileSystem,
+    path: str,
+    wanted: Sequence[Wanted],
+    limits: Limits = STANDARD,
+    crashed: Sequence[tuple[int, int]] = (),
+) -> Iterator[Rows]:
     """The rows of one file, in their order. A wanted column that the file does not have is told by its folders
-    (`day=2026-01-01`). Raises an OSError of the file system's, and `DAMAGED` for a file without a good footer."""
+    (`day=2026-01-01`). `crashed`: rows that are rejected without a look, as (from, until). Raises an OSError of the
+    file system's, and `DAMAGED` for a file without a good footer."""
+    groups, first = footer_of(filesystem, path), 0
     with ExitStack() as opened:
-        file = opened.enter_context(open_file(filesystem, path))
-        encoded, buffer = way_to_read(file, chunks_of(filesystem, path), [w.name for w in wanted])
-        if encoded or buffer:
-            file = opened.enter_context(open_file(filesystem, path, file.metadata, encoded, buffer))
-        stored, first = _Stored(file, path, wanted), 0
-        for group in range(file.metadata.num_row_groups):
-            rows, done = file.metadata.row_group(group).num_rows, 0
-            batches = stored.batches(group)
-            while True:
-                try:
-                    part = next(batches, None)
-                except DAMAGED:
-                    still_there(filesystem, path)
-                    break
-                if part is None:
-                    break
-                yield stored.fitted(part, first + done)
-                done += part.num_rows
-            if done < rows:
-                yield from _lost(first + done, rows - done, wanted, stored.damage(group))
-            first += rows
+        stored: Stored | None = None
+        for number, group in enumerate(groups):
+            end = first + group.rows
+            aside = [(max(a, first), min(b, end)) for a, b in crashed if a < end and b > first]
+            if (first, end) in aside:
+                # No process may have lived to open a file that is put aside as a whole.
+                yield from _lost(first, end, wanted, CRASHED)
+            else:
+                stored = stored or opened.enter_context(Stored(filesystem, path, wanted, limits, groups))
+                yield from stored.rows(number, first, aside)
+            first = end
 
 
 def way_to_read(
-    file: pq.ParquetFile, chunks: Sequence[Sequence[Chunk]], wanted: Sequence[str]
+    file: pq.ParquetFile, groups: Sequence[RowGroup], wanted: Sequence[str]
 ) -> tuple[list[str], int]:
     """Of the wanted columns those that are better read as their dictionaries, for a value that a dictionary has once
     may stand in a million rows; and how many bytes at a time are read of a column (0: a whole row group's)."""
     names = {name.casefold() for name in wanted}
-    texts = {f.name for f in file.schema_arrow if f.name.casefold() in names and _has_lengths(f.type)}
-    every = [chunk for group in chunks for chunk in group]
+    columns = {f.name for f in file.schema_arrow if f.name.casefold() in names}
+    # A footer may call its chunks otherwise than its schema does.
+    there = {file.schema.column(i).path for i in range(len(file.schema))}
+    every = [chunk for group in groups for chunk in group.chunks if chunk.column in columns]
     large = any(chunk.compressed > _CHUNK_BYTES for chunk in every)
-    return sorted(
-        {c.path for c in every if c.path in texts and _mostly_dictionary(c)}
-    ), _READ_BYTES if large else 0
+    encoded = {c.path for c in every if c.has_lengths and _mostly_dictionary(c)} & there
+    return sorted(encoded), _READ_BYTES if large else 0
 
 
-class _Stored:
+class Stored:
     """A file that is open, and where in it the wanted columns are."""
 
-    def __init__(self, file: pq.ParquetFile, path: str, wanted: Sequence[Wanted]) -> None:
-        self._file, self._wanted, names = file, wanted, file.schema_arrow.names
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        path: str,
+        wanted: Sequence[Wanted],
+        limits: Limits,
+        groups: Sequence[RowGroup],
+    ) -> None:
+        self._filesystem, self._path, self._wanted = filesystem, path, wanted
+        self._limits, self._groups = limits, groups
+        with ExitStack() as opened:
+            file = opened.enter_context(open_file(filesystem, path))
+            if file.metadata.num_row_groups != len(groups):
+                raise ValueError("its footer contradicts itself")
+            encoded, buffer = way_to_read(file, groups, [w.name for w in wanted])
+            if encoded or buffer:
+                file = opened.enter_context(open_file(filesystem, path, file.metadata, encoded, buffer))
+            self._opened = opened.pop_all()
+        self._file, names = file, file.schema_arrow.names
         self._places = {w.name: find(names, w.name) for w in wanted}
         folders = of_folders(path)
         self._constants = {
@@ -270,22 +197,86 @@ class _Stored:
         }
         self._names = [names[i] for i in self._places.values() if i is not None and i != TWICE]
 
-    def batches(self, group: int) -> Iterator[pa.RecordBatch]:
-        """The stored columns of a row group, some rows at a time."""
-        metadata = self._file.metadata.row_group(group)
-        rows = metadata.num_rows
-        if not self._names:
-            for start in range(0, rows, _ROWS):
-                none = pa.nulls(min(_ROWS, rows - start))
-                yield pa.RecordBatch.from_arrays([none], names=["_"])
+    def __enter__(self) -> Stored:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def rows(
+        self, group: int, first: int, aside: Sequence[tuple[int, int]] = (), at_most: int | None = None
+    ) -> Iterator[Rows]:
+        """The rows of a row group, the first of which is row `first` of the file. `aside`: rows of the file that are
+        rejected without a look; if they reach to the group's end, they are not decoded either. `at_most`: rows at a
+        time."""
+        end = first + self._groups[group].rows
+        refused = too_deep(self._file.schema_arrow, self._names, self._limits) or refusal(
+            self._filesystem, self._path, self._groups[group], self._names, self._limits
+        )
+        if refused is not None:
+            yield from _lost(first, end, self._wanted, refused)
             return
-        size = max(1, min(_ROWS, _BYTES * max(rows, 1) // max(metadata.total_byte_size, 1)))
+        tail = min((a for a, b in aside if b >= end), default=end)
+        size = min(self._size(group), at_most or _ROWS)
+        if first < tail < end:
+            # No batch may reach into what is not decoded.
+            size = min(1 << size.bit_length() - 1, (tail - first) & (first - tail))
+        batches = self._batches(group, size)
+        while first < tail:
+            try:
+                with self._limits.bounded():
+                    part, why = next(batches, (None, None))
+            except pa.ArrowMemoryError:
+                raise
+            except DAMAGED:
+                still_there(self._filesystem, self._path)
+                break
+            if part is None:
+                break
+            part = part.slice(0, tail - first)
+            if why is None:
+                yield from self._without(part, first, aside)
+            else:
+                yield from _lost(first, first + 1, self._wanted, why, as_text(part, 0, cut=True))
+            first += part.num_rows
+        if first < tail:
+            yield from _lost(first, tail, self._wanted, self._damage(group))
+        yield from _lost(tail, end, self._wanted, CRASHED)
+
+    def _without(self, batch: pa.RecordBatch, first: int, aside: Sequence[tuple[int, int]]) -> Iterator[Rows]:
+        """Rows of the file as the wanted columns, those that are put aside rejected."""
+        start, end = first, first + batch.num_rows
+        for a, b in [*sorted(aside), (end, end)]:
+            a, b = (min(max(each, start), end) for each in (a, b))
+            if start < a:
+                with self._limits.bounded():
+                    fitted = self._fitted(batch.slice(start - first, a - start), start)
+                yield fitted
+            yield from _lost(a, b, self._wanted, CRASHED)
+            start = b
+
+    def _size(self, group: int) -> int:
+        """Rows of a row group that are read at a time."""
+        metadata = self._file.metadata.row_group(group)
+        rows = max(metadata.num_rows, 1)
+        largest = self._groups[group].repeating(self._names)
+        return max(
+            1, min(_ROWS, _BYTES * rows // max(metadata.total_byte_size, 1), _BYTES // max(largest, 1))
+        )
+
+    def _batches(self, group: int, size: int) -> Iterator[tuple[pa.RecordBatch, str | None]]:
+        """The stored columns of a row group, some rows at a time; a row that is beyond a limit alone, and why."""
+        rows = self._groups[group].rows
+        if not self._names:
+            for start in range(0, rows, size):
+                yield pa.RecordBatch.from_arrays([pa.nulls(min(size, rows - start))], names=["_"]), None
+            return
         for batch in self._file.iter_batches(
             size, row_groups=[group], columns=self._names, use_threads=False
         ):
-            yield from _in_bounds(batch)
+            yield from in_bounds(batch, self._limits, _BYTES)
 
-    def fitted(self, batch: pa.RecordBatch, first: int) -> Rows:
+    def _fitted(self, batch: pa.RecordBatch, first: int) -> Rows:
         """Rows of the file as the wanted columns."""
         n, names = batch.num_rows, batch.schema.names
         why = pa.nulls(n, pa.string())
@@ -316,7 +307,7 @@ class _Stored:
             raw = pc.replace_with_mask(raw, pa.array(bad), texts)
         return Rows(first, columns, raw, why)
 
-    def damage(self, group: int) -> str:
+    def _damage(self, group: int) -> str:
         """What is wrong with a row group that can't be read."""
         for name in self._names:
             try:
@@ -329,41 +320,28 @@ class _Stored:
         return f"unreadable: row group {group} is damaged"
 
 
-def _units(batches: Iterator[pa.RecordBatch], tasks: tuple[tuple[Unit, ...], ...]) -> Iterator[Unit]:
+def units_of(batches: Iterator[pa.RecordBatch], tasks: tuple[tuple[Unit, ...], ...]) -> Iterator[Unit]:
+    """The files of some tasks, given by their numbers."""
     for batch in batches:
         for task in batch.column(0).to_pylist():
             yield from tasks[task]
 
 
-def _lost(first: int, rows: int, wanted: Sequence[Wanted], why: str) -> Iterator[Rows]:
-    """Rows that can't be read."""
-    until = first + min(rows, _MOST_LOST)
-    for start in range(first, until, _ROWS):
-        n = min(_ROWS, until - start)
-        # Nothing of them is known, but that they are no rows.
-        raw, nothing = pa.repeat("", n), {w.name: pa.nulls(n, w.type) for w in wanted}
-        yield Rows(start, nothing, raw, pa.repeat(why, n))
+def _lost(first: int, end: int, wanted: Sequence[Wanted], why: str, raw: str = "") -> Iterator[Rows]:
+    """Rows that can't be read, or may not be. Nothing of them is known, but that they are no rows."""
+    end = min(end, first + _MOST_LOST)
+    for start in range(first, end, _ROWS):
+        n = min(_ROWS, end - start)
+        nothing = {w.name: pa.nulls(n, w.type) for w in wanted}
+        yield Rows(start, nothing, pa.repeat(raw, n), pa.repeat(why, n))
 
 
 def still_there(filesystem: FileSystem, path: str) -> None:
     """Raises an OSError if it is the file system that does not answer."""
-    with filesystem.open_input_stream(path) as stream:
+    # As it is: a file may be called as if it were compressed.
+    with filesystem.open_input_stream(path, compression=None) as stream:
         while stream.read(_READ_BYTES):
             pass
-
-
-def _in_bounds(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts that are not too large once their dictionaries are written out. Raises ArrowIndexError for a
-    value that its dictionary does not have."""
-    sizes = np.zeros(batch.num_rows, dtype=np.int64)
-    for column in batch.columns:
-        if pa.types.is_dictionary(column.type):
-            lengths = pc.binary_length(column.dictionary).cast(pa.int64())
-            sizes += np.asarray(lengths.take(column.indices).fill_null(0))
-    part = np.cumsum(sizes) // _BYTES
-    cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), batch.num_rows]
-    for start, end in pairwise(cuts):
-        yield batch.slice(start, end - start)
 
 
 def _mostly_dictionary(chunk: Chunk) -> bool:
@@ -371,18 +349,6 @@ def _mostly_dictionary(chunk: Chunk) -> bool:
         return False
     dictionary = chunk.data - chunk.dictionary
     return chunk.uncompressed <= 8 * chunk.values or 4 * dictionary >= chunk.compressed
-
-
-def _has_lengths(kind: pa.DataType) -> bool:
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-        )
-    )
 
 
 def open_file(

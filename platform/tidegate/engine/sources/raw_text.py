@@ -9,10 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.engine.sources.parquet_limits import sizes
 
-def as_text(batch: pa.RecordBatch, row: int) -> str:
-    """A row's values as they are stored, as JSON."""
-    values = {name: _plain(batch.column(i)[row]) for i, name in enumerate(batch.schema.names)}
+#: Of a value with more bytes, or more values in it, a text that is cut says only that.
+_LARGE = 1 << 16
+
+
+def as_text(batch: pa.RecordBatch, row: int, cut: bool = False) -> str:
+    """A row's values as they are stored, as JSON. `cut`: of a large value only how large it is."""
+    values: dict[str, Any] = {}
+    for i, name in enumerate(batch.schema.names):
+        one = batch.column(i).slice(row, 1)
+        bytes_, count = (int(each[0]) for each in sizes(one)) if cut else (0, 0)
+        large = bytes_ > _LARGE or count > _LARGE
+        values[name] = f"… {bytes_:,} bytes, {count:,} values" if large else _plain(one[0])
     return json.dumps(values, ensure_ascii=False, default=str)
 
 

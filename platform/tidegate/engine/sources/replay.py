@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tidegate.engine.failures import worker_died
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_input
 from tidegate.engine.sources.files import (
     InputFile,
-    check_parquet,
+    check_files,
+    crashed_in,
     list_files,
     read_files,
     stored_columns,
@@ -60,6 +62,8 @@ class ReplayConnector(Connector):
         self._size = max_rows or options.max_rows_per_batch
         self._total = 0
         self._partitions: list[str] = []
+        self._undeclared: dict[str, str] = {}
+        self._crashed: list[list[Any]] = []
         self._stage = ""
         self._sequence = unless_taken("_seq", [c.name for c in relation.columns])
 
@@ -84,23 +88,24 @@ class ReplayConnector(Connector):
         filesystem, folder = self._project.storage.filesystem(self._place(fingerprint))
         marker = f"{folder}/_staged.json"
         if not filesystem.get_file_info(marker).is_file:
-            if self._relation.format is not None and self._relation.format.encode == "parquet":
-                check_parquet(self._spark, self._project, self._relation, files)
-            facts = self._write_stage([f.uri for f in files])
+            undeclared = check_files(self._spark, self._project, self._relation, files)
+            facts = self._write_surviving([f.uri for f in files]) | {"undeclared": undeclared}
             with filesystem.open_output_stream(marker) as out:
                 out.write(json.dumps(facts).encode())
         with filesystem.open_input_stream(marker) as stream:
             facts = json.loads(stream.read())
         self._total, self._partitions = facts["rows"], facts["partitions"]
+        # A copy of an earlier version says nothing of these.
+        self._undeclared, self._crashed = facts.get("undeclared", {}), facts.get("crashed", [])
         return Pending(self._partitions, rows=self._total - self._next)
 
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self.waits():
             return None
         start, self._next = self._next, min(self._next + self._size, self._total)
-        return BatchPlan(
-            epoch, arrival.isoformat(), [{"stage": self._stage, "from": start, "until": self._next}]
-        )
+        units = [{"stage": self._stage, "from": start, "until": self._next}]
+        # Wherever they are in it: they were rejected when the copy was made, and the first batch says so.
+        return BatchPlan(epoch, arrival.isoformat(), units, crashed=self._crashed if start == 0 else [])
 
     def waits(self) -> bool:
         return self._next < self._total
@@ -118,7 +123,7 @@ class ReplayConnector(Connector):
         staged = staged.where((place >= unit["from"]) & (place < unit["until"]))
         frame = add_generated(staged, self._relation)
         frame = frame.withColumn("_arrival", self._arrival(plan))
-        return Rows(lambda: frame, ("_offset",), numbering=False)
+        return Rows(lambda: frame, ("_offset",), numbering=False, undeclared=self._undeclared)
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         (unit,) = plan.units
@@ -158,12 +163,25 @@ class ReplayConnector(Connector):
     def _place(self, fingerprint: str) -> str:
         return stage_uri(self._project, self._relation, fingerprint)
 
-    def _write_stage(self, uris: list[str]) -> dict[str, object]:
+    def _write_surviving(self, uris: list[str]) -> dict[str, object]:
+        """The copy without the rows that end the process that decodes them (X2)."""
+        try:
+            return self._write_stage(uris)
+        except Exception as error:
+            found = (
+                crashed_in(self._spark, self._project, self._relation, uris, []) if worker_died(error) else []
+            )
+            if not found:
+                raise
+        return self._write_stage(uris, found) | {"crashed": found}
+
+    def _write_stage(self, uris: list[str], crashed: Iterable[Sequence[Any]] = ()) -> dict[str, object]:
         """Sort once, number, write; how many rows, and which partitions, there are."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        rows = add_generated(read_files(self._spark, self._project, self._relation, uris), self._relation)
+        rows = read_files(self._spark, self._project, self._relation, uris, crashed)
+        rows = add_generated(rows, self._relation)
         if self._options.filter:
             # A row that does not parse is not filtered away: it has to end in the rejected rows.
             rows = rows.where(F.col("_raw").isNotNull() | F.expr(self._options.filter))

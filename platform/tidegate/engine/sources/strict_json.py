@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -222,9 +222,13 @@ class Shape:
 
 
 def shape(
-    found: Mapping[str, Member], place_of: Callable[[str], int | None], targets: Sequence[Target]
+    found: Mapping[str, Member],
+    place_of: Callable[[str], int | None],
+    targets: Sequence[Target],
+    needed: Container[int] = (),
 ) -> Shape | None:
-    """The shape of an object. `place_of`: which target a name fills. None if there is none for it."""
+    """The shape of an object. `place_of`: which target a name fills. `needed`: targets whose members must not be
+    missing, if this object has them. None if there is none for it."""
     if not 0 < len(found) <= _MEMBERS:
         return None
     parts, names, whole = [], {}, set()
@@ -243,7 +247,8 @@ def shape(
         if value is None:
             return None
         # Each may be missing, so a comma or the end comes behind it; the text is known to end in a brace.
-        parts.append(rf"(?:{re.escape(member.key)}{_WS}:{_WS}{value}{_WS}(?:,{_WS}|\}}{_WS}\z))?")
+        once = "" if place in needed else "?"
+        parts.append(rf"(?:{re.escape(member.key)}{_WS}:{_WS}{value}{_WS}(?:,{_WS}|\}}{_WS}\z)){once}")
     return Shape(rf"\A{_WS}\{{{_WS}{''.join(parts)}\z", names, frozenset(whole))
 
 

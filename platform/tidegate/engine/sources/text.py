@@ -16,6 +16,7 @@ import pyarrow.json as pj
 
 from tidegate.engine.sources import strict_csv, strict_json
 from tidegate.engine.sources.bulk import Part, offsets_of, one_row, without
+from tidegate.engine.sources.folders import Constants, repeated, said
 from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.reasons import twice
 from tidegate.engine.sources.strict_json import Member, NotStrict, Shape
@@ -33,11 +34,13 @@ _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError
 
 @dataclass
 class JsonDecoder:
-    """`insensitive`: names are compared without their case."""
+    """`insensitive`: names are compared without their case. `folders`: what an object without a member has in the place
+    of a target."""
 
     targets: tuple[Target, ...]
     insensitive: bool = False
     limits: Limits = STANDARD
+    folders: Constants = field(default_factory=dict)
     _places: dict[str, int] = field(default_factory=dict)
     _shapes: list[Shape] = field(default_factory=list)
 
@@ -58,11 +61,15 @@ class JsonDecoder:
             return nothing, nothing, self._reason(error)
         return one_row(
             self.targets,
-            lambda i: strict_json.converted(self.targets[i], found[i]) if i in found else None,
+            lambda i: (
+                strict_json.converted(self.targets[i], found[i]) if i in found else said(self.folders, i)
+            ),
             lambda i: found[i].raw,
         )
 
     def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
+        if any(value is None for value in self.folders.values()):
+            return [], places
         if not _closed(text).all():
             text = pc.utf8_rtrim(text, _SPACE)
         rest = np.flatnonzero(_closed(text))
@@ -90,7 +97,9 @@ class JsonDecoder:
             self._by_place(found)
         except NotStrict:
             return None
-        return strict_json.shape(found, lambda name: self._places.get(self._folded(name)), self.targets)
+        return strict_json.shape(
+            found, lambda name: self._places.get(self._folded(name)), self.targets, self.folders
+        )
 
     def _taken(
         self, known: Shape, text: pa.Array, places: np.ndarray, rest: np.ndarray, parts: list[Part]
@@ -134,6 +143,8 @@ class JsonDecoder:
         left: list[pa.Array | None] = [None] * len(self.targets)
         for place, target in enumerate(self.targets):
             name = known.names.get(place)
+            if name is None:
+                columns[place] = repeated(self.folders, place, len(text))
             if table is None or name not in asked:
                 continue
             column = pa.concat_arrays(table.column(name).chunks)
@@ -173,13 +184,15 @@ def _closed(text: pa.Array) -> np.ndarray:
 
 @dataclass
 class CsvDecoder:
-    """`fields`: for each field of a record the target that it fills, or None. `null`: the text of NULL."""
+    """`fields`: for each field of a record the target that it fills, or None. `null`: the text of NULL. `folders`: what
+    the targets have that no field fills."""
 
     targets: tuple[Target, ...]
     fields: tuple[int | None, ...]
     delimiter: str = ","
     null: str = ""
     limits: Limits = STANDARD
+    folders: Constants = field(default_factory=dict)
     _regex: str | None = None
 
     def __post_init__(self) -> None:
@@ -199,13 +212,16 @@ class CsvDecoder:
             return nothing, nothing, error.reason
 
         def convert(place: int) -> Any:
-            value = found[self._field[place]] if self._field[place] >= 0 else None
+            if self._field[place] < 0:
+                return said(self.folders, place)
+            value = found[self._field[place]]
             return None if value is None else strict_csv.converted(self.targets[place], value)
 
         return one_row(self.targets, convert, lambda i: found[self._field[i]] or "")
 
     def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
-        if self._regex is None or not any(t.parsed for t in self.targets):
+        unfit = any(value is None for value in self.folders.values())
+        if self._regex is None or unfit or not any(t.parsed for t in self.targets):
             return [], places
         text = strict_csv.without_end(text)
         try:
@@ -248,6 +264,8 @@ class CsvDecoder:
         columns: list[pa.Array | None] = [None] * len(self.targets)
         left: list[pa.Array | None] = [None] * len(self.targets)
         for place, target in enumerate(self.targets):
+            if self._field[place] < 0:
+                columns[place] = repeated(self.folders, place, len(text))
             if str(place) not in asked:
                 continue
             column = pa.concat_arrays(table.column(str(place)).chunks)

@@ -9,8 +9,8 @@ row may be: what is longer is rejected in pieces.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote as percent_encoded
 
@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.layout import quote
-from tidegate.engine.sources.bulk import as_text, parsed, parsed_fields
+from tidegate.engine.sources.bulk import as_text, parsed, parsed_fields, sparse
 from tidegate.engine.sources.crashes import CRASHED
+from tidegate.engine.sources.folders import constants
 from tidegate.engine.sources.limits import Limits
+from tidegate.engine.sources.parquet import still_there
 from tidegate.engine.sources.reasons import twice
 from tidegate.engine.sources.records import CHUNK, Records, chunks_of, lines_of
 from tidegate.engine.sources.strict_csv import fields
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
 #: A file of JSON is split into parts of so many bytes. It is the same wherever a batch is tried, since a row is known
 #: by its part (`crashed`).
 _PART = 16 << 20
-_SPACE = b" \t\r\n"
+_BLANK = r"\A[ \t\r\n]*\z"
+#: Bytes that are read at a time to find a header.
+_HEADER = 1 << 16
+_DAMAGED = "unreadable: the compressed file is damaged from here on"
 _NO_COLUMN = "unparseable: the header of the file has none of the columns"
 _NO_HEADER = "unparseable: the header of the file is not CSV"
 
@@ -54,27 +58,27 @@ class Span(NamedTuple):
     end: int | None = None
 
 
-def read_text_files(
-    spark: SparkSession,
-    relation: Relation,
-    uris: Sequence[str],
-    paths: Sequence[str],
-    filesystem: FileSystem,
-    limits: Limits,
-    crashed: Iterable[Sequence[Any]] = (),
-) -> DataFrame:
-    """Rows of the files with `_raw` and `_why` (of what is no row), and their positions (`place.PLACE`).
-    `paths`: of the same files, as `filesystem` has them. `crashed`: see `TextFiles`."""
+def read_text_files(spark: SparkSession, relation: Relation, reader: TextFiles) -> DataFrame:
+    """Rows of the files with `_raw` and `_why` (of what is no row), and their positions (`place.PLACE`)."""
+    from tidegate.engine.layout import quote
     from tidegate.engine.sources.decode import converted
     from tidegate.engine.sources.place import PLACE
 
-    reader = text_reader(spark, relation, uris, paths, filesystem, limits, crashed)
-    decoder, tasks = reader.decoder, len(reader.tasks)
     schema = ", ".join(
-        f"{quote(name)} {kind}" for name, kind in [*parsed_fields(decoder.targets), *PLACE.items()]
+        f"{quote(name)} {kind}" for name, kind in [*parsed_fields(reader.decoder.targets), *PLACE.items()]
     )
-    rows = spark.range(0, tasks, 1, tasks).mapInArrow(reader, schema)
-    return converted(rows, relation, [quote(name) for name in PLACE])
+    return converted(on_tasks(spark, reader, reader, schema), relation, [quote(name) for name in PLACE])
+
+
+def on_tasks(
+    spark: SparkSession,
+    reader: TextFiles,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: str,
+) -> DataFrame:
+    """What `work` makes of the numbers of a reader's tasks, each in a task of Spark's."""
+    tasks = len(reader.tasks)
+    return spark.range(0, tasks, 1, tasks).mapInArrow(work, schema)
 
 
 def text_reader(
@@ -86,7 +90,8 @@ def text_reader(
     limits: Limits,
     crashed: Iterable[Sequence[Any]] = (),
 ) -> TextFiles:
-    """What the tasks of `read_text_files` do."""
+    """What the tasks of `read_text_files` do. `paths`: of the same files as `uris`, as `filesystem` has them.
+    `crashed`: see `TextFiles`."""
     from tidegate.engine.sources.place import PLACE
 
     decoder = text_decoder(relation, limits)
@@ -98,9 +103,22 @@ def text_reader(
             filesystem, decoder, dealt(spans_of(filesystem, files), cores), aside, place=tuple(PLACE)
         )
     assert relation.format is not None
-    header = relation.format.options.get("without_header", "false") != "true"
+    header = _has_headers(relation)
     spans = [(Span(path, uri), 1) for path, uri in files]
     return CsvFiles(filesystem, decoder, dealt(spans, cores), aside, header=header, place=tuple(PLACE))
+
+
+def headers_of(relation: Relation, filesystem: FileSystem, limits: Limits) -> CsvFiles | None:
+    """What looks at the headers of a relation's files; None if they have none."""
+    assert relation.format is not None
+    if relation.format.encode != "csv" or not _has_headers(relation):
+        return None
+    return CsvFiles(filesystem, text_decoder(relation, limits), (), place=())
+
+
+def _has_headers(relation: Relation) -> bool:
+    assert relation.format is not None
+    return relation.format.options.get("without_header", "false") != "true"
 
 
 def spans_of(filesystem: FileSystem, files: Sequence[tuple[str, str]]) -> list[tuple[Span, int]]:
@@ -130,22 +148,22 @@ def _compressed(path: str) -> bool:
 
 
 class Group(NamedTuple):
-    """Some consecutive records of a file and their `decoder`. `bad`: why a record is rejected without a look at it."""
+    """Some consecutive records of a file (bytes) and their `decoder`. `bad`: why records are rejected without a look at
+    them, by their places."""
 
-    records: list[bytes]
-    bad: list[str | None]
+    records: pa.Array
+    bad: Mapping[int, str]
     decoder: JsonDecoder | CsvDecoder
 
-    def texts(self) -> list[bytes]:
+    def texts(self) -> pa.Array:
         """What is decoded of the records: nothing of those that are rejected without a look."""
-        if not any(self.bad):
-            return self.records
-        return [b"" if why else r for r, why in zip(self.records, self.bad, strict=True)]
+        return pc.if_else(sparse(self.bad, len(self.records)).is_valid(), b"", self.records)
 
     def parsed(self) -> dict[str, pa.Array]:
         """The `parsed` columns of the records."""
-        columns = parsed(self.decoder, pa.array(self.texts(), pa.binary()))
-        return _rejected(columns, self.bad, self.records) if any(self.bad) else columns
+        if not self.bad:
+            return parsed(self.decoder, self.records)
+        return _rejected(parsed(self.decoder, self.texts()), self.bad, self.records)
 
 
 @dataclass(frozen=True)
@@ -177,13 +195,25 @@ class TextFiles:
     def numbered(self, span: Span) -> Iterator[tuple[int, Group]]:
         """The groups of a span, each with the number of its first row."""
         first = 0
-        for group in self.groups(self._chunks(span)):
-            bad, end = list(group.bad), first + len(group.records)
-            for uri, block, row in self.crashed:
-                if uri == span.uri and block == span.start and first <= row < end:
-                    bad[row - first] = CRASHED
-            yield first, group._replace(bad=bad)
+        for group in self._readable(span):
+            end = first + len(group.records)
+            crashed = {
+                row - first: CRASHED
+                for uri, block, row in self.crashed
+                if uri == span.uri and block == span.start and first <= row < end
+            }
+            yield first, group._replace(bad={**group.bad, **crashed})
             first = end
+
+    def _readable(self, span: Span) -> Iterator[Group]:
+        """The groups of a span; where a compressed file is damaged, one rejected row stands for what is behind."""
+        try:
+            yield from self.groups(self._chunks(span), span.path)
+        except OSError:
+            if not _compressed(span.path):
+                raise
+            still_there(self.filesystem, span.path)
+            yield Group(pa.array([b""]), {0: _DAMAGED}, self.decoder)
 
     def _chunks(self, span: Span) -> Iterator[bytes]:
         if span.end is None:
@@ -194,13 +224,14 @@ class TextFiles:
             chunks = chunks_of(file, span.start, span.end)
             yield from _without_mark(chunks) if span.start == 0 else chunks
 
-    def rows(self, chunks: Iterator[bytes]) -> Iterator[dict[str, pa.Array]]:
+    def rows(self, chunks: Iterator[bytes], path: str = "") -> Iterator[dict[str, pa.Array]]:
         """The `parsed` columns of a file's records, in their order; empty lines are none."""
-        for group in self.groups(_without_mark(chunks)):
+        for group in self.groups(_without_mark(chunks), path):
             yield group.parsed()
 
-    def groups(self, chunks: Iterator[bytes]) -> Iterator[Group]:
-        """The records of a file, in their order; empty lines are none."""
+    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[Group]:
+        """The records of a file, in their order; empty lines are none. A column that it does not have is told by the
+        folders of its `path`, if one is called `day=2026-01-01`."""
         raise NotImplementedError
 
 
@@ -208,20 +239,20 @@ class TextFiles:
 class JsonFiles(TextFiles):
     """Of JSON lines."""
 
-    def groups(self, chunks: Iterator[bytes]) -> Iterator[Group]:
-        limits = self.decoder.limits
-        for lines, pieces in lines_of(chunks, limits.row_bytes):
-            bad: list[str | None] = [None] * len(lines)
-            for place in pieces:
-                bad[place] = limits.too_long
-            blank = {
-                i for i, line in enumerate(lines) if not line or (line.isspace() and not line.strip(_SPACE))
-            }
-            if blank:
-                kept = [i for i in range(len(lines)) if i not in blank or (bad[i] and lines[i])]
-                lines, bad = [lines[i] for i in kept], [bad[i] for i in kept]
-            if lines:
-                yield Group(lines, bad, self.decoder)
+    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[Group]:
+        limits, decoder = self.decoder.limits, self.decoder
+        if folders := constants(path, decoder.targets):
+            decoder = replace(decoder, folders=folders)
+        for found, pieces in lines_of(chunks, limits.row_bytes):
+            lines = pa.array(found, pa.binary())
+            kept = ~np.asarray(pc.match_substring_regex(lines, _BLANK))
+            # A piece of a line is no blank line, if there is anything in it.
+            kept[[place for place in pieces if found[place]]] = True
+            bad = {int(kept[:place].sum()): limits.too_long for place in pieces if kept[place]}
+            if not kept.all():
+                lines = lines.filter(pa.array(kept))
+            if len(lines):
+                yield Group(lines, bad, decoder)
 
 
 @dataclass(frozen=True)
@@ -230,35 +261,63 @@ class CsvFiles(TextFiles):
 
     header: bool = field(default=True, kw_only=True)
 
-    def groups(self, chunks: Iterator[bytes]) -> Iterator[Group]:
+    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[Group]:
         assert isinstance(self.decoder, CsvDecoder)
         limits = self.decoder.limits
         decoder = None if self.header else self.decoder
         wrong: str | None = None
         for records, pieces in Records(self.decoder.delimiter, limits.row_bytes)(chunks):
             cut = set(pieces)
-            kept = [
-                (r, limits.too_long if i in cut else None) for i, r in enumerate(records) if r or i in cut
-            ]
+            kept = [(r, i in cut) for i, r in enumerate(records) if r or i in cut]
             if decoder is None and kept:
-                decoder, wrong = self._of_header(kept.pop(0)[0])
+                decoder, wrong = self._of_header(kept.pop(0)[0], constants(path, self.decoder.targets))
             if kept and decoder is not None:
-                yield Group([r for r, _ in kept], [wrong or why for _, why in kept], decoder)
+                bad = {i: wrong or limits.too_long for i, (_, piece) in enumerate(kept) if wrong or piece}
+                yield Group(pa.array([r for r, _ in kept], pa.binary()), bad, decoder)
 
-    def _of_header(self, record: bytes) -> tuple[CsvDecoder, str | None]:
-        """The decoder of a file with this header, and why all of its records are rejected (None: they are not)."""
+    def undeclared(self, path: str) -> Iterable[str]:
+        """The names in a file's header that no column has. None of a header that does not tell the columns: it may be
+        no header. Raises FileNotFoundError."""
+        assert isinstance(self.decoder, CsvDecoder)
+        try:
+            with self.filesystem.open_input_stream(path) as stream:
+                chunks = _without_mark(iter(lambda: stream.read(_HEADER), b""))
+                found = Records(self.decoder.delimiter, self.decoder.limits.row_bytes)(chunks)
+                record = next((r for records, _ in found for r in records if r), b"")
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return []  # whoever reads it says what is wrong
+        names = self._names(record)
+        places, problem = by_name(names or [], self.decoder.targets)
+        if problem or not any(place is not None for place in places):
+            return []
+        return [name for name, place in zip(names or [], places, strict=True) if place is None and name]
+
+    def _names(self, record: bytes) -> list[str] | None:
+        """The names in a header; None if it is none."""
         own = self.decoder
         assert isinstance(own, CsvDecoder)
         if len(record) > own.limits.row_bytes or record.count(own.delimiter.encode()) >= own.limits.values:
-            return own, _NO_HEADER
+            return None
         try:
-            names = fields(record.decode(errors="replace"), own.delimiter, "", None)
+            return [f or "" for f in fields(record.decode(errors="replace"), own.delimiter, "", None)]
         except NotStrict:
+            return None
+
+    def _of_header(
+        self, record: bytes, folders: Mapping[int, pa.Scalar | None]
+    ) -> tuple[CsvDecoder, str | None]:
+        """The decoder of a file with this header, and why all of its records are rejected (None: they are not)."""
+        own = self.decoder
+        assert isinstance(own, CsvDecoder)
+        names = self._names(record)
+        if names is None:
             return own, _NO_HEADER
-        places, problem = by_name([name or "" for name in names], own.targets)
+        places, problem = by_name(names, own.targets)
         if problem is None and not any(place is not None for place in places):
             problem = _NO_COLUMN
-        return CsvDecoder(own.targets, tuple(places), own.delimiter, own.null, own.limits), problem
+        return CsvDecoder(own.targets, tuple(places), own.delimiter, own.null, own.limits, folders), problem
 
 
 def by_name(names: Sequence[str], targets: Sequence[Target]) -> tuple[list[int | None], str | None]:
@@ -284,17 +343,16 @@ def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
     yield from chunks
 
 
-def _rejected(
-    columns: dict[str, pa.Array], bad: Sequence[str | None], records: Sequence[bytes]
-) -> dict[str, pa.Array]:
+def _rejected(columns: dict[str, pa.Array], bad: Mapping[int, str], records: pa.Array) -> dict[str, pa.Array]:
     """The rows that have a reason rejected for it, without any values."""
-    reasons = pa.array(bad, pa.string())
+    reasons = sparse(bad, len(records))
     mask, out = reasons.is_valid(), {}
     for name, column in columns.items():
         if name == "_why":
             out[name] = pc.if_else(mask, reasons, column)
         elif name == "_raw":
-            out[name] = pc.if_else(mask, pa.array([as_text(r) for r in records], pa.string()), column)
+            raw = {place: as_text(records[place].as_py()) for place in bad}
+            out[name] = pc.coalesce(sparse(raw, len(records)), column)
         else:
             out[name] = pc.if_else(mask, pa.scalar(None, column.type), column)
     return out

@@ -1,0 +1,110 @@
+"""What tasks must know of a source to read its Parquet files. Executor side, but for what makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from tidegate.watermark import Expression
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate.sql.catalog import Column, Relation
+
+#: Spark types of columns whose rows need not pass through the JVM.
+_PLAIN = [
+    "boolean",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+]
+_INTEGERS = ("int", "bigint")
+_NAMES = (*_INTEGERS, "string")
+
+
+class Wanted(NamedTuple):
+    """A declared column: its Arrow type, and its type as people wrote it."""
+
+    name: str
+    type: pa.DataType
+    sql: str
+
+
+def wanted_of(columns: Iterable[Column]) -> tuple[Wanted, ...]:
+    """What a task must know of the declared columns. Driver side."""
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import DataType
+
+    from tidegate.sql.types import display
+
+    return tuple(Wanted(c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type)) for c in columns)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the gate's tasks must know of a source: `columns` as (name, Spark type, nullable), and how rows get their
+    place. A row that does not parse is in the partition `unknown` if columns say it."""
+
+    columns: tuple[tuple[str, str, bool], ...]
+    wanted: tuple[Wanted, ...]
+    time_column: str | None
+    partition_columns: tuple[str, ...]
+    order_column: str | None
+    changes: bool
+    unknown: str
+
+    @classmethod
+    def of(
+        cls, relation: Relation, partition_columns: Sequence[str] = (), order_column: str | None = None
+    ) -> Layout:
+        """Of a relation; the options name their columns in any case. Driver side."""
+        from tidegate.store.status import UNKNOWN_PARTITION
+
+        declared = {c.name.casefold(): c.name for c in relation.columns}
+        return cls(
+            columns=tuple((c.name, c.type, c.nullable) for c in relation.columns),
+            wanted=wanted_of(relation.columns),
+            time_column=relation.watermark.column if relation.watermark is not None else None,
+            partition_columns=tuple(declared[name.casefold()] for name in partition_columns),
+            order_column=declared[order_column.casefold()] if order_column else None,
+            changes=bool(relation.primary_key),
+            unknown=UNKNOWN_PARTITION,
+        )
+
+    @property
+    def placing(self) -> tuple[Wanted, ...]:
+        """The columns that say where a row stands."""
+        names = {*self.partition_columns, self.order_column}
+        return tuple(column for column in self.wanted if column.name in names)
+
+    @property
+    def supported(self) -> bool:
+        """Whether every column's type is read here, and so are those that say where a row stands."""
+        types = {name: kind for name, kind, _ in self.columns}
+        return (
+            all(kind in _PLAIN for kind in types.values())
+            and all(types[name] in _NAMES for name in self.partition_columns)
+            and (self.order_column is None or types[self.order_column] in _INTEGERS)
+        )
+
+
+def layout_of(
+    relation: Relation, partition_columns: Sequence[str] = (), order_column: str | None = None
+) -> Layout | None:
+    """How the gate's tasks read the relation's files; None where something of its rows is Spark's to compute."""
+    computed = any(c.generated is not None for c in relation.columns)
+    strategy = relation.watermark.strategy if relation.watermark is not None else None
+    if relation.format is None or relation.format.encode != "parquet" or computed:
+        return None
+    layout = Layout.of(relation, partition_columns, order_column)
+    return None if isinstance(strategy, Expression) or not layout.supported else layout

@@ -1,0 +1,55 @@
+"""Columns that files have and their source does not declare, as the commits of a log record them: nobody reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+
+#: Key of a log's commits.
+UNDECLARED = "tidegate.undeclared"
+#: Names that are remembered, characters of each, and names that a sentence spells out.
+_NAMES, _LENGTH, _SPELLED = 50, 60, 5
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """`columns`: by name, the file that had it last. `at`: when the last batch with such a file was planned, µs since
+    1970."""
+
+    columns: Mapping[str, str]
+    at: int
+
+    @classmethod
+    def of(cls, summary: Mapping[str, str]) -> Undeclared | None:
+        """As a log's commit says it; None: there were none."""
+        text = summary.get(UNDECLARED)
+        return None if text is None else cls(**json.loads(text))
+
+    def to_text(self) -> str:
+        """The inverse of `of`."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+def and_undeclared(before: Undeclared | None, columns: Mapping[str, str], at: int) -> Undeclared | None:
+    """With those of one more batch."""
+    if not columns:
+        return before
+    known = {} if before is None else before.columns
+    new = [name for name in columns if name not in known][: _NAMES - len(known)]
+    kept = {name: columns.get(name, file) for name, file in known.items()} | {n: columns[n] for n in new}
+    return Undeclared(kept, at)
+
+
+def readable(names: Iterable[str]) -> list[str]:
+    """The first names, as they may stand in a line: they are a stranger's."""
+    found = ("".join(c if c.isprintable() else "?" for c in name)[:_LENGTH] for name in names)
+    return list(dict.fromkeys(found))[:_NAMES]
+
+
+def undeclared_text(columns: Mapping[str, str]) -> str:
+    """For people."""
+    spelled = [f'"{name}" (in {file})' for name, file in list(columns.items())[:_SPELLED]]
+    rest = len(columns) - len(spelled)
+    more = f" and {rest:,} more" if rest else ""
+    return f"files have columns that are not declared, and that are not read: {', '.join(spelled)}{more}"

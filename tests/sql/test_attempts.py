@@ -1,0 +1,62 @@
+"""C7: what may fail on a row is asked so that it is NULL there; identities of tables do not know of it (R4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sql.failing import FAILING, MUCH, TYPES
+from tests.sql.support import prelude
+from tidegate.errors import TidegateError
+from tidegate.sql import analyse, rewrite
+from tidegate.sql.attempts import ATTEMPT, without_attempts
+from tidegate.sql.dialect import tokenize
+from tidegate.sql.functions import reach_of, spark_functions
+from tidegate.sql.parsing import parse_expression
+from tidegate.sql.rewrite import safe_sql
+from tidegate.sql.text import Text
+
+
+def written(sql: str) -> str:
+    """What Spark is given for an expression over the columns of `TYPES`."""
+    text = Text(sql)
+    return safe_sql(parse_expression(text, tokenize(text)), lambda column: TYPES.get(column.name))
+
+
+def test_C7_every_function_that_may_fail_is_tried() -> None:
+    assert {*FAILING} == {name for name in spark_functions() if reach_of(name) == "failing"}
+
+
+@pytest.mark.parametrize("sql", [*FAILING.values(), *MUCH, "s RLIKE bad", "s LIKE bad ESCAPE 's'", "ts - ts"])
+def test_C7_what_may_fail_is_asked_whether_it_does(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = written(f"upper({sql})")
+    assert found.startswith(f"upper({ATTEMPT}(")
+    monkeypatch.setattr(rewrite, "attempt", lambda node, *_: node)
+    monkeypatch.setattr(rewrite, "how_much", lambda *_: None)
+    assert without_attempts(found) == written(f"upper({sql})")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "upper(s)",
+        "s LIKE 'a%'",
+        "zero + 1",
+        "sum(zero)",
+        "repeat(s, 3)",
+        "ts + INTERVAL '1' DAY",
+    ],
+)
+def test_what_can_not_fail_is_not(sql: str) -> None:
+    assert ATTEMPT not in written(sql)
+
+
+@pytest.mark.parametrize("call", ["raise_error('x')", "assert_true(id > 0)"])
+def test_C7_what_fails_on_purpose_is_in_no_definition(call: str) -> None:
+    with pytest.raises(TidegateError) as refused:
+        list(
+            analyse(
+                f"CREATE MATERIALIZED VIEW v AS SELECT {call} AS x, ts FROM orders EMIT ON WINDOW CLOSE",
+                prelude(),
+            )
+        )
+    assert refused.value.code == "TG222"
