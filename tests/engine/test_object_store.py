@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -103,10 +105,14 @@ def store() -> Iterator[str]:
     """URL of an S3 server on loopback, without any bucket."""
     from moto.server import ThreadedMotoServer
 
+    # A line for each request would hide what a failing test says.
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
+        # What an earlier test of this process has stored would still be there.
+        urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
         yield f"http://{host}:{port}"
     finally:
         server.stop()
