@@ -16,7 +16,7 @@ from tidegate.engine import view_table
 from tidegate.engine.inputs import Pinned
 from tidegate.engine.session import Session
 from tidegate.quality.run import check_quality
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.watermark import TimeKind
 
 TABLES = """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegate.engine.windows import assign_windows
-from tidegate.sql.catalog import Accounts
+from tidegate.sql.catalog.objects import Accounts
 from tidegate.watermark import CalendarTumble, Cumulate, TimeKind, Tumble
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.sql.support import load
 from tidegate.engine.conditions import fulfilled
 from tidegate.engine.pane_parts import by_position
 from tidegate.sql import Catalog
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.watermark import Condition, PlainWindows, Value
 
 if TYPE_CHECKING:

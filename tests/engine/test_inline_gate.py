@@ -20,7 +20,8 @@ from tidegate.sql.text import Text
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Catalog, Relation
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Relation
 
 CLICKS = """
 CREATE SOURCE clicks (p VARCHAR, n BIGINT, e BIGINT)

@@ -21,7 +21,7 @@ from tidegate.engine.whatif import what_if
 from tidegate.quality.model import Span
 from tidegate.quality.windows import read_windows
 from tidegate.sql import analyse
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements import CreateSink
 
 if TYPE_CHECKING:

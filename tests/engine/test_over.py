@@ -18,7 +18,7 @@ from tests.oracle_over import Call, Range, Released, Rows, SessionGap, value
 from tests.oracle_over import over as oracle
 from tidegate.engine.layout import quote
 from tidegate.engine.over import CARRIED, carried_type, evaluate
-from tidegate.sql.catalog import Over, OverFunction, View
+from tidegate.sql.catalog.objects import Over, OverFunction, View
 from tidegate.watermark import Identity, TimeKind
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from tidegate.plan.resets import (
 )
 from tidegate.quality.own import checked
 from tidegate.sql.analysis import analyse
-from tidegate.sql.catalog import Catalog, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import View
 from tidegate.watermark import SessionMark
 
 MINUTE = 60_000_000

@@ -13,7 +13,6 @@ from tidegate.project import Project
 from tidegate.project.front_matter import FrontMatter
 from tidegate.project.jobs import own_schedules, schedules_of
 from tidegate.sql import Catalog
-from tidegate.sql.front_matter import annotations_of
 
 TABLE = "CREATE TABLE notes (at TIMESTAMP, n INT, WATERMARK FOR at AS at) APPEND ONLY;\n"
 VIEW = (
@@ -60,7 +59,7 @@ def test_everything_that_can_be_declared(tmp_path: Path) -> None:
     view = catalog.get("hourly")
     assert view.description == "Notes of each hour.\nFinal when it is over.\n"
     assert [(c.name, c.comment) for c in view.columns] == [("window_start", None), ("total", "Sum of n.")]
-    said = annotations_of(catalog, "HOURLY")
+    said = catalog.annotations_of("HOURLY")
     assert said.owners == ("team:shops", "ada@example.org")
     assert said.tags == (("finance", ""), ("domain", "shops"), ("level", "2"))
     assert said.tag_names == ("finance", "domain", "domain=shops", "level", "level=2")
@@ -69,7 +68,7 @@ def test_everything_that_can_be_declared(tmp_path: Path) -> None:
     (schedule,) = own_schedules(catalog)
     assert (schedule.name, schedule.cron, schedule.select) == ("hourly_schedule", "*/15 * * * *", ["+hourly"])
     assert (schedule.timezone, schedule.enabled) == ("Europe/Berlin", False)
-    assert annotations_of(catalog, "notes").owners == ()
+    assert catalog.annotations_of("notes").owners == ()
 
 
 def test_short_forms_and_the_comment_as_description(tmp_path: Path) -> None:
@@ -77,7 +76,7 @@ def test_short_forms_and_the_comment_as_description(tmp_path: Path) -> None:
     for text in (f"{short}-- Hours.\n", f"-- Hours.\n{short}"):
         catalog = load(tmp_path, text)
         assert catalog.get("hourly").description == "Hours."
-        said = annotations_of(catalog, "hourly")
+        said = catalog.annotations_of("hourly")
         assert (said.tags, said.fresh_within) == ((("finance", ""), ("daily", "")), 86_400)
         assert (said.cron, said.timezone, said.enabled) == ("@daily", "UTC", True)
 
@@ -141,7 +140,7 @@ def test_partitions_and_columns_only_where_there_are_some(tmp_path: Path) -> Non
         Project.load(tmp_path).catalog()
     assert caught.value.code == "TG612"
     file.write_text(TABLE + VIEW + block("owners: [team:bi]") + sink)
-    assert annotations_of(Project.load(tmp_path).catalog(), "out").owners == ("team:bi",)
+    assert Project.load(tmp_path).catalog().annotations_of("out").owners == ("team:bi",)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +184,7 @@ def test_the_page_shows_every_key_and_its_example_holds(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     section = page[page.index("## Front matter") : page.index("## Selections")]
     example = section[section.index("```sql\n") + 7 :].partition("CREATE")[0].replace("revenue:", "total:")
-    said = annotations_of(load(tmp_path, example), "hourly")
+    said = load(tmp_path, example).annotations_of("hourly")
     assert (said.owners, said.partitions, said.cron) == (
         ("team:shops", "ada@example.org"),
         "day",

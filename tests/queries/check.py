@@ -19,7 +19,7 @@ from tidegate.engine.plain_slices import dealt
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.inner_names import LOST
 
 if TYPE_CHECKING:

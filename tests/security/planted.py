@@ -23,7 +23,7 @@ from tidegate.engine.upkeep_table import compact
 from tidegate.errors import TidegateError
 from tidegate.live.http import read_token
 from tidegate.masking import masked_traceback
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog.objects import Relation
 
 
 def main() -> None:

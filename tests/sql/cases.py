@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.sql.support import add, prelude
 from tidegate.errors import TidegateError
 from tidegate.sql import View, analyse
-from tidegate.sql.catalog import Node
+from tidegate.sql.catalog.objects import Node
 
 CASES = Path(__file__).parent / "cases"
 # Said elsewhere in the same file.

@@ -16,7 +16,8 @@ from tests.sql.cases import CASES
 from tests.sql.support import prelude
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog, Column, FilesystemOptions, analyse, load_catalog
-from tidegate.sql.catalog import SYSTEM_TABLES, Relation
+from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.catalog.system_tables import SYSTEM_TABLES
 from tidegate.sql.dialect import EMIT, Tidegate, to_text, tokenize
 from tidegate.sql.functions import kind_of
 from tidegate.sql.parsing import parse_query

@@ -8,7 +8,8 @@ import pytest
 from tests.sql.support import load, prelude
 from tidegate import TidegateError
 from tidegate.sql import analyse
-from tidegate.sql.catalog import Catalog, Relation
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation
 
 HOUR = 3_600_000_000
 #: The first argument of WATERMARK, its time column, and where a reset to 10:30 takes the gate: hours of the day, or

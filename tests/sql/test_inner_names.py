@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import ROOT
 from tidegate.errors import TidegateError
 from tidegate.sql.analysis import load_catalog
-from tidegate.sql.catalog import RESERVED_COLUMNS
+from tidegate.sql.catalog.objects import RESERVED_COLUMNS
 from tidegate.sql.inner_names import inner, unless_taken
 from tidegate.sql.relations import RESERVED_BEGINNINGS
 

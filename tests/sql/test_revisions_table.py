@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.errors import TidegateError
 from tidegate.sql.analysis import analyse, load_catalog
-from tidegate.sql.catalog import SystemTable
+from tidegate.sql.catalog.objects import SystemTable
 from tidegate.sql.inner_names import inner
 
 SQL = """

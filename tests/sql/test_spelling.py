@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidegate.engine.layout import is_of_view, view_identity
 from tidegate.sql.analysis import load_catalog
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.sql.spelling import alike, plain, plain_before
 
 HEAD = ["CREATE", "MATERIALIZED", "VIEW", "v", "AS", "SELECT", "ts", ",", "id", "FROM", "t", "WHERE"]

@@ -11,7 +11,7 @@ from tidegate.cli.diagnosis import examine
 from tidegate.engine.layout import create_log, create_state, create_view_table
 from tidegate.errors import TidegateError
 from tidegate.project import Project
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store import load_table, read_status
 from tidegate.store.version import NEWEST, STORAGE_VERSION, storage_version
 

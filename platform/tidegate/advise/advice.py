@@ -14,7 +14,7 @@ from tidegate.watermark import Delay, TimeKind
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: What is asked for where nobody says.
 TARGET = 0.99

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Partitions whose delays over time are kept: those with the most rows. And points of each, about.
 TRACED_PARTITIONS, TRACED_POINTS = 8, 200

@@ -11,7 +11,7 @@ from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Windows of a picture.
 SHOWN_WINDOWS = 120

@@ -13,7 +13,8 @@ from tidegate.engine.amend import amend_view, refusal
 from tidegate.engine.amend_report import Scope, ViewAmendment
 from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog import Catalog, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import View
 from tidegate.sql.lineage import readers_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Problem windows that are listed, and offsets that are listed for each.
 SHOWN_WINDOWS, SHOWN_OFFSETS = 50, 20

@@ -17,7 +17,7 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.retire import retired
 from tidegate.engine.step_back import effective_frontier
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

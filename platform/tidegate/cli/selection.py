@@ -11,7 +11,8 @@ import typer
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog, Relation
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Relation
 
 SelectOption = Annotated[
     list[str] | None,
@@ -67,7 +68,7 @@ def judged_relation(catalog: Catalog, name: str, command: str) -> Relation:
     """The source or table that `command` is asked about. Raises TG201 for an unknown name, TG701 for a view, with
     what to ask instead."""
     from tidegate.plan.stages import look_up
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
     from tidegate.sql.lineage import sources_of
 
     found = look_up(catalog, name)

@@ -48,8 +48,7 @@ from tidegate.engine.result import RunReport
 from tidegate.errors import TidegateError, text_of
 from tidegate.masking import masked, masked_traceback
 from tidegate.plan.events import Event
-from tidegate.sql.catalog import Relation, View
-from tidegate.sql.sink_connectors import Sink
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store import load_table
 from tidegate.store.positions import read_position
 

@@ -38,9 +38,9 @@ from tidegate.dagster.resource import TidegateResource
 from tidegate.engine.codes import is_curable
 from tidegate.errors import TidegateError
 from tidegate.project.live import LiveRun, live_families, live_members
-from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.lineage import computed
-from tidegate.sql.sink_connectors import Sink
 
 #: The command, unless a test puts another one in its place.
 TIDEGATE = (sys.executable, "-P", "-m", "tidegate.cli.main")

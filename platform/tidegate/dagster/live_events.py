@@ -35,8 +35,7 @@ from tidegate.plan.events import (
     WorkerStopping,
     event_of,
 )
-from tidegate.sql.catalog import Relation, View
-from tidegate.sql.sink_connectors import Sink
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.watermark import TimeKind
 
 #: Lines of the run's log in one `report_every`, and the longest of them; what is more is counted.

@@ -38,7 +38,7 @@ from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.plan.resets import position
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.store import load_table
 from tidegate.store.windows import earliest_end
 from tidegate.watermark import TimeKind

@@ -52,8 +52,7 @@ from tidegate.quality.model import (
     SuiteResult,
     suites_of,
 )
-from tidegate.sql.catalog import Relation, View
-from tidegate.sql.sink_connectors import Sink
+from tidegate.sql.catalog.objects import Relation, Sink, View
 
 if TYPE_CHECKING:
     from dagster import AssetChecksDefinition

@@ -22,7 +22,7 @@ from tidegate.dagster.naming import identifier
 from tidegate.project.jobs import Cleanup, Schedule, Times
 from tidegate.project.maintenance import UpkeepSchedule
 from tidegate.project.selection import covered
-from tidegate.sql.catalog import Catalog
+from tidegate.sql.catalog.catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

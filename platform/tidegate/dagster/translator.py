@@ -27,10 +27,11 @@ from dagster import (
 from tidegate.dagster import markdown
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
-from tidegate.sql.catalog import Catalog, Column, Relation, View
-from tidegate.sql.front_matter import Annotations, annotations_of
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Column, Relation, Sink, View
+from tidegate.sql.front_matter import Annotations
 from tidegate.sql.lineage import families, reads_of
-from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
+from tidegate.sql.sink_connectors import IcebergSinkOptions
 from tidegate.sql.types import UNKNOWN, display
 from tidegate.store.positions import sink_table
 
@@ -69,7 +70,7 @@ class TidegateAsset:
     @property
     def annotations(self) -> Annotations:
         """What its front matter says: owners, tags, group, freshness, partitions, schedule."""
-        return annotations_of(self.catalog, self.name)
+        return self.catalog.annotations_of(self.name)
 
     @property
     def file(self) -> Path | None:

@@ -14,7 +14,7 @@ from tidegate.engine.step_back import back
 from tidegate.errors import TidegateError
 from tidegate.plan.resets import RESETS, Step, with_step
 from tidegate.sql.alter import gates_over, named
-from tidegate.sql.catalog import Relation, reads
+from tidegate.sql.catalog.objects import Relation, reads
 
 if TYPE_CHECKING:
     from tidegate.engine.ingest import Log

@@ -42,7 +42,7 @@ from tidegate.engine.step_back import effective_frontier
 from tidegate.engine.view_table import same_view, ticks
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.inner_names import inner
 from tidegate.sql.repeatable import order_dependent
 from tidegate.watermark import window_is_closed

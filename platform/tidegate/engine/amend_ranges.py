@@ -9,7 +9,7 @@ from tidegate.engine.inputs import Pinned
 from tidegate.engine.layout import LATE, ticks_of
 from tidegate.engine.revisions import amended_ends
 from tidegate.plan.gaps import same_scale
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog.objects import Relation
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidegate.engine.comparable import Range
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: So many stretches are read apart from each other; of more, the nearest are read as one.
 MOST_RANGES = 100

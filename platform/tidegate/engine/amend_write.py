@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Of a row that a window holds now: the commit that it counts to, if that is not its window's.
 OWN_TICK = inner("own_tick")

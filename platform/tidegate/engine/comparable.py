@@ -18,13 +18,13 @@ from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.revisions import AMENDMENT, UPTO, latest, with_units, without_units
 from tidegate.engine.slices import evaluate, read
 from tidegate.plan.gaps import gaps
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog.objects import Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Lookups that changed more often than this, and amendments older than so many, are compared for the newest only.
 SHOWN_STATES = 8

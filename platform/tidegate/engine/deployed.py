@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import is_of_view, relation_identity
 from tidegate.errors import TidegateWarning
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.warnings import warning
 from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 def changed_definitions(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import Result
-from tidegate.sql.catalog import Column, Relation, SystemTable, View
+from tidegate.sql.catalog.objects import Column, Relation, SystemTable, View
+from tidegate.sql.catalog.system_tables import system_table
 from tidegate.sql.hidden import hidden_columns
 from tidegate.sql.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME
-from tidegate.sql.system_tables import system_table
 from tidegate.sql.types import display
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 Line = tuple[str, str, bool, str | None, str | None]
 _NAMES = ("column", "type", "nullable", "notes", "comment")

@@ -12,7 +12,7 @@ from tidegate.engine.retire import Edge, day_floor
 from tidegate.engine.table import EVERYTHING
 from tidegate.engine.upkeep_table import Shape
 from tidegate.project.maintenance import Policy
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
 from tidegate.watermark import TimeKind
 

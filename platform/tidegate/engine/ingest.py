@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tidegate.engine.writer import Target
     from tidegate.project import Storage
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Commits between two looks at what broken batches left; one more look is at a log that is opened.
 _TIDY_EVERY = 1000

@@ -11,7 +11,7 @@ from tidegate.engine.layout import LATE, ON_TIME, quote, time_type
 from tidegate.engine.lives import changes_frame, current_rows
 from tidegate.errors import TidegateError
 from tidegate.plan.resets import Beyond, step_back
-from tidegate.sql.catalog import Input, Relation, View
+from tidegate.sql.catalog.objects import Input, Relation, View
 from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidegate.engine.commit import Snapshot
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Column
+    from tidegate.sql.catalog.objects import Column
 
 #: What a query finds of a relation's rows beside the relation's own columns.
 HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "timestamp"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidegate.engine.ingest import Log
     from tidegate.plan.events import BatchCommitted
-    from tidegate.sql.catalog import Column
+    from tidegate.sql.catalog.objects import Column
 
 #: The one partition of a table with INSERTs.
 PARTITION = "0"

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.attempts import without_attempts
-from tidegate.sql.catalog import Column, Relation, View
+from tidegate.sql.catalog.objects import Column, Relation, View
 from tidegate.sql.inner_names import unless_taken
 from tidegate.sql.spelling import alike, plain, plain_before
 from tidegate.store.version import NEWEST, STORAGE_VERSION

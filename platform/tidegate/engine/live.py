@@ -38,7 +38,7 @@ from tidegate.plan.events import (
     WorkerStopping,
 )
 from tidegate.project.disk import trouble
-from tidegate.sql.catalog import Relation, View, reads
+from tidegate.sql.catalog.objects import Relation, View, reads
 
 if TYPE_CHECKING:
     import threading
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.engine.sources import Connector
     from tidegate.engine.view_table import ViewTable
-    from tidegate.sql.sink_connectors import Sink
+    from tidegate.sql.catalog.objects import Sink
 
 Listener = Callable[[Event], None]
 

@@ -16,7 +16,7 @@ from tidegate.project.maintenance import load_maintenance
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Relation, View
+    from tidegate.sql.catalog.objects import Relation, View
 
 _KIND = "upkeep"
 

@@ -21,7 +21,7 @@ from tidegate.sql.inner_names import inner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Beside a state's columns: whether the life may have begun before; whether the next life is its continuation.
 CONTINUES, GOES_ON = inner("continues"), inner("goes_on")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.sql.catalog import Over, OverFunction, View
+    from tidegate.sql.catalog.objects import Over, OverFunction, View
 
 #: The one column of carried rows: a struct of the columns of `Over.rows_sql` and of what was computed for them.
 CARRIED = inner("carried")

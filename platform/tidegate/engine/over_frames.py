@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.engine.over_sql import RANKS, Partial
-from tidegate.sql.catalog import OverFunction
+from tidegate.sql.catalog.objects import OverFunction
 
 #: What the columns that are added to the rows start with.
 PREFIX = "_over_"

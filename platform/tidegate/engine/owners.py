@@ -17,8 +17,8 @@ from tidegate.engine.sinks.statefile import StateFile
 from tidegate.errors import TidegateError
 from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption
 from tidegate.project.storage import CATALOG
-from tidegate.sql.catalog import View
-from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
+from tidegate.sql.catalog.objects import Sink, View
+from tidegate.sql.sink_connectors import IcebergSinkOptions
 from tidegate.store.metadata import load_properties
 from tidegate.store.owners import owners_in
 from tidegate.store.positions import position_file, sink_table

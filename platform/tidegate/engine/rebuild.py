@@ -18,7 +18,7 @@ from tidegate.engine.layout import is_of_view
 from tidegate.engine.steps import Steps
 from tidegate.engine.view_table import STALE, ViewTable
 from tidegate.errors import TidegateError
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.sql.lineage import readers_of
 from tidegate.store.metadata import GENERATION
 from tidegate.watermark import TimeKind

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Inside, beside the columns of `units`: see `Reclosing._compared`,
 _HIT, _EXTRA, _NOW, _THEN, _LATER, _WAITING, _GONE, _TOUCHED, _LOW, _HIGH, _END = (

@@ -15,8 +15,8 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from tidegate.sql.catalog import Column as CatalogColumn
-    from tidegate.sql.catalog import Relation, SystemTable, View
+    from tidegate.sql.catalog.objects import Column as CatalogColumn
+    from tidegate.sql.catalog.objects import Relation, SystemTable, View
 
 
 def relation_frame(

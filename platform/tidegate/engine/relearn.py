@@ -23,7 +23,7 @@ from tidegate.watermark.memory import Memory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from tidegate.engine.slices import evaluate
 from tidegate.errors import TidegateError
 from tidegate.plan.gaps import retained_from
 from tidegate.plan.resets import RESETS
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Column
+    from tidegate.sql.catalog.objects import Column
 
 
 def pin(session: Session, view: View) -> tuple[Pinned, ...]:

@@ -16,12 +16,12 @@ from tidegate.engine.steps import Steps
 from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, is_untidy
 from tidegate.errors import TidegateError
 from tidegate.plan.gaps import Hole, edge_of, hole, same_scale
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import read_position
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Input
+    from tidegate.sql.catalog.objects import Input
 
 
 def needed_from(session: Session, source: Relation | View) -> int | None:

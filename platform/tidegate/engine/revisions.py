@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidegate.engine.inputs import Pinned
-    from tidegate.sql.catalog import Column as CatalogColumn
-    from tidegate.sql.catalog import SystemTable, View
+    from tidegate.sql.catalog.objects import Column as CatalogColumn
+    from tidegate.sql.catalog.objects import SystemTable, View
 
 #: Of a window's newest revision, beside the columns of `units`: its number, the amendment that made it, and what it
 #: has absorbed.

@@ -29,7 +29,7 @@ from tidegate.plan.events import (
     SourceStarted,
     ViewFinished,
 )
-from tidegate.sql.catalog import Relation, SystemTable, View
+from tidegate.sql.catalog.objects import Relation, SystemTable, View
 from tidegate.sql.connectors import FilesystemOptions, LogOptions, ReplayOptions
 from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import sources_of
@@ -37,8 +37,8 @@ from tidegate.sql.lineage import sources_of
 if TYPE_CHECKING:
     from tidegate.engine.ingest import Log
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Catalog
-    from tidegate.sql.sink_connectors import Sink
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Sink
 
 Listener = Callable[[Event], None]
 

@@ -28,7 +28,7 @@ from tidegate.project import Project
 from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
 from tidegate.project.storage import CATALOG
-from tidegate.sql.catalog import Column, Relation, SystemTable, View
+from tidegate.sql.catalog.objects import Column, Relation, SystemTable, View
 from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
 from tidegate.sql.settings import Settings
 

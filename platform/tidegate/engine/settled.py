@@ -29,7 +29,8 @@ from tidegate.store.status import read_status
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.sql.catalog import Catalog, Relation, View
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Relation, View
     from tidegate.store.status import RelationStatus
 
 

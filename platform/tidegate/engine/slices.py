@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 
 def evaluate(

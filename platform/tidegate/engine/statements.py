@@ -19,13 +19,13 @@ from tidegate.engine.sinks.statements import create_sink, drop_sink, refuse_deli
 from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
 from tidegate.sql import statements as st
-from tidegate.sql.catalog import View, reads
+from tidegate.sql.catalog.objects import View, reads
 from tidegate.sql.hidden import hidden_name
 from tidegate.sql.lineage import readers_of, sources_of
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Relation, SystemTable
+    from tidegate.sql.catalog.objects import Relation, SystemTable
 
 
 def execute(session: Session, statement: object) -> Result:

@@ -12,10 +12,10 @@ from tidegate.errors import TidegateError
 from tidegate.masking import masked_traceback
 from tidegate.plan.events import Event, StepFailed, StepSkipped
 from tidegate.project.disk import trouble
-from tidegate.sql.catalog import Relation, View, reads
+from tidegate.sql.catalog.objects import Relation, View, reads
 
 if TYPE_CHECKING:
-    from tidegate.sql.sink_connectors import Sink
+    from tidegate.sql.catalog.objects import Sink
 
 #: What is stored is of another definition than the one of now: nothing may be built upon it.
 _OF_ANOTHER_DEFINITION = "TG506"

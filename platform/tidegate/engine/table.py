@@ -42,7 +42,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.

@@ -31,7 +31,7 @@ from tidegate.engine.upkeep_table import (
 )
 from tidegate.errors import TidegateError
 from tidegate.project.maintenance import Policy
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 
 #: Table property: a view below whose results were replaced since these were computed (`rebuild.py`).

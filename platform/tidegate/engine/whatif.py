@@ -10,7 +10,7 @@ from tidegate.engine.layout import LATE, ON_TIME, quote, ticks_of
 from tidegate.engine.windows import assign_windows
 from tidegate.errors import TidegateError
 from tidegate.sql.analysis import analyse
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.inner_names import inner
 from tidegate.sql.statements import AlterWatermark
 from tidegate.watermark import Column as NewestSeen

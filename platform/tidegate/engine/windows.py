@@ -13,7 +13,7 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.sql.catalog import Accounts
+    from tidegate.sql.catalog.objects import Accounts
 
 #: What the SQL reads.
 _ROWS, _TIME = "_tidegate_windows", inner("time")

@@ -9,7 +9,7 @@ from datetime import datetime
 from tidegate.project import Project
 from tidegate.project.durations import format_duration
 from tidegate.project.jobs import Threshold
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog.objects import Relation
 from tidegate.store.status import RelationStatus, read_status
 
 #: Names in one line of text; the metadata has them all.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
 from tidegate.sql.lineage import families, reads_of
-from tidegate.sql.sink_connectors import Sink
 
 
 @dataclass(frozen=True)

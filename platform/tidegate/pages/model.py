@@ -10,11 +10,10 @@ from tidegate.project import Project
 from tidegate.project.durations import format_duration
 from tidegate.project.jobs import schedules_of
 from tidegate.project.selection import covered, select
-from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.column_lineage import column_lineage
-from tidegate.sql.front_matter import annotations_of
 from tidegate.sql.lineage import computed, reads_of
-from tidegate.sql.sink_connectors import Sink
 from tidegate.sql.types import UNKNOWN, display
 from tidegate.store import load_table
 
@@ -45,7 +44,7 @@ def document(project: Project) -> dict[str, Any]:
 
 
 def _asset(project: Project, catalog: Catalog, item: Item) -> dict[str, Any]:
-    said = annotations_of(catalog, item.name)
+    said = catalog.annotations_of(item.name)
     return {
         "name": item.name,
         "kind": _kind(item),

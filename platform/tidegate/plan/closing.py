@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.watermark import Window, WindowEnd
 
 #: In a view's summary: how many final rows have no total, because it does not fit (C7).

@@ -11,8 +11,8 @@ from tidegate.plan.marks import Marks
 from tidegate.plan.sink_stages import sink_stage
 from tidegate.plan.stages import Stage, look_up, plan_for
 from tidegate.plan.view_stages import Namespace
-from tidegate.sql.catalog import Catalog, Object, View
-from tidegate.sql.sink_connectors import Sink
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Object, Sink, View
 from tidegate.watermark import Mark, SessionMark
 
 _LABEL_WIDTH = 21

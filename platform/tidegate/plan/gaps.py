@@ -16,7 +16,7 @@ from tidegate.plan.closing import closes_anything
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Key of a view's commits: the stretches of its frontier that it has skipped, ticks: after the one, up to the other.
 GAPS = "tidegate.gaps"

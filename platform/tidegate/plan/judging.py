@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog.objects import Relation
 from tidegate.watermark import PROC_TIME, Expression, GateConfig, SourceWatermark, TimeKind
 
 Facts = list[tuple[str, str]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.sql.catalog import Object, View
+from tidegate.sql.catalog.objects import Object, View
 from tidegate.watermark import (
     Derived,
     EarliestOpen,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tidegate.watermark import Mark, SessionMark
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Keys of commits: the steps back of this table; by name of an input, the last step of it that was followed; what a
 #: view had emitted beyond its frontier.

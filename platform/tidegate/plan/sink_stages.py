@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tidegate.plan.differences import Difference
 from tidegate.plan.marks import ColumnWatermark
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.kafka_options import KafkaSinkOptions
-from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions, Sink, SinkOptions
+from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions, SinkOptions
 
 #: The header of a Kafka sink's messages that says which row of which delivery each is.
 KAFKA_ID_HEADER = "tidegate-id"

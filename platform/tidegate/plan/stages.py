@@ -15,7 +15,9 @@ from tidegate.plan.kafka_facts import kafka_facts
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.view_stages import Namespace, SliceStage, StepStage, ViewStage, stored_as, view_stages
-from tidegate.sql.catalog import SYSTEM_TABLES, Catalog, Object, Relation, SystemTable
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Object, Relation, SystemTable
+from tidegate.sql.catalog.system_tables import SYSTEM_TABLES
 from tidegate.sql.connectors import FilesystemOptions
 from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import sources_of

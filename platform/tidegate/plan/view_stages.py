@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tidegate.plan import differences as differ
 from tidegate.plan.differences import Difference
 from tidegate.plan.marks import ColumnWatermark, derived_kind, kind_of
-from tidegate.sql.catalog import Catalog, Input, Node, Object, Relation, SystemTable, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Input, Node, Object, Relation, SystemTable, View
 from tidegate.sql.types import display
 from tidegate.watermark import Sessions, TimeKind
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.advise.advice import Advice
     from tidegate.advise.windows import WindowRows
     from tidegate.project import Project
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Partitions that a picture shows: those that hold the watermark back, then those with the most rows.
 SHOWN_PARTITIONS = 6

@@ -15,7 +15,7 @@ from tidegate.project.strict import StrictModel, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 class Amendment(Schedule):

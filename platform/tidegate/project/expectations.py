@@ -21,10 +21,10 @@ from pydantic import BeforeValidator, Field
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.project.strict import Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 FOLDER = "quality"
 SEVERITIES = ("critical", "warning", "info")

@@ -12,9 +12,9 @@ from tidegate.errors import FAIL_FAST, Problems, TidegateError, did_you_mean
 from tidegate.project.jobs import Times
 from tidegate.project.strict import Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, parse_yaml
-from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.front_matter import Annotations, Block, Partitioning
-from tidegate.sql.sink_connectors import Sink
 
 # What Dagster takes: found here, with a place, and not when its code server starts.
 _OWNER = re.compile(r"^(team:[A-Za-z0-9_-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")

@@ -18,10 +18,9 @@ from tidegate.project.selection import is_plain, select
 from tidegate.project.stalls import Stall
 from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
-from tidegate.sql.front_matter import annotations_of
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 #: The files of `jobs/` that have a shape of their own (`project/maintenance.py`, `project/amendments.py`).
 MAINTENANCE, AMENDMENTS = "maintenance.yaml", "amendments.yaml"
@@ -205,7 +204,7 @@ def schedules_of(jobs: Jobs, catalog: Catalog) -> tuple[Schedule, ...]:
 def own_schedules(catalog: Catalog) -> Iterator[Schedule]:
     """The schedules of front matter: `<asset>_schedule`, which brings the asset up to date with all that it reads."""
     for obj in (*catalog.relations, *catalog.views, *catalog.sinks):
-        said = annotations_of(catalog, obj.name)
+        said = catalog.annotations_of(obj.name)
         if said.cron is not None:
             name = re.sub(r"\W", "_", f"{obj.name}_schedule", flags=re.ASCII)
             yield Schedule(

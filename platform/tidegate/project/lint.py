@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import Location, TidegateWarning
 from tidegate.project.cron import never_fires
-from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
-from tidegate.sql.front_matter import annotations_of
 from tidegate.sql.text import Text
 from tidegate.sql.warnings import warning
 
@@ -80,7 +80,7 @@ def lint_times(
             if (times := getattr(maintenance.content, name)) is not None:
                 yield from _cron(times, maintenance.file, (name, "cron"))
     for item in (*catalog.relations, *catalog.views, *catalog.sinks):
-        cron = annotations_of(catalog, item.name).cron
+        cron = catalog.annotations_of(item.name).cron
         if cron is not None and never_fires(cron):
             yield _never(cron, item.location)
 

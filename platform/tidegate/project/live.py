@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 class LiveRun(StrictModel):

@@ -11,7 +11,7 @@ from tidegate.sql.lineage import computed
 
 if TYPE_CHECKING:
     from tidegate.project.jobs import Jobs
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 def check_live(jobs: Jobs, catalog: Catalog) -> None:

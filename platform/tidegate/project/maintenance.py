@@ -17,7 +17,7 @@ from tidegate.project.yamlfile import YamlFile, read_yaml
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 _DAY = 86_400
 #: Younger snapshots are never removed: a tick, an audit or a query may be reading them.

@@ -23,7 +23,7 @@ from tidegate.project.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
     from tidegate.project.jobs import Jobs
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 _DEFAULT_ENVIRONMENT = "local"
 

@@ -13,7 +13,7 @@ from tidegate.project.disk import temporary_space
 from tidegate.sql.formats import LOCATION, MESSAGE, Format, SchemaReader
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 
 def schema_reader(root: Path) -> SchemaReader:

@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from tidegate.errors import Location, TidegateError, did_you_mean
-from tidegate.sql.catalog import Catalog, Object, Relation, View
-from tidegate.sql.front_matter import annotations_of
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Object, Relation, Sink, View
 from tidegate.sql.lineage import computed, reads_of
-from tidegate.sql.sink_connectors import Sink
 
 _TERM = re.compile(r"^(?:(?P<up>\d*)\+)?(?P<what>.+?)(?:\+(?P<down>\d*))?$")
 _PATTERN = re.compile(r"[*?\[]")
@@ -168,7 +167,7 @@ def _paths(_: Catalog, obj: Object | Sink) -> list[str]:
 
 
 def _owners(catalog: Catalog, obj: Object | Sink) -> list[str]:
-    owners = annotations_of(catalog, obj.name).owners
+    owners = catalog.annotations_of(obj.name).owners
     return [*owners, *(o.removeprefix("team:") for o in owners if o.startswith("team:"))]
 
 
@@ -177,12 +176,12 @@ def _kind(_: Catalog, obj: Object | Sink) -> list[str]:
 
 
 def _group(catalog: Catalog, obj: Object | Sink) -> list[str]:
-    group = annotations_of(catalog, obj.name).group
+    group = catalog.annotations_of(obj.name).group
     return [group] if group else []
 
 
 _METHODS: dict[str, Callable[[Catalog, Object | Sink], list[str]]] = {
-    "tag": lambda catalog, obj: list(annotations_of(catalog, obj.name).tag_names),
+    "tag": lambda catalog, obj: list(catalog.annotations_of(obj.name).tag_names),
     "owner": _owners,
     "group": _group,
     "kind": _kind,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.project.expectations import SEVERITIES, Expectation, Quality
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 
 #: Suites, in the order in which they are checked. `log`: of a source or table; `expectations`: the team's own.
 RECONCILIATION, LATE_RATE, LOG, EXPECTATIONS = "reconciliation", "late_rate", "log", "expectations"

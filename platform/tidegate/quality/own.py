@@ -18,7 +18,7 @@ from tidegate.plan.resets import position
 from tidegate.project.expectations import LOG_COLUMNS, VIEW_COLUMNS, Expectation, identity
 from tidegate.project.owner import OWNER, Owner
 from tidegate.quality.model import Span
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidegate.sql.catalog import Catalog, Relation, Watermark, reads
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Watermark, reads
 from tidegate.sql.codes import error
 from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.relations import analyse_relation, analyse_watermark

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from tidegate.errors import FAIL_FAST, Problems, did_you_mean
 from tidegate.sql.alter import analyse_alter, analyse_reset
-from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
 from tidegate.sql.changes import analyse_delete, analyse_update
 from tidegate.sql.codes import error
 from tidegate.sql.connectors import Guard
@@ -21,7 +22,6 @@ from tidegate.sql.ordering import in_reading_order, named
 from tidegate.sql.queries import QueryAnalysis
 from tidegate.sql.relations import analyse_relation
 from tidegate.sql.set_syntax import analyse_set, analyse_show_setting
-from tidegate.sql.sink_connectors import Sink
 from tidegate.sql.sinks import analyse_sink
 from tidegate.sql.statements import (
     CreateRelation,

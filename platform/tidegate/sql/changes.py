@@ -8,7 +8,8 @@ import re
 from sqlglot import exp
 
 from tidegate.errors import did_you_mean
-from tidegate.sql.catalog import Catalog, Column, Relation, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Column, Relation, View
 from tidegate.sql.codes import error
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.queries import QueryAnalysis

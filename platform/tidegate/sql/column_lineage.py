@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Catalog, Relation, SystemTable, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
 from tidegate.sql.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.grammar import read_statement, split
-from tidegate.sql.sink_connectors import Sink
 from tidegate.sql.syntax import CreateSinkSyntax, CreateViewSyntax
 from tidegate.sql.text import Text
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Catalog, Input, Node, Over, Relation, SystemTable, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Input, Node, Over, Relation, SystemTable, View
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.hidden import log_columns

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tidegate.errors import did_you_mean
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog.objects import Relation
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.flow import Flow, Reader, named, relation_name
 from tidegate.sql.functions import kind_of

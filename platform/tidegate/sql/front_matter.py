@@ -16,16 +16,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sqlglot.tokens import Token, TokenType
 
 from tidegate.sql.codes import error
 from tidegate.sql.cursor import Cursor
 from tidegate.sql.text import Text
-
-if TYPE_CHECKING:
-    from tidegate.sql.catalog import Catalog
 
 _FENCE = re.compile(r"^\s*--\s+---\s*$")
 _COMMENT = re.compile(r"^(\s*--+)(.*)$")
@@ -69,14 +66,6 @@ class Annotations:
         return tuple(
             t for name, value in self.tags for t in ((name, f"{name}={value}") if value else (name,))
         )
-
-
-_NOTHING = Annotations()
-
-
-def annotations_of(catalog: Catalog, name: str) -> Annotations:
-    """What the front matter of an object says; nothing is said by default."""
-    return catalog.annotations.get(name.casefold(), _NOTHING)
 
 
 def without_front_matter(lines: Iterable[str]) -> list[str]:

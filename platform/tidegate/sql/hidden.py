@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Object, Relation, SystemTable
+from tidegate.sql.catalog.objects import Object, Relation, SystemTable
 from tidegate.sql.codes import error
 from tidegate.sql.scope import ScopeColumn, known, name_location
 from tidegate.sql.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME, WATERMARK

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidegate.errors import Location, did_you_mean
-from tidegate.sql.catalog import Catalog, Column, Relation, Watermark
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Column, Relation, Watermark
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.connectors import LogOptions
 from tidegate.sql.derivation import derive

@@ -6,7 +6,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidegate.errors import did_you_mean
-from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.codes import error
 from tidegate.sql.dialect import to_spark
 from tidegate.sql.queries import QueryAnalysis

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.sql.catalog import Catalog, Object, Relation, View, reads
-from tidegate.sql.sink_connectors import Sink
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Object, Relation, Sink, View, reads
 
 
 def sources_of(catalog: Catalog, obj: Object) -> tuple[Object, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.flow import Flow, Reader, losing
 from tidegate.sql.lineage import sources_of

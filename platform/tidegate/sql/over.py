@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidegate.errors import Location, did_you_mean
-from tidegate.sql.catalog import OverFunction
+from tidegate.sql.catalog.objects import OverFunction
 from tidegate.sql.codes import error
 from tidegate.sql.over_call import Call, read_call
 from tidegate.sql.over_frame import DEFAULT, plain_frame, read_frame

@@ -10,7 +10,7 @@ from tidegate.sql.groups import is_bound
 from tidegate.watermark import Condition, Value
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
     Operand = Condition | Value | int | str | bool
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Relation
+from tidegate.sql.catalog.objects import Relation
 from tidegate.sql.groups import is_bound
 from tidegate.sql.plain_conditions import plain_condition
 from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value

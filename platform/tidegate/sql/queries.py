@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tidegate.errors import Location, did_you_mean
-from tidegate.sql.catalog import Catalog
+from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.hidden import (
     LogTable,

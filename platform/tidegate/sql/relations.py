@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.sql.catalog import RESERVED_COLUMNS, Column, Relation, Watermark
+from tidegate.sql.catalog.objects import RESERVED_COLUMNS, Column, Relation, Watermark
 from tidegate.sql.clock_literals import refuse_clock_literals
 from tidegate.sql.codes import error
 from tidegate.sql.connectors import Guard, ReplayOptions, connector_of, guarded, read_connector

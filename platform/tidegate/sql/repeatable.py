@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import sqlglot
 from sqlglot import exp
 
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 
 #: Aggregates that pick or line up rows, or give one of several right answers.
 _ORDERED = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Over
+from tidegate.sql.catalog.objects import Over
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.derivation import derive
 from tidegate.sql.flow import Flow, Item, Reader, held, losing, quoted

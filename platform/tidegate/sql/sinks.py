@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tidegate.errors import Location, TidegateError, did_you_mean
-from tidegate.sql.catalog import Catalog, Column, Relation, SystemTable, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import VIEW_SUFFIX, Column, Relation, Sink, SystemTable, View
 from tidegate.sql.codes import error
 from tidegate.sql.connectors import Guard, guarded, read_connector
 from tidegate.sql.formats import Format, read_format
@@ -15,9 +16,7 @@ from tidegate.sql.relations import check_object_name
 from tidegate.sql.sink_connectors import (
     LATER_SINK_CONNECTORS,
     SINK_CONNECTORS,
-    VIEW_SUFFIX,
     FilesystemSinkOptions,
-    Sink,
     SinkOptions,
 )
 from tidegate.sql.syntax import CreateSinkSyntax, CreateViewSyntax, Name, OptionSyntax

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.errors import Location
-from tidegate.sql.catalog import Relation, View
-from tidegate.sql.sink_connectors import Sink
+from tidegate.sql.catalog.objects import Relation, Sink, View
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Column
+from tidegate.sql.catalog.objects import Column
 from tidegate.sql.codes import error
 from tidegate.sql.gate_options import GateOptions
 from tidegate.sql.intervals import constant_ticks, read_interval

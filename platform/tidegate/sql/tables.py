@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.errors import did_you_mean
-from tidegate.sql.catalog import Column, Watermark
+from tidegate.sql.catalog.objects import Column, Watermark
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.syntax import CreateRelationSyntax
 from tidegate.sql.text import Text

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from tidegate.sql.catalog import Accounts, Carried, Catalog, Column, Input, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Accounts, Carried, Column, Input, View
 from tidegate.sql.codes import error
 from tidegate.sql.flow import PLACE, Flow, Reader, node, time_kind
 from tidegate.sql.from_clause import Ctes, with_ctes

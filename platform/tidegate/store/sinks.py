@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.project.storage import Storage
-from tidegate.sql.catalog import Catalog, Relation, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.lineage import reads_of
-from tidegate.sql.sink_connectors import Sink
 from tidegate.store.metadata import load_table
 from tidegate.store.positions import final_keys, read_position
 

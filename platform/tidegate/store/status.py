@@ -13,10 +13,10 @@ from tidegate.plan.gaps import edge_of, gaps, hole, retained_from
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.undeclared import Undeclared
 from tidegate.project.storage import Storage
-from tidegate.sql.catalog import Catalog, Object, Relation, SystemTable, View
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Object, Relation, Sink, SystemTable, View
 from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import sources_of
-from tidegate.sql.sink_connectors import Sink
 from tidegate.store.metadata import Progress, TableState, load_table, read_progress
 from tidegate.store.sinks import SinkStatus, sink_status
 from tidegate.watermark import Mark, SessionMark, TimeKind

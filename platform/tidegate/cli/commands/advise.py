@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tidegate.engine.steps import Steps
     from tidegate.page import Section
     from tidegate.project import Project
-    from tidegate.sql.catalog import Catalog, Relation, View
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Relation, View
 
 #: Partitions of the table; JSON has them all.
 _SHOWN = 20

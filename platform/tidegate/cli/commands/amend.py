@@ -70,7 +70,7 @@ def amend(
     Example: tidegate amend --range 2013-03-01 2013-03-08
     Example: tidegate amend departures_hourly --what-if "sched_dep - INTERVAL '3 hours'"
     """
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
     project = call.project()
     catalog = project.catalog()
@@ -107,7 +107,7 @@ def amend(
 def _what_if(
     call: Invocation, project: Project, names: list[str] | None, strategy: str, fail_fast: bool
 ) -> int:
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
     views = [v for v in map(project.catalog().get, names or ()) if isinstance(v, View)]
     if not views:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidegate.audit.view import ViewAudit
     from tidegate.console.port import Console
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Relation, View
+    from tidegate.sql.catalog.objects import Relation, View
 
 
 @guarded
@@ -71,7 +71,7 @@ def _audited(
     session: Session, found: Relation | View
 ) -> tuple[ViewAudit | SourceAudit, Callable[[Console], None]]:
     """The audit, and what shows it to people."""
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
     if isinstance(found, View):
         from tidegate.audit.view import audit_view

@@ -13,7 +13,7 @@ from tidegate.errors import TidegateError
 if TYPE_CHECKING:
     from tidegate.console.port import Console
     from tidegate.engine.session import Session
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
     from tidegate.store.status import RelationStatus
 
     #: Names, Spark types and values of columns.

@@ -14,7 +14,7 @@ from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 if TYPE_CHECKING:
     from tidegate.console.port import Console
     from tidegate.quality.model import Outcome, Span, SuiteResult
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 @guarded
@@ -98,7 +98,7 @@ def quality(
 def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, Span]:
     """Windows and rows from a time on, on the scale of each asset's own time."""
     from tidegate.quality.model import Span
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
     from tidegate.watermark import TimeKind
     from tidegate.watermark.timekind import DAY_MICROS
 

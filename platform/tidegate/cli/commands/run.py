@@ -15,7 +15,7 @@ from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFi
 if TYPE_CHECKING:
     from tidegate.engine.result import RunReport
     from tidegate.project import Project
-    from tidegate.sql.catalog import Catalog
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 @guarded

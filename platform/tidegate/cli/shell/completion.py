@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from tidegate.cli.shell.meta import COMMANDS
-from tidegate.sql.catalog import REVISIONS, SYSTEM_TABLES, Catalog, Relation
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.catalog.system_tables import REVISIONS, SYSTEM_TABLES
 from tidegate.sql.functions import spark_functions
 from tidegate.sql.settings import SETTINGS
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tidegate.console.port import Console
     from tidegate.engine.session import Session
     from tidegate.project import Project
-    from tidegate.sql.catalog import Catalog
-    from tidegate.sql.sink_connectors import Sink
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Sink
 
 #: Rows of a result that are drawn.
 SHOWN = 1000

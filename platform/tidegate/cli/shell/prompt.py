@@ -18,7 +18,7 @@ from pygments.lexers.sql import SqlLexer
 from tidegate.cli.shell.completion import candidates
 from tidegate.cli.statements import is_finished
 from tidegate.project.disk import private_folder
-from tidegate.sql.catalog import Catalog
+from tidegate.sql.catalog.catalog import Catalog
 
 PROMPT, CONTINUATION = "tidegate> ", "      ... "
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.engine.sinks import Position
-    from tidegate.sql.catalog import View
+    from tidegate.sql.catalog.objects import View
 
 #: Beside a view's columns: which revision of its window a row is of, and which amendment has written it (0: none).
 NUMBER, AMENDMENT = inner("number"), inner("amendment")

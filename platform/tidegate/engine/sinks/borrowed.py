@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.kafka import topic
+from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.connectors import FilesystemOptions
 from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
-from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions, Sink
+from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.positions import kafka_position, sink_table
 
 if TYPE_CHECKING:

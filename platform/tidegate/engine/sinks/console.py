@@ -13,7 +13,8 @@ from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.plan.events import RowsDelivered
-from tidegate.sql.sink_connectors import ConsoleSinkOptions, Sink
+from tidegate.sql.catalog.objects import Sink
+from tidegate.sql.sink_connectors import ConsoleSinkOptions
 from tidegate.store.positions import position_file
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from tidegate.engine.sinks.kafka import KafkaSink
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.kafka_options import KafkaSinkOptions
-from tidegate.sql.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions, Sink
+from tidegate.sql.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,8 @@ from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
-from tidegate.sql.sink_connectors import FilesystemSinkOptions, Sink
+from tidegate.sql.catalog.objects import Sink
+from tidegate.sql.sink_connectors import FilesystemSinkOptions
 from tidegate.store.positions import position_file
 
 if TYPE_CHECKING:

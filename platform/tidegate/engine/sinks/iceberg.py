@@ -20,9 +20,9 @@ from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.errors import TidegateError
 from tidegate.project.owner import OWNER
 from tidegate.project.storage import CATALOG
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import Sink, View
 from tidegate.sql.inner_names import inner
-from tidegate.sql.sink_connectors import IcebergSinkOptions, Sink
+from tidegate.sql.sink_connectors import IcebergSinkOptions
 from tidegate.store.positions import sink_table
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 

@@ -33,7 +33,7 @@ from tidegate.errors import TidegateError
 from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.sql.inner_names import inner
 from tidegate.sql.kafka_options import KafkaSinkOptions, written_servers
 from tidegate.sql.secrets import variables
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from tidegate.engine.session import Session
-    from tidegate.sql.sink_connectors import Sink
+    from tidegate.sql.catalog.objects import Sink
 
 #: Inside, beside what a message has: the commit that a row is of, and what equal rows have in common.
 _COMMIT, _HASH = inner("commit"), inner("hash")

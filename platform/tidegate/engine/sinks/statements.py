@@ -11,7 +11,7 @@ from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered
 from tidegate.sql import statements as st
-from tidegate.sql.catalog import View
+from tidegate.sql.catalog.objects import View
 from tidegate.sql.lineage import reads_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidegate.engine.session import Session
     from tidegate.errors import Location
-    from tidegate.sql.sink_connectors import Sink
+    from tidegate.sql.catalog.objects import Sink
 
 
 def create_sink(session: Session, statement: st.CreateSink) -> Result:

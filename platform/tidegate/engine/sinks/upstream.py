@@ -12,14 +12,14 @@ from tidegate.engine.layout import ON_TIME, quote
 from tidegate.engine.sinks import Position
 from tidegate.engine.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.engine.spark import settings
-from tidegate.sql.catalog import Relation, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import final_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.session import Session
-    from tidegate.sql.sink_connectors import Sink
+    from tidegate.sql.catalog.objects import Sink
 
 
 _FEW_FILES = {

@@ -23,7 +23,7 @@ from tidegate.engine.sources.text import JsonDecoder, text_decoder
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Micro-batches that are left to Spark after one that was refused, at most.

@@ -46,7 +46,7 @@ from tidegate.engine.sources.strict_json import depth
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Python would round to 28 digits.
 _EXACT = Context(prec=100)

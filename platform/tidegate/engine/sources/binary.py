@@ -20,7 +20,7 @@ from tidegate.engine.sources.reasons import misfit
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Why a message is no row (W5).
 NULL_VALUE, INVALID_UTF8 = "null_value", "invalid_utf8"

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from tidegate.engine.progress import ConsumedFile
     from tidegate.engine.sources.parquet_layout import Layout
     from tidegate.project import Project
-    from tidegate.sql.catalog import Column, Format, Relation
+    from tidegate.sql.catalog.objects import Column, Relation
+    from tidegate.sql.formats import Format
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tidegate.engine.ingest import StoredLog
     from tidegate.project import Project
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.kafka_options import KafkaOptions
 
 #: Partitions per task, where there are more of them than cores: their rows stay together, and tasks stay few.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegate.engine.ingest import Log
     from tidegate.plan.events import BatchCommitted
     from tidegate.project import Storage
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.connectors import LogOptions
 
 #: What `LogOptions.sql` reads, and what it must yield beside the gate's columns.

@@ -13,7 +13,7 @@ from tidegate.watermark import Expression
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.sql.catalog import Column, Relation
+    from tidegate.sql.catalog.objects import Column, Relation
 
 #: Spark types of columns whose rows need not pass through the JVM.
 _PLAIN = [

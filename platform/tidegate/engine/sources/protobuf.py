@@ -42,7 +42,7 @@ from tidegate.sql.formats import LOCATION, MESSAGE
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 Get = Callable[[Any], Any]
 _WRAPPERS = frozenset(

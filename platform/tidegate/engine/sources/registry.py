@@ -22,7 +22,7 @@ from tidegate.project.variables import expand
 from tidegate.sql.formats import PASSWORD, REGISTRY, SUBJECT, USERNAME
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 _MAGIC = 0
 _TRIES, _PAUSE = 3, 0.2

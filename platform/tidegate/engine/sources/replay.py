@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.project import Project
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.connectors import ReplayOptions
 
 #: Inside: the task that has a row, and the row's place in it.

@@ -23,7 +23,7 @@ from tidegate.engine.sources.strict_json import Member, NotStrict, Shape
 from tidegate.engine.sources.values import Target
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Shapes of objects that are kept, and that are tried to be learned from a batch.
 _SHAPES, _LESSONS = 8, 4

@@ -35,7 +35,7 @@ from tidegate.engine.sources.values import Target
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: A file of JSON is split into parts of so many bytes. It is the same wherever a batch is tried, since a row is known
 #: by its part (`crashed`).

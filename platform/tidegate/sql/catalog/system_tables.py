@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidegate.sql.catalog import REVISIONS, SYSTEM_TABLES, Column, Object, Relation, SystemTable, View
+from tidegate.sql.catalog.objects import Column, Object, Relation, SystemTable, View
 from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind
 
+SYSTEM_TABLES = ("late", "rejected", "raw", "watermarks")
+REVISIONS = "revisions"  # of a view (B2)
 _TYPES = {TimeKind.TIMESTAMP: "timestamp_ntz", TimeKind.TIMESTAMPTZ: "timestamp", TimeKind.DATE: "date"}
 
 

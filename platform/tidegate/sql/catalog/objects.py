@@ -1,19 +1,15 @@
-"""What is defined: sources, tables and views, and the system tables that come with each source and table."""
+"""What is defined: sources, tables, views and sinks, and the system tables that come with each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, field
 
-from tidegate.errors import Location, TidegateError, did_you_mean
-from tidegate.sql.codes import error
-from tidegate.sql.connectors import Guard
-from tidegate.sql.formats import Format, SchemaReader
-from tidegate.sql.front_matter import Annotations, Block
+from tidegate.errors import Location
+from tidegate.sql.formats import Format
 from tidegate.sql.gate_options import GateOptions
-from tidegate.sql.option_types import ConnectorOptions
-from tidegate.sql.sink_connectors import Sink, Sinks
+from tidegate.sql.kafka_options import KafkaSinkOptions
+from tidegate.sql.option_types import ConnectorOptions, SinkOptions
+from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.watermark import Derived, GateConfig, PlainWindows, Strategy, TimeKind, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.
@@ -23,8 +19,8 @@ _VIEW = "_window_start _window_end _rows _open _tick _ordinal _revision _w _w_se
 _TABLE_WITH_KEY = "_op _since _tombstone"
 _ICEBERG = "_partition _file _pos _deleted _spec_id _row_id"
 RESERVED_COLUMNS = frozenset(" ".join([_LOG, _VIEW, _TABLE_WITH_KEY, _ICEBERG]).split())
-SYSTEM_TABLES = ("late", "rejected", "raw", "watermarks")
-REVISIONS = "revisions"  # of a view (B2)
+#: Behind a sink's name: its own view, if it has a query.
+VIEW_SUFFIX = "$rows"
 
 
 @dataclass(frozen=True)
@@ -264,126 +260,37 @@ class SystemTable:
         return _by_name(self.columns, name)
 
 
+@dataclass(frozen=True)
+class Sink:
+    """Delivers the final rows of a view, or the on-time rows of a relation, to somewhere else: each once; and again
+    what is amended later, if it upserts amendments (B2).
+
+    `upstream`: what it delivers. `view`: with a query of its own, that query as a view called `<sink>$rows`, which is
+    then also the upstream. `format`: how files are written; None where the connector has its own.
+    """
+
+    name: str
+    upstream: str
+    view: View | None
+    connector: SinkOptions
+    format: Format | None
+    definition: str
+    description: str | None = None
+    location: Location | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Where the rows go: a folder, a table, a topic, or the console."""
+        if isinstance(self.connector, FilesystemSinkOptions):
+            return self.connector.path
+        if isinstance(self.connector, KafkaSinkOptions):
+            return self.connector.topic
+        if isinstance(self.connector, IcebergSinkOptions):
+            return self.connector.table or self.name
+        return "console"
+
+
 Object = Relation | View
-
-
-class Catalog:
-    """Names are looked up whatever their case; one name is one object."""
-
-    def __init__(self, schemas: SchemaReader | None = None, guard: Guard | None = None) -> None:
-        #: Says what connectors may not reach; None: they may reach everything.
-        self.guard = guard
-        #: Reads the files that AVRO and PROTOBUF sources name; None: their columns are taken as they are written.
-        self.schemas = schemas
-        self._objects: dict[str, Object] = {}
-        self.sinks = Sinks()
-        #: Front matter above the statements of files, and what it says, by name (`project/front_matter.py`).
-        self.blocks: tuple[Block, ...] = ()
-        self.annotations: dict[str, Annotations] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name.casefold() in self._objects or name in self.sinks
-
-    def add(self, obj: Object) -> None:
-        """Raises TG204 if the name is taken."""
-        if obj.name in self:
-            raise self._taken(obj)
-        for gate in obj.gates if isinstance(obj, View) else ():
-            self._objects.setdefault(gate.name.casefold(), gate)
-        self._objects[obj.name.casefold()] = obj
-
-    def find(self, name: str) -> Object | SystemTable | None:
-        """The object or system table of this name, or None."""
-        obj = self._objects.get(name.casefold())
-        if obj is not None:
-            return obj
-        from tidegate.sql.system_tables import system_table_of  # it makes tables of what is defined here
-
-        base, _, suffix = name.rpartition("$")
-        return system_table_of(self._objects.get(base.casefold()), suffix.casefold())
-
-    def get(self, name: str, location: Location | None = None) -> Object | SystemTable:
-        """Raises TG201 with a suggestion."""
-        obj = self.find(name)
-        if obj is None and name in self.sinks:
-            sink = self.sinks.find(name)
-            hint = f"it only delivers {sink.upstream}: read that" if sink else None
-            raise error("TG215", f'"{name}" is a sink', location, hint)
-        if obj is None:
-            known = [*self.names(), *(f"{r.name}${s}" for r in self.relations for s in SYSTEM_TABLES)]
-            hint = did_you_mean(name, known)
-            if hint is None and "$" not in name:
-                hint = f"there are {', '.join(self.names())}" if self.names() else "nothing is defined yet"
-            raise error("TG201", f'there is no source, table or view "{name}"', location, hint)
-        return obj
-
-    def having(self, view: View) -> Catalog:
-        """This catalog, and the implicit gates of a view that may not be in it."""
-        other = copy(self)
-        other._objects = {g.name.casefold(): g for g in view.gates} | self._objects
-        return other
-
-    def replace(self, obj: Object) -> None:
-        """Put an altered definition in the place of the one of this name. Raises TG201 if there is none."""
-        self.get(obj.name)
-        self._objects[obj.name.casefold()] = obj
-
-    def drop(self, name: str) -> None:
-        """Raises TG201 if there is no such object."""
-        obj = self.get(name)
-        del self._objects[name.casefold()]
-        for gate in obj.gates if isinstance(obj, View) else ():
-            if not self.readers(gate.name):
-                del self._objects[gate.name.casefold()]
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        """Sources and tables, without the implicit gates of WATERMARK(…)."""
-        return tuple(o for o in self._objects.values() if isinstance(o, Relation) and o.kind != "gate")
-
-    @property
-    def views(self) -> tuple[View, ...]:
-        """Materialized views, without the implicit ones of sinks."""
-        return tuple(o for o in self._objects.values() if isinstance(o, View) and "$" not in o.name)
-
-    def names(self) -> list[str]:
-        """The names of relations and views in the order of definition, without the implicit gates and views."""
-        return [
-            o.name for o in self._objects.values() if "$" not in o.name and getattr(o, "kind", "") != "gate"
-        ]
-
-    def add_sink(self, sink: Sink) -> None:
-        """With its implicit view, if it has one. Raises TG204 if the name is taken."""
-        if sink.name in self:
-            raise self._taken(sink)
-        if sink.view is not None:
-            self.add(sink.view)
-        self.sinks.add(sink)
-
-    def drop_sink(self, name: str) -> None:
-        """With its implicit view. KeyError if there is no such sink."""
-        sink = self.sinks.drop(name)
-        if sink.view is not None:
-            self.drop(sink.view.name)
-
-    def _taken(self, obj: Object | Sink) -> TidegateError:
-        taken = self._objects.get(obj.name.casefold()) or self.sinks.find(obj.name)
-        return error("TG204", f'"{obj.name}" exists already', obj.location, _where(taken))
-
-    def readers(self, name: str) -> tuple[View, ...]:
-        """The views that read this object themselves, the implicit ones of sinks too."""
-        views = (o for o in self._objects.values() if isinstance(o, View))
-        return tuple(v for v in views if name.casefold() in (r.casefold() for r in v.reads))
-
-    def order(self) -> list[Object]:
-        """Every object after what it reads; otherwise in the order of definition."""
-
-        def visit(obj: Object) -> Iterator[Object]:
-            for name in reads(obj):
-                yield from visit(self._objects[name.casefold()])
-            yield obj
-
-        return list({o.name: o for obj in self._objects.values() for o in visit(obj)}.values())
 
 
 def reads(obj: Object) -> tuple[str, ...]:
@@ -396,7 +303,3 @@ def reads(obj: Object) -> tuple[str, ...]:
 
 def _by_name(columns: tuple[Column, ...], name: str) -> Column | None:
     return next((c for c in columns if c.name.casefold() == name.casefold()), None)
-
-
-def _where(obj: Object | Sink | None) -> str | None:
-    return f"it is defined at {obj.location.file}:{obj.location.line}" if obj and obj.location else None
