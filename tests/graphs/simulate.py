@@ -18,7 +18,7 @@ from tests.graphs.generate import Insert, Maker, Source, View, far, history
 from tests.graphs.model import HIDDEN, Over, Row, Rows
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog, CreateRelation, CreateView, analyse, rewrite, roundtrip, views
-from tidegate.sql import catalog as tidegate
+from tidegate.sql.catalog import objects as tidegate
 from tidegate.sql.views import Closing
 from tidegate.watermark import Mark, SessionMark, TimeKind
 
