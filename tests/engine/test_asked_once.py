@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.engine import owners, session
+from tidegate.engine import session
+from tidegate.engine.owners import Owners
 from tidegate.engine.session import Session
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -30,7 +31,7 @@ def shop(tmp_path: Path) -> Path:
 
 def test_X3_a_statement_asks_once_whose_a_table_is(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(owners, "require", lambda session, name: asked.append(name))
+    monkeypatch.setattr(Owners, "require", lambda _, name: asked.append(name))
     monkeypatch.setattr(session, "Log", lambda *_: "a log")
     no_spark: Any = None
     opened = Session(Project.load(shop), no_spark, None)

@@ -41,7 +41,7 @@ GUARDS = {
     "engine/ingest.py:Log.__init__": "Session.log asks",
     "engine/layout.py:_create": "makes what is not there, under a lease that has looked at the namespace",
     "engine/memories.py:MemoryFiles._delete": OPEN,
-    "engine/owners.py:_move": "it is what asks, or `tidegate adopt`",
+    "engine/owners.py:move": "it is what asks, or `tidegate adopt`",
     "engine/rebuild.py:_rebuild": "under Session.lease; of each reader it asks",
     "engine/rebuild.py:_swap": LEASE,
     "engine/retire.py:_forget": LEASE,

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tidegate.project.owner import OWNER, Owner
 from tidegate.sql.attempts import without_attempts
@@ -18,6 +19,10 @@ from tidegate.sql.inner_names import unless_taken
 from tidegate.sql.spelling import alike, plain, plain_before
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import Expression, TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql.types import DataType
 
 ON_TIME, LATE, REJECTED, PROGRESS = "on_time", "late", "rejected", "watermark"
 
@@ -70,7 +75,19 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def ticks_of(column: str, kind: TimeKind) -> Column:
+def ddl(kind: DataType) -> str:
+    """A type as Spark SQL reads it; PySpark's own text leaves the names of fields unquoted."""
+    name = kind.typeName()
+    if name == "struct":
+        return f"struct<{', '.join(f'{quote(f.name)}: {ddl(f.dataType)}' for f in kind.fields)}>"
+    if name == "array":
+        return f"array<{ddl(kind.elementType)}>"
+    if name == "map":
+        return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def ticks_of(column: str, kind: TimeKind) -> SparkColumn:
     """A time column as a bigint."""
     from pyspark.sql import functions as F
 

@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidegate.engine.layout import quote
+from tidegate.engine.layout import ddl, quote
 from tidegate.engine.over_frames import BELOW, NEW, PREFIX, TIME, Ordering
 from tidegate.engine.over_sql import EXACT, MERGEABLE, RANKS, WIDE, Partial
-from tidegate.engine.resolve import ddl
 from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind, window_is_closed
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.failures import refused
 from tidegate.engine.inputs import Pinned, empty, source_of
-from tidegate.engine.layout import quote, relation_identity, strategy_identity
+from tidegate.engine.layout import ddl, relation_identity, strategy_identity
 from tidegate.engine.lives import applied_state, state_identifier
 from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import evaluate
@@ -20,7 +20,6 @@ from tidegate.sql.catalog.objects import Relation, View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
     from tidegate.engine.session import Session
     from tidegate.sql.catalog.objects import Column
@@ -125,15 +124,3 @@ def no_rows(session: Session, view: View) -> list[DataFrame]:
         nothing = Pinned(entry, source, _columns_of(session, source), None, Snapshot(None, {}))
         frames.append(empty(session.spark, nothing.fields()))
     return frames
-
-
-def ddl(kind: DataType) -> str:
-    """A type as Spark SQL reads it; PySpark's own text leaves the names of fields unquoted."""
-    name = kind.typeName()
-    if name == "struct":
-        return f"struct<{', '.join(f'{quote(f.name)}: {ddl(f.dataType)}' for f in kind.fields)}>"
-    if name == "array":
-        return f"array<{ddl(kind.elementType)}>"
-    if name == "map":
-        return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
-    return kind.simpleString()

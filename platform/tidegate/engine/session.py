@@ -7,27 +7,25 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine import owners
 from tidegate.engine import spark as spark_room
+from tidegate.engine.borrowed import Borrowed
 from tidegate.engine.class_archive import Purpose
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.failures import refused
 from tidegate.engine.ingest import Log
-from tidegate.engine.layout import quote
 from tidegate.engine.lease import lease
 from tidegate.engine.lives import state_identifier
+from tidegate.engine.owners import Owners
 from tidegate.engine.relations import relation_frame, system_frame, view_frame
 from tidegate.engine.resolve import resolve_columns
 from tidegate.engine.result import Result, RunReport
 from tidegate.engine.revisions import revisions_frame
-from tidegate.engine.sinks.borrowed import Borrowed
 from tidegate.engine.table import KEEP_SECONDS, Cleaned
 from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
-from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.objects import Column, Relation, SystemTable, View
 from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
 from tidegate.sql.settings import Settings
@@ -67,14 +65,13 @@ class Session:
         #: nobody is there, and the statement is refused.
         self.confirm: Callable[[str], bool] | None = None
         self._parent = parent
+        self.owners = Owners(spark, project)
         #: What this session's sinks may not deliver into.
         self.borrowed = Borrowed(project)
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
         self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
         #: What this session has the right to write: a name, and the part of the work on it ("": all of it).
         self._held: set[tuple[str, str]] = set()
-        #: Namespaces that this project may make tables in (X3).
-        self.at_home: set[str] = set()
 
     @classmethod
     def open(
@@ -216,12 +213,12 @@ class Session:
 
     def identifier(self, name: str) -> str:
         """Spark identifier of the table that stores `name`."""
-        return f"{CATALOG}.{self.project.storage.namespace_of(name)}.{quote(name)}"
+        return self.owners.identifier(name)
 
     def require_own(self, name: str) -> None:
         """Raise TG515 for what is only read here, TG531 for what another project or environment owns (X3)."""
         self.require_unlent(name)
-        owners.require(self, name)
+        self.owners.require(name)
 
     def require_unlent(self, name: str) -> None:
         """Raise TG515 for what is only read here: sources, tables and sinks of the environment that this one reads."""

@@ -17,8 +17,8 @@ from tidegate.sql.inner_names import inner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.sinks import Position
     from tidegate.sql.catalog.objects import View
+    from tidegate.store.positions import Position
 
 #: Beside a view's columns: which revision of its window a row is of, and which amendment has written it (0: none).
 NUMBER, AMENDMENT = inner("number"), inner("amendment")

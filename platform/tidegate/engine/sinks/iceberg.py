@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import quote, string
-from tidegate.engine.owners import require_namespace, take
+from tidegate.engine.owners import take
 from tidegate.engine.revisions import units
 from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.amended import NUMBER, Amended, bound_of
@@ -69,7 +69,7 @@ class IcebergSink:
         if upstream.upserts:
             fields.append((_REVISION, "bigint"))
         columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in fields)
-        require_namespace(self._session, self._where)
+        self._session.owners.require_namespace(self._where)
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg TBLPROPERTIES "

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import AMENDMENTS, IcebergTable
-from tidegate.engine.layout import ON_TIME, quote
-from tidegate.engine.sinks import Position
+from tidegate.engine.layout import ON_TIME, ddl, quote
 from tidegate.engine.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.engine.spark import settings
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.store.positions import final_keys
+from tidegate.store.positions import Position, final_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,7 +132,5 @@ class Upstream:
 
     def schema(self, spark: SparkSession, added: Sequence[str] = ()) -> list[tuple[str, str]]:
         """(name, Spark DDL) of the columns, and of those of `added`."""
-        from tidegate.engine.resolve import ddl
-
         types = {field.name: ddl(field.dataType) for field in spark.table(self.identifier).schema.fields}
         return [(name, types[name]) for name in (*(c.name for c in self.source.columns), *added)]
