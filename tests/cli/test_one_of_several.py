@@ -23,6 +23,7 @@ from tidegate.cli.commands.advise import _pictures
 from tidegate.console import CaptureConsole
 from tidegate.engine import rebuild, retention, steps, upkeep, whatif
 from tidegate.engine.amend_report import ViewAmendment
+from tidegate.engine.ingest import Log
 from tidegate.engine.rebuild import Rebuilt
 from tidegate.engine.table import Cleaned
 from tidegate.engine.upkeep import UpkeepReport
@@ -101,6 +102,7 @@ def done(shop: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tidegate.engine.session.Session.open", lambda project: Stored(project))
     monkeypatch.setattr(steps, "spark_gone", lambda what: None)
     monkeypatch.setattr(retention, "needed_from", lambda *_: None)
+    monkeypatch.setattr(Log, "of", lambda context, relation: context.log(relation))
 
     def played(module: Any, name: str, answer: Callable[[str], Any], at: int = 1) -> None:
         def play(*given: Any, **_: Any) -> Any:

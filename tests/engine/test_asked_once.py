@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.engine import session
+from tidegate.engine.ingest import Log
 from tidegate.engine.owners import Owners
 from tidegate.engine.session import Session
 from tidegate.errors import TidegateError
@@ -32,12 +32,12 @@ def shop(tmp_path: Path) -> Path:
 def test_X3_a_statement_asks_once_whose_a_table_is(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(Owners, "require", lambda _, name: asked.append(name))
-    monkeypatch.setattr(session, "Log", lambda *_: "a log")
+    monkeypatch.setattr(Log, "__init__", lambda *_: None)
     no_spark: Any = None
     opened = Session(Project.load(shop), no_spark, None)
     orders = opened.relation("orders")
     with opened.lease("orders", ".upkeep"), opened.lease("orders"), opened.lease("orders"):
-        assert opened.log(orders) == "a log"
+        assert isinstance(opened.log(orders), Log)
         with opened.lease("hourly"):
             assert asked == ["orders", "hourly"]
     # The next one asks anew: `tidegate adopt` may have moved it meanwhile. So does whoever has no lease.

@@ -29,8 +29,8 @@ CALLS = {"commit", "writeTo", "delete_dir", "delete_file", "move"}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
 
 TABLE = "looks at the owner at every commit"
-LEASE = "under Session.lease"
-OPEN = "opened by Session.log, under Session.lease"
+LEASE = "under Context.lease"
+OPEN = "opened by Log.of, under Context.lease"
 SINK = "under the sink's lease; its table is looked at whenever it is opened"
 #: Who asks for the owner before anything is changed. A function that is new belongs here, with its answer.
 GUARDS = {
@@ -38,15 +38,15 @@ GUARDS = {
     "engine/amend_write.py:Writer.__init__": LEASE,
     "engine/commit.py:IcebergTable.append": TABLE,
     "engine/commit.py:IcebergTable.tag": LEASE,
-    "engine/ingest.py:Log.__init__": "Session.log asks",
+    "engine/context.py:Context.forget": "asks first",
+    "engine/ingest.py:Log.__init__": "Log.of asks",
     "engine/layout.py:_create": "makes what is not there, under a lease that has looked at the namespace",
     "engine/memories.py:MemoryFiles._delete": OPEN,
     "engine/owners.py:move": "it is what asks, or `tidegate adopt`",
-    "engine/rebuild.py:_rebuild": "under Session.lease; of each reader it asks",
+    "engine/rebuild.py:_rebuild": "under Context.lease; of each reader it asks",
     "engine/rebuild.py:_swap": LEASE,
     "engine/retire.py:_forget": LEASE,
     "engine/retire.py:retire": LEASE,
-    "engine/session.py:Session.forget": "asks first",
     "engine/sinks/filesystem.py:FilesystemSink._finish": SINK,
     "engine/sinks/filesystem.py:FilesystemSink._remove": SINK,
     "engine/sinks/iceberg.py:IcebergSink._append": SINK,
@@ -80,11 +80,19 @@ def test_X3_whoever_writes_has_asked_for_the_owner() -> None:
 
 def test_X3_the_three_gates_ask() -> None:
     """What the list above relies on: a lease, an open log and a drop can't be had without."""
-    tree = ast.parse((PACKAGE / "engine" / "session.py").read_text("utf-8"))
-    functions = dict(_functions(tree, ""))
-    for gate in ("Session.lease", "Session.log", "Session.forget"):
+    functions = {
+        name: node
+        for file in ("context.py", "ingest.py")
+        for name, node in _functions(ast.parse((PACKAGE / "engine" / file).read_text("utf-8")), "")
+    }
+    for gate, asks in (
+        ("Context.lease", "require_own_once"),
+        ("Log.of", "require_own_once"),
+        ("Context.require_own_once", "require_own"),
+        ("Context.forget", "require_own"),
+    ):
         calls = [n.func for n in ast.walk(functions[gate]) if isinstance(n, ast.Call)]
-        assert any(isinstance(c, ast.Attribute) and c.attr == "require_own" for c in calls), gate
+        assert any(isinstance(c, ast.Attribute) and c.attr == asks for c in calls), gate
 
 
 def writers() -> Iterator[str]:

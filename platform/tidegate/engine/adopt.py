@@ -18,7 +18,7 @@ from tidegate.store.positions import position_file, sink_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 
 class _Stored(NamedTuple):
@@ -29,41 +29,41 @@ class _Stored(NamedTuple):
     take: Callable[[], None]
 
 
-def adopt(session: Session, names: Iterable[str]) -> list[tuple[str, Owner | None]]:
+def adopt(context: Context, names: Iterable[str]) -> list[tuple[str, Owner | None]]:
     """Make the tables of sources, tables and views, and the tables or positions of sinks this project's, on record in
-    each table, after `session.confirm` was asked. Returns (name, owner until now) of those that were not.
+    each table, after `context.confirm` was asked. Returns (name, owner until now) of those that were not.
 
     Raises TG515 for what is only read here, TG532 if nobody agrees.
     """
-    owner, found = session.project.owner, []
+    owner, found = context.project.owner, []
     for name in names:
-        session.require_unlent(name)
-        found += [one for one in _all_of(session, name) if one.owner != owner]
+        context.require_unlent(name)
+        found += [one for one in _all_of(context, name) if one.owner != owner]
     if found:
         lines = [f"{one.name}: {one.owner or 'nobody'}" for one in found]
         what = f"these tables become those of {owner}; whoever owned them can only read them from then on:"
-        session.ask("TG532", "\n  ".join([what, *lines]), "tidegate adopt --yes")
+        context.ask("TG532", "\n  ".join([what, *lines]), "tidegate adopt --yes")
     for one in found:
         one.take()
     return [(one.name, one.owner) for one in found]
 
 
-def _all_of(session: Session, name: str) -> list[_Stored]:
-    sink = session.catalog.sinks.find(name)
-    view = session.catalog.get(name) if sink is None else sink.view
+def _all_of(context: Context, name: str) -> list[_Stored]:
+    sink = context.catalog.sinks.find(name)
+    view = context.catalog.get(name) if sink is None else sink.view
     gates = [gate.name for gate in view.gates] if isinstance(view, View) else []
     below = [] if view is None else [*gates, view.name]
-    tables = [table for one in below for table in session.owners.tables_of(one)]
-    found = [_of_table(table, session.project.owner) for table in tables]
-    return found if sink is None else [*found, *_of_sink(session, sink)]
+    tables = [table for one in below for table in context.owners.tables_of(one)]
+    found = [_of_table(table, context.project.owner) for table in tables]
+    return found if sink is None else [*found, *_of_sink(context, sink)]
 
 
-def _of_sink(session: Session, sink: Sink) -> list[_Stored]:
-    storage = session.project.storage
+def _of_sink(context: Context, sink: Sink) -> list[_Stored]:
+    storage = context.project.storage
     if isinstance(sink.connector, IcebergSinkOptions):
         identifier = ".".join((CATALOG, *(quote(part) for part in sink_table(storage, sink))))
-        there = session.spark.catalog.tableExists(identifier)
-        return [_of_table(IcebergTable(session.spark, identifier), session.project.owner)] if there else []
+        there = context.spark.catalog.tableExists(identifier)
+        return [_of_table(IcebergTable(context.spark, identifier), context.project.owner)] if there else []
     state = StateFile(storage, position_file(storage, sink), sink.name)
     there, owner = state.owner()
     return [_Stored(sink.name, owner, state.adopt)] if there else []

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.ingest import Log
 from tidegate.engine.inputs import pending
 from tidegate.engine.resolve import pin
 from tidegate.engine.result import Result
@@ -17,12 +18,11 @@ from tidegate.sql.alter import gates_over, named
 from tidegate.sql.catalog.objects import Relation, reads
 
 if TYPE_CHECKING:
-    from tidegate.engine.ingest import Log
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.statements import AlterWatermark, ResetWatermark
 
 
-def alter_watermark(session: Session, statement: AlterWatermark) -> Result:
+def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
     """Keep the new definition; the next row that is read is judged by it, and its commit records the change.
 
     Raises TG520 for what a file in assets/ defines: the file would win at the next start.
@@ -31,7 +31,7 @@ def alter_watermark(session: Session, statement: AlterWatermark) -> Result:
     assert relation.watermark is not None
     strategy = relation.watermark.expression
     clause = f"WATERMARK FOR {relation.watermark.column} AS {strategy}"
-    if not session.project.is_interactive(relation.name):
+    if not context.project.is_interactive(relation.name):
         where = relation.location.file if relation.location is not None else "a file in assets/"
         raise TidegateError(
             "TG520",
@@ -40,9 +40,9 @@ def alter_watermark(session: Session, statement: AlterWatermark) -> Result:
             location=statement.location,
         )
     # Not while another process writes the log with the old strategy (TG508).
-    with session.lease(relation.name):
-        session.project.save_definition(relation.name, relation.definition)
-        session.catalog.replace(relation)
+    with context.lease(relation.name):
+        context.project.save_definition(relation.name, relation.definition)
+        context.catalog.replace(relation)
     if strategy == statement.before:
         return Result(message=f"the strategy of {relation.name} is {strategy} already: nothing changes")
     return Result(
@@ -51,37 +51,37 @@ def alter_watermark(session: Session, statement: AlterWatermark) -> Result:
     )
 
 
-def reset_watermark(session: Session, statement: ResetWatermark) -> Result:
+def reset_watermark(context: Context, statement: ResetWatermark) -> Result:
     """Take the watermark of every partition and of the whole back to a time, in a commit of its own (W9).
 
     Views follow at their next tick, each in a commit of its own. Results that can't be computed anew because rows are
-    gone stay as they are; they are listed first, and `session.confirm` is asked. Raises TG521 if nobody agrees.
+    gone stay as they are; they are listed first, and `context.confirm` is asked. Raises TG521 if nobody agrees.
     """
-    relation = session.relation(statement.name)
-    with session.lease(relation.name):
-        log = session.log(relation)
+    relation = context.relation(statement.name)
+    with context.lease(relation.name):
+        log = Log.of(context, relation)
         before, to = log.progress.published, statement.value
         beyond = any(s.watermark is not None and s.watermark > to for s in log.progress.states.values())
-        follow, stay = _followers(session, log, to)
+        follow, stay = _followers(context, log, to)
         if not beyond and (before is None or before <= to) and not follow:
             return Result(
                 message=f"the watermark of {relation.name} is {log.format(before)}: RESET only takes it back, "
                 "nothing changes"
             )
         if stay:
-            _ask(session, relation, stay, statement)
+            _ask(context, relation, stay, statement)
         log.reset(to, datetime.now(UTC))
     message = f"reset the watermark of {relation.name} to {log.format(log.progress.published)}"
     message += f" (it was {log.format(before)}); rows from there on are on time again, late rows stay late"
     if follow:
         message += f"; at the next run or FLUSH these go back, too, and close again as rows come: {', '.join(follow)}"
-    own = [gate for gate in gates_over(session.catalog, relation) if gate.follows is None]
+    own = [gate for gate in gates_over(context.catalog, relation) if gate.follows is None]
     if own:
         message += f"; with a time of their own, and reset by their own names: {named(own)}"
     return Result(message=message)
 
 
-def _followers(session: Session, log: Log, to: int) -> tuple[list[str], list[str]]:
+def _followers(context: Context, log: Log, to: int) -> tuple[list[str], list[str]]:
     """The views that a reset to a time takes back, and what stays as it is, in words."""
     relation, stood = log.relation, log.table.current().summary
     facts: dict[str, dict[str, str]] = {
@@ -92,14 +92,14 @@ def _followers(session: Session, log: Log, to: int) -> tuple[list[str], list[str
         upto, lost = _cleaned(log, to)
         facts[relation.name] |= {} if upto is None else {"tidegate.cleaned": str(upto)}
         stay += lost
-    for item in session.catalog.order():
-        stored = session.stored(item.name)
+    for item in context.catalog.order():
+        stored = context.stored(item.name)
         if stored is None:
             continue
         if isinstance(item, Relation):
             mark = item.follows.at(to) if item.follows is not None and relation.name in reads(item) else None
             if mark is not None:
-                own = IcebergTable(session.spark, stored).current().summary
+                own = IcebergTable(context.spark, stored).current().summary
                 facts[item.name] = own | {RESETS: with_step(own, mark), "tidegate.watermark": str(mark)}
             continue
         if not any(name in facts for name in item.reads):
@@ -108,13 +108,13 @@ def _followers(session: Session, log: Log, to: int) -> tuple[list[str], list[str
             replace(
                 p, snapshot=replace(p.snapshot, summary=p.snapshot.summary | facts.get(p.source.name, {}))
             )
-            for p in pin(session, item)
+            for p in pin(context, item)
         )
-        own = IcebergTable(session.spark, stored).current().summary
+        own = IcebergTable(context.spark, stored).current().summary
         target = pending(item, own, pinned)
         if target is None:
             continue
-        found = back(session, item, stored, pinned, target)
+        found = back(context, item, stored, pinned, target)
         text, was = item.kind.format, int(own["tidegate.frontier"])
         if not found.is_possible:
             stay.append(f"{item.name}: all of it, up to {text(was)}: {'; '.join(found.stays)}")
@@ -140,8 +140,8 @@ def _cleaned(log: Log, to: int) -> tuple[int | None, list[str]]:
     return upto, [f"{log.relation.name}: {rows}, from {log.format(lost.first)} to {log.format(lost.last)}"]
 
 
-def _ask(session: Session, relation: Relation, stay: list[str], statement: ResetWatermark) -> None:
+def _ask(context: Context, relation: Relation, stay: list[str], statement: ResetWatermark) -> None:
     """TG521 unless somebody agrees."""
     what = "these rows and results" if relation.ttl else "these results"
     what += f" stay as they are when the watermark of {relation.name} is reset:\n  " + "\n  ".join(stay)
-    session.ask("TG521", what, location=statement.location)
+    context.ask("TG521", what, location=statement.location)

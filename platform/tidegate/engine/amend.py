@@ -50,7 +50,7 @@ from tidegate.watermark import window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 #: Commits of others that an amendment gives way to before it gives up.
 _TRIES = 8
@@ -58,13 +58,13 @@ _TRIES = 8
 _FROM, _TO, _N, _BEFORE = (inner(name) for name in ("from", "to", "n", "before"))
 
 
-def refusal(session: Session, view: View, scope: Scope | None = None) -> TidegateError | None:
+def refusal(context: Context, view: View, scope: Scope | None = None) -> TidegateError | None:
     """TG561: why a view can't be amended (as `scope` asks), or None."""
     why = None
     if view.over is not None:
         why = "its OVER windows carry rows and running values on from each tick to the next"
     for entry in view.inputs:
-        source = session.catalog.get(entry.name)
+        source = context.catalog.get(entry.name)
         if isinstance(source, Relation) and source.primary_key and not entry.lookup:
             why = (
                 f'a late change of "{source.name}" has expired: nobody knows what it would have changed (T1)'
@@ -82,7 +82,7 @@ def refusal(session: Session, view: View, scope: Scope | None = None) -> Tidegat
 
 
 def amend_view(
-    session: Session,
+    context: Context,
     view: View,
     scope: Scope,
     dry_run: bool = False,
@@ -94,10 +94,10 @@ def amend_view(
     Raises TG561 for a view that can't be amended, TG562 for a range that begins below what is kept (R5), TG508 if
     another amendment of it goes on, TG502 if others commit all the time.
     """
-    refused = refusal(session, view, scope)
+    refused = refusal(context, view, scope)
     if refused is not None:
         raise refused
-    stored = session.stored(view.name)
+    stored = context.stored(view.name)
     if stored is None or view.clock is None:
         note = (
             "nothing is stored yet"
@@ -106,9 +106,9 @@ def amend_view(
         )
         return ViewAmendment(view.name, dry_run=dry_run, notes=[note])
     # A catalog that is a folder does not keep two committers apart: there a live run's lease is in the way (TG508).
-    is_folder = session.project.storage.settings.catalog.type == "hadoop"
-    with session.lease(view.name, "" if is_folder else "$amend"):
-        return _Amendment(session, view, stored, scope, dry_run, at or datetime.now(UTC), tell).run()
+    is_folder = context.project.storage.settings.catalog.type == "hadoop"
+    with context.lease(view.name, "" if is_folder else "$amend"):
+        return _Amendment(context, view, stored, scope, dry_run, at or datetime.now(UTC), tell).run()
 
 
 class _Amendment:
@@ -116,7 +116,7 @@ class _Amendment:
 
     def __init__(
         self,
-        session: Session,
+        context: Context,
         view: View,
         stored: str,
         scope: Scope,
@@ -124,12 +124,12 @@ class _Amendment:
         at: datetime,
         tell: Callable[[str], None],
     ) -> None:
-        self._session, self._spark, self._view, self._stored = session, session.spark, view, stored
+        self._context, self._spark, self._view, self._stored = context, context.spark, view, stored
         self._scope, self._dry_run, self._at, self._tell = scope, dry_run, at, tell
-        self._table = IcebergTable(session.spark, stored, session.project.owner)
+        self._table = IcebergTable(context.spark, stored, context.project.owner)
         same_view(view, self._table)
         self._base: Snapshot = self._table.current()
-        self._pinned: tuple[Pinned, ...] = pin(session, view)
+        self._pinned: tuple[Pinned, ...] = pin(context, view)
         self._notes: list[str] = []
         self._target: Target | None = None
         #: Where the first session begins that is open, if late rows count.
@@ -149,10 +149,10 @@ class _Amendment:
         late = self._upto() if self._scope.absorb else None
         if late is None:
             now, since, _ = as_stored(
-                self._session, self._view, self._pinned, self._stored, frontier, self._notes, ranges
+                self._context, self._view, self._pinned, self._stored, frontier, self._notes, ranges
             )
         else:
-            now, since = batch(self._session, self._view, self._pinned, frontier, self._notes, ranges, late)
+            now, since = batch(self._context, self._view, self._pinned, frontier, self._notes, ranges, late)
         if since is not None:
             # Lookups of before are not known any more.
             ranges = [] if since == math.inf else clip(ranges, int(since), frontier)
@@ -207,7 +207,7 @@ class _Amendment:
                         f"{self._view.name}: writing {windows:,} {'window' if windows == 1 else 'windows'} anew"
                     )
                     number = (self._base.integer(AMENDMENTS) or 0) + 1
-                    writer = Writer(self._session, self._view, self._table, self._base, number, self._at)
+                    writer = Writer(self._context, self._view, self._table, self._base, number, self._at)
                     files, removed, delta = writer.write(now, changed, sums["low"], sums["high"])
                     self._target = writer.target
                 facts = {"windows": windows, "delta": delta}
@@ -225,7 +225,7 @@ class _Amendment:
             None if text is None else _parsed(view, text) for text in (self._scope.after, self._scope.upto)
         )
         notes: list[str] = []
-        since = comparable_since(self._session, view, self._stored, self._pinned, notes)
+        since = comparable_since(self._context, view, self._stored, self._pinned, notes)
         if since == math.inf or (since is not None and after is not None and after < since):
             raise TidegateError(
                 "TG562",
@@ -326,7 +326,7 @@ class _Amendment:
 
         view = self._view
         assert view.open_sql is not None
-        rows = read(self._session, view, self._pinned, None, frontier, late)
+        rows = read(self._context, view, self._pinned, None, frontier, late)
         sessions = run_sql(self._spark, view, view.open_sql, rows)
         end = F.expr(view.kind.spark_literal(frontier))
         opened = sessions.where(~window_is_closed(F.col("_window_end"), end))

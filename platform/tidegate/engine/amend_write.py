@@ -32,7 +32,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import View
 
 #: Of a row that a window holds now: the commit that it counts to, if that is not its window's.
@@ -45,9 +45,9 @@ class Writer:
     """Writes one amendment, number `number` of a view, on top of the snapshot `base`."""
 
     def __init__(
-        self, session: Session, view: View, table: IcebergTable, base: Snapshot, number: int, at: datetime
+        self, context: Context, view: View, table: IcebergTable, base: Snapshot, number: int, at: datetime
     ) -> None:
-        self._spark, self._view, self._table, self._base = session.spark, view, table, base
+        self._spark, self._view, self._table, self._base = context.spark, view, table, base
         self._number, self._at = number, at
         if "_revision" not in self._spark.table(table.identifier).columns:
             # Its first amendment.
@@ -55,7 +55,7 @@ class Writer:
         table.current()
         self._schema = self._spark.table(table.identifier).schema
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
-        self.target: Target = table.target(session.project.storage, "_open", day, ("_window_end", "_tick"))
+        self.target: Target = table.target(context.project.storage, "_open", day, ("_window_end", "_tick"))
 
     def write(
         self, now: DataFrame, changed: DataFrame, low: int, high: int

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegate.engine.ingest import Log
 from tidegate.engine.insert import insert
 from tidegate.engine.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.statements import Change
 
 
-def change(session: Session, statement: Change, register: Callable[[], None]) -> Result:
+def change(context: Context, statement: Change, register: Callable[[], None]) -> Result:
     """Carry out UPDATE or DELETE. `register` makes what the query reads known to Spark."""
-    relation = session.relation(statement.table)
-    with session.lease(relation.name):
-        log = session.log(relation)  # its state is up to date now, and stays so under the lease
+    relation = context.relation(statement.table)
+    with context.lease(relation.name):
+        log = Log.of(context, relation)  # its state is up to date now, and stays so under the lease
         register()
-        event = insert(session.spark, log, statement.spark_sql, statement.op)
+        event = insert(context.spark, log, statement.spark_sql, statement.op)
     total = event.on_time + event.late + event.rejected
     text = f"{statement.what} {event.on_time}"
     if event.late or event.rejected:

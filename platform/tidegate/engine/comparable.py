@@ -23,7 +23,7 @@ from tidegate.sql.catalog.objects import Relation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import View
 
 #: Lookups that changed more often than this, and amendments older than so many, are compared for the newest only.
@@ -34,7 +34,7 @@ _NO_LATE: Mapping[str, int] = MappingProxyType({})
 
 
 def as_stored(
-    session: Session,
+    context: Context,
     view: View,
     pinned: Sequence[Pinned],
     stored: str,
@@ -47,17 +47,17 @@ def as_stored(
     ones that they have absorbed. Second: as of `batch`. Third: the windows that are left out of it, because they were
     amended longer ago than the newest `most` times (None: none are).
     """
-    now, since = batch(session, view, pinned, frontier, notes, ranges)
+    now, since = batch(context, view, pinned, frontier, notes, ranges)
 
     def compute(late: Mapping[str, int]) -> DataFrame:
-        return batch(session, view, pinned, frontier, [], ranges, late)[0]
+        return batch(context, view, pinned, frontier, [], ranges, late)[0]
 
-    whole, unknown = with_absorbed(session, view, stored, now, compute, notes, ranges, most)
+    whole, unknown = with_absorbed(context, view, stored, now, compute, notes, ranges, most)
     return whole, since, unknown
 
 
 def with_absorbed(
-    session: Session,
+    context: Context,
     view: View,
     stored: str,
     now: DataFrame,
@@ -70,7 +70,7 @@ def with_absorbed(
     the late rows of these commits. Second: the windows that are left out, see `as_stored`."""
     from pyspark.sql import functions as F
 
-    marks = latest(session.spark, view, stored)
+    marks = latest(context.spark, view, stored)
     if marks is None:
         return now, None
     absorbed = marks.where(F.col(UPTO).isNotNull())
@@ -101,7 +101,7 @@ def among(rows: DataFrame, view: View, ranges: Sequence[Range]) -> DataFrame:
 
 
 def batch(
-    session: Session,
+    context: Context,
     view: View,
     pinned: Sequence[Pinned],
     frontier: int | None,
@@ -117,26 +117,26 @@ def batch(
     def computed(inputs: Sequence[Pinned]) -> DataFrame:
         if ranges is None or view.open_sql is not None:
             clock = frontier if view.emit_on_window_close else None
-            rows = read(session, view, inputs, None, clock, late)
+            rows = read(context, view, inputs, None, clock, late)
         else:
             # Of windows at the edges of the ranges only some of the rows are there, and they are not among the results.
             lows = [after for after, _ in ranges]
             bounds = (None if None in lows else min(lows), max(upto for _, upto in ranges))
-            rows = read(session, view, inputs, *bounds, late)
+            rows = read(context, view, inputs, *bounds, late)
             rows = [p.among(r, view, ranges) for p, r in zip(inputs, rows, strict=True)]
-        result = evaluate(session.spark, view, rows, frontier)
+        result = evaluate(context.spark, view, rows, frontier)
         return result if ranges is None else among(result, view, ranges)
 
     if not any(p.input.lookup for p in pinned) or frontier is None:
         return computed(pinned), None
-    stored = session.stored(view.name)
+    stored = context.stored(view.name)
     assert stored is not None
     parts = []
     end = F.col("_window_end")
     lookups = [p.input.name for p in pinned if p.input.lookup]
     most = SHOWN_STATES if ranges is None else None
-    stretches = _states(IcebergTable(session.spark, stored), lookups, notes, most)
-    stretches = _readable(session, pinned, stretches, notes)
+    stretches = _states(IcebergTable(context.spark, stored), lookups, notes, most)
+    stretches = _readable(context, pinned, stretches, notes)
     known = stretches[0][0] if stretches else math.inf
     if ranges is not None:
         stretches = [s for s in stretches if _meets(s, ranges)]
@@ -199,7 +199,7 @@ def _states(
 
 
 def _readable(
-    session: Session,
+    context: Context,
     pinned: Sequence[Pinned],
     stretches: list[tuple[int | None, int | None, dict[str, int | None]]],
     notes: list[str],
@@ -209,7 +209,7 @@ def _readable(
     for p in pinned:
         if p.input.lookup and p.table is not None:
             keyed = isinstance(p.source, Relation) and p.source.primary_key
-            table = IcebergTable(session.spark, state_identifier(p.table) if keyed else p.table)
+            table = IcebergTable(context.spark, state_identifier(p.table) if keyed else p.table)
             known[p.input.name] = {snapshot.snapshotId() for snapshot in table.java.snapshots()}
     gone = [
         number
@@ -227,12 +227,12 @@ def _readable(
 
 
 def comparable_since(
-    session: Session, view: View, stored: str, pinned: Sequence[Pinned], notes: list[str]
+    context: Context, view: View, stored: str, pinned: Sequence[Pinned], notes: list[str]
 ) -> float | None:
     """Rows that end at or before it can't be compared: rows that they need were expired and cleaned up (T3) or are
     beyond their retention (R5), or they are themselves. None: all can."""
     bounds: list[float] = []
-    skipped = gaps(IcebergTable(session.spark, stored).current().summary)
+    skipped = gaps(IcebergTable(context.spark, stored).current().summary)
     for after, upto in skipped:
         text = view.kind.format
         notes.append(
@@ -240,7 +240,7 @@ def comparable_since(
         )
     if skipped:
         bounds.append(skipped[-1][1])
-    own = IcebergTable(session.spark, stored).property(RETAINED_FROM)
+    own = IcebergTable(context.spark, stored).property(RETAINED_FROM)
     if own is not None:
         bounds.append(int(own) - 1)
         notes.append(f"rows that ended before {view.kind.format(int(own))} are beyond their retention")

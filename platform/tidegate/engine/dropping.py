@@ -10,24 +10,24 @@ from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.lineage import readers_of
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.errors import Location
 
 _OUTCOMES = {"on_time": "on time", "late": "late", "rejected": "rejected"}
 
 
-def ask_to_drop(session: Session, name: str, gone: Iterable[str], location: Location | None) -> None:
+def ask_to_drop(context: Context, name: str, gone: Iterable[str], location: Location | None) -> None:
     """Raise TG533 if rows would go with `name`, unless somebody agrees; nobody is asked in a temporary project.
     `gone`: what is stored that goes with it."""
-    if session.project.is_temporary:
+    if context.project.is_temporary:
         return
-    lines = [line for one in gone if (line := _rows(session, one)) is not None]
+    lines = [line for one in gone if (line := _rows(context, one)) is not None]
     if not lines:
         return
-    found = session.catalog.sinks.find(name) or session.catalog.get(name)
+    found = context.catalog.sinks.find(name) or context.catalog.get(name)
     if isinstance(found, Relation | View):
-        readers = [view.name for view in readers_of(session.catalog, found.name) if "$" not in view.name]
-        sinks = [sink.name for sink in session.catalog.sinks.of(found.name)]
+        readers = [view.name for view in readers_of(context.catalog, found.name) if "$" not in view.name]
+        sinks = [sink.name for sink in context.catalog.sinks.of(found.name)]
         if readers or sinks:
             lines.append(f"without it can't go on: {', '.join([*readers, *sinks])}")
         if isinstance(found, Relation) and found.connector is not None:
@@ -35,17 +35,17 @@ def ask_to_drop(session: Session, name: str, gone: Iterable[str], location: Loca
                 "where its input was read to; what the input does not hold any more can't be read again"
             )
     what = f"this goes with {name} and can't be brought back:"
-    session.ask("TG533", "\n  ".join([what, *lines]), location=location)
+    context.ask("TG533", "\n  ".join([what, *lines]), location=location)
 
 
-def _rows(session: Session, name: str) -> str | None:
+def _rows(context: Context, name: str) -> str | None:
     """What is stored of one table, in words; None if there is no row."""
-    stored = session.stored(name)
+    stored = context.stored(name)
     if stored is None:
         return None
-    table = IcebergTable(session.spark, stored)
+    table = IcebergTable(context.spark, stored)
     summary = table.current().summary
-    if isinstance(session.catalog.get(name), View):
+    if isinstance(context.catalog.get(name), View):
         counts = {"final": int(summary.get("tidegate.groups") or 0)}
     else:
         counts = {text: int(summary.get(f"tidegate.{key}") or 0) for key, text in _OUTCOMES.items()}

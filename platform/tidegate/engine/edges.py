@@ -17,14 +17,14 @@ from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 _DAY = 86_400
 NOTHING = Edge(None, None, None, None)
 
 
 def edge_of(
-    session: Session,
+    context: Context,
     source: Relation | View,
     table: IcebergTable,
     shape: Shape,
@@ -47,23 +47,23 @@ def edge_of(
         return NOTHING, ["no row goes: an event time that is a number has no days"]
     notes: list[str] = []
     before = arrived = None
-    upto = _upto(session, source, notes) if policy.retention is not None else None
+    upto = _upto(context, source, notes) if policy.retention is not None else None
     if policy.retention is not None:
-        before = _before(session, source, summary, policy.retention, now, notes)
+        before = _before(context, source, summary, policy.retention, now, notes)
         if history and isinstance(source, Relation) and not (before is None and notes):
-            arrived = _epoch_at(session, table, now - policy.retention)
+            arrived = _epoch_at(context, table, now - policy.retention)
     past = None
     if policy.history is not None and isinstance(source, Relation) and history:
         if isinstance(source.connector, FilesystemOptions | ReplayOptions):
             notes.append("the history of the watermarks stays: it lists the files that have been read")
         else:
-            past = _epoch_at(session, table, now - policy.history)
+            past = _epoch_at(context, table, now - policy.history)
             past = None if past is None else min(past, int(summary.get("tidegate.epoch") or 0) - 1)
     return Edge(before, arrived, past, upto), notes
 
 
 def _before(
-    session: Session,
+    context: Context,
     source: Relation | View,
     summary: dict[str, str],
     retention: int,
@@ -78,7 +78,7 @@ def _before(
         clock = kind.clock(datetime.fromtimestamp(now, UTC))
         length = retention // _DAY if kind is TimeKind.DATE else retention * 1_000_000
         wanted = day_floor(kind, min(int(mark), clock if clock is not None else int(mark)) - length)
-    for name, needed in needs(session, source):
+    for name, needed in needs(context, source):
         if needed == EVERYTHING:
             notes.append(f'no row goes: "{name}" may read all of them, or has never run')
             return None
@@ -96,21 +96,21 @@ def _kind_of(source: Relation | View) -> TimeKind | None:
     return source.watermark.kind if source.watermark is not None else None
 
 
-def _upto(session: Session, source: Relation | View, notes: list[str]) -> int | None:
+def _upto(context: Context, source: Relation | View, notes: list[str]) -> int | None:
     """The last commit that everybody has taken who follows the table commit by commit; None: nobody does."""
-    found = taken(session, source)
+    found = taken(context, source)
     for name, commit in found:
         if commit == 0:
             notes.append(f'no row goes: "{name}" has taken none of them yet')
     return min((commit for _, commit in found), default=None)
 
 
-def _epoch_at(session: Session, table: IcebergTable, moment: float) -> int | None:
+def _epoch_at(context: Context, table: IcebergTable, moment: float) -> int | None:
     """The newest epoch that was committed before a moment (seconds), as the history of the watermarks says."""
     from pyspark.sql import functions as F
 
     at = F.lit(datetime.fromtimestamp(moment, UTC))
-    history = session.spark.table(table.identifier).where(
+    history = context.spark.table(table.identifier).where(
         (F.col("_outcome") == PROGRESS) & F.col("_source_partition").isNull() & (F.col("_arrival") < at)
     )
     row = history.agg(F.max("_epoch")).first()

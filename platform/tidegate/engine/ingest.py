@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.engine.context import Context
     from tidegate.engine.writer import Target
     from tidegate.project import Storage
     from tidegate.sql.catalog.objects import Relation
@@ -98,6 +99,13 @@ class Log(StoredLog):
         self.state = TableState(spark, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
+
+    @classmethod
+    def of(cls, context: Context, relation: Relation) -> Log:
+        """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
+        `require_own`."""
+        context.require_own_once(relation.name)
+        return cls(context.spark, context.project.storage, relation, context.identifier(relation.name))
 
     @property
     def strategy(self) -> InForce | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.commit import Snapshot
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Column
 
 #: What a query finds of a relation's rows beside the relation's own columns.
@@ -185,9 +185,9 @@ def positions(pinned: Sequence[Pinned]) -> str:
     return json.dumps(found, sort_keys=True)
 
 
-def source_of(session: Session, name: str) -> Relation | View:
+def source_of(context: Context, name: str) -> Relation | View:
     """A source, table or view of the catalog (TG509 for anything else)."""
-    found = session.catalog.get(name)
+    found = context.catalog.get(name)
     if not isinstance(found, Relation | View):
         raise TidegateError("TG509", f'"{name}" is no source, table or view', hint="a view reads those")
     return found

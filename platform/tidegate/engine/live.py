@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.codes import is_curable
 from tidegate.engine.failures import one_line, refused
+from tidegate.engine.ingest import Log
 from tidegate.engine.live_upkeep import Caretaker
 from tidegate.engine.run import connect, resolve, select, select_sinks
 from tidegate.engine.sinks.deliver import begin, deliver
 from tidegate.engine.sources.log import LogConnector, advance
 from tidegate.engine.steps import together
 from tidegate.engine.stream import SourceFeed, drive
+from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
 from tidegate.plan.events import (
     BatchCommitted,
@@ -43,10 +45,8 @@ from tidegate.sql.catalog.objects import Relation, View, reads
 if TYPE_CHECKING:
     import threading
 
-    from tidegate.engine.ingest import Log
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.engine.sources import Connector
-    from tidegate.engine.view_table import ViewTable
     from tidegate.sql.catalog.objects import Sink
 
 Listener = Callable[[Event], None]
@@ -77,8 +77,8 @@ class Member:
     #: Whether it looks for input outside of the project, at every tick.
     watches = False
 
-    def __init__(self, session: Session, item: Relation | View | Sink, upstream: Iterable[str]) -> None:
-        self.session, self.item, self.name = session, item, item.name
+    def __init__(self, context: Context, item: Relation | View | Sink, upstream: Iterable[str]) -> None:
+        self.context, self.item, self.name = context, item, item.name
         self.upstream = frozenset(name.casefold() for name in upstream)
         self.due = True
         self.failures = 0
@@ -107,8 +107,8 @@ class SourceMember(Member):
 
     kind = "source"
 
-    def __init__(self, session: Session, relation: Relation, max_rows: int | None) -> None:
-        super().__init__(session, relation, reads(relation))
+    def __init__(self, context: Context, relation: Relation, max_rows: int | None) -> None:
+        super().__init__(context, relation, reads(relation))
         self.relation, self._max_rows = relation, max_rows
         self.watches = not self.upstream
         self._open: tuple[Log, Connector, SourceFeed | None] | None = None
@@ -132,13 +132,13 @@ class SourceMember(Member):
         self._open = None
 
     def _opened(self) -> tuple[Log, Connector, SourceFeed | None]:
-        log = self.session.log(self.relation)
-        connector = connect(self.session, self.relation, log, self._max_rows)
+        log = Log.of(self.context, self.relation)
+        connector = connect(self.context, self.relation, log, self._max_rows)
         assert connector is not None  # `LiveGroup` leaves out what has none
         if isinstance(connector, LogConnector):
             return log, connector, None
-        folder = self.session.work_folder(self.name)
-        return log, connector, SourceFeed(self.session.project.storage, log, connector, folder)
+        folder = self.context.work_folder(self.name)
+        return log, connector, SourceFeed(self.context.project.storage, log, connector, folder)
 
 
 class ViewMember(Member):
@@ -146,18 +146,18 @@ class ViewMember(Member):
 
     kind = "view"
 
-    def __init__(self, session: Session, view: View) -> None:
-        super().__init__(session, view, view.reads)
+    def __init__(self, context: Context, view: View) -> None:
+        super().__init__(context, view, view.reads)
         self.view = view
         self._table: ViewTable | None = None
 
     def prepare(self) -> None:
-        resolve(self.session, self.view)
+        resolve(self.context, self.view)
 
     def step(self, tell: Listener) -> tuple[bool, bool]:
         if self._table is None:
-            resolve(self.session, self.view)
-            self._table = self.session.view_table(self.view)
+            resolve(self.context, self.view)
+            self._table = ViewTable(self.context, self.view)
         event = self._table.tick()
         if event is not None:
             tell(event)
@@ -172,8 +172,8 @@ class SinkMember(Member):
 
     kind = "sink"
 
-    def __init__(self, session: Session, sink: Sink, clock: Callable[[], float]) -> None:
-        super().__init__(session, sink, [sink.upstream])
+    def __init__(self, context: Context, sink: Sink, clock: Callable[[], float]) -> None:
+        super().__init__(context, sink, [sink.upstream])
         self.sink, self._clock, self._looked = sink, clock, clock()
 
     @property
@@ -183,11 +183,11 @@ class SinkMember(Member):
 
     def prepare(self) -> None:
         # One that wants only what is new wants what comes from here on.
-        begin(self.session, self.sink)
+        begin(self.context, self.sink)
 
     def step(self, tell: Listener) -> tuple[bool, bool]:
         self._looked = self._clock()
-        deliver(self.session, self.sink, tell)
+        deliver(self.context, self.sink, tell)
         return False, False
 
 
@@ -202,7 +202,7 @@ class LiveGroup:
 
     def __init__(
         self,
-        session: Session,
+        context: Context,
         names: Iterable[str] | None = None,
         name: str = "live",
         max_rows_per_batch: int | None = None,
@@ -211,21 +211,21 @@ class LiveGroup:
         clock: Callable[[], float] = time.monotonic,
         patience: float = 0.0,
     ) -> None:
-        self.session, self.name = session, name
+        self.context, self.name = context, name
         self._patience = patience
         self.ticks = 0
         self._stopping, self._clock = stopping, clock
         self._retries = retries or Retries()
         self._chance = random.Random()
         names = None if names is None else list(names)
-        relations, views = select(session.catalog, names)
+        relations, views = select(context.catalog, names)
         #: The sources and views whose leases it holds.
         self.written = (*(r for r in relations if r.connector is not None), *views)
         members: list[Member] = [
-            SourceMember(session, r, max_rows_per_batch) for r in relations if r.connector is not None
+            SourceMember(context, r, max_rows_per_batch) for r in relations if r.connector is not None
         ]
-        members += [ViewMember(session, view) for view in views]
-        members += [SinkMember(session, sink, clock) for sink in select_sinks(session.catalog, names)]
+        members += [ViewMember(context, view) for view in views]
+        members += [SinkMember(context, sink, clock) for sink in select_sinks(context.catalog, names)]
         self.members = tuple(members)
         self._tables = frozenset(r.name.casefold() for r in relations if r.connector is None)
         self._leases = ExitStack()
@@ -236,7 +236,7 @@ class LiveGroup:
             try:
                 with ExitStack() as taken:
                     for member in self.members:
-                        taken.enter_context(self.session.lease(member.name))
+                        taken.enter_context(self.context.lease(member.name))
                     self._leases = taken.pop_all()
                 return self
             except TidegateError as error:
@@ -346,7 +346,7 @@ class LiveGroup:
     def _answers(self) -> bool:
         """Whether Spark is still there: without it every member would fail for ever."""
         try:
-            return not self.session.spark._jsc.sc().isStopped()
+            return not self.context.spark._jsc.sc().isStopped()
         except Exception:
             return False
 
@@ -362,7 +362,7 @@ def serve(
     """Tick every `interval` seconds, at once while there is a backlog, until `stop` is set; then what is under way is
     committed first. `once_idle`: stop when nothing waits any more; raises the error of what still fails then.
     `upkeep`: keep the tables small in between."""
-    caretaker = Caretaker(group.session, group.name, group.written) if upkeep else None
+    caretaker = Caretaker(group.context, group.name, group.written) if upkeep else None
     group.prepare(tell)
 
     def step() -> bool:
@@ -375,7 +375,7 @@ def serve(
                 caretaker.between_ticks(tell)
         return not (once_idle and _settled(group))
 
-    drive(group.session.spark, f"tidegate live {group.name}", step, interval, stop)
+    drive(group.context.spark, f"tidegate live {group.name}", step, interval, stop)
     tell(WorkerStopping(group.name, "asked to" if stop.is_set() else "nothing waits any more", group.ticks))
 
 

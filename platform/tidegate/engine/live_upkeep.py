@@ -15,7 +15,7 @@ from tidegate.plan.events import Event, MemberFailed, MemberRecovered, UpkeepFin
 from tidegate.project.maintenance import load_maintenance
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Relation, View
 
 _KIND = "upkeep"
@@ -30,14 +30,14 @@ class Caretaker:
 
     def __init__(
         self,
-        session: Session,
+        context: Context,
         group: str,
         items: Iterable[Relation | View],
         every: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._session, self._group, self._every, self._clock = session, group, every, clock
-        self._policy = load_maintenance(session.project.root).of
+        self._context, self._group, self._every, self._clock = context, group, every, clock
+        self._policy = load_maintenance(context.project.root).of
         self._items = tuple(items)
         self._waiting: deque[Relation | View] = deque()
         self._looked_at = clock()
@@ -68,16 +68,16 @@ class Caretaker:
 
     def _care(self, item: Relation | View, tell: Callable[[Event], None]) -> bool:
         """Whether something was done."""
-        if self._session.stored(item.name) is None:
+        if self._context.stored(item.name) is None:
             return False
         started = self._clock()
         # Rows of a table WITH TTL that have expired, and that no view needs any more (T2, T3).
         why = [
-            f"{item.name}: rows have expired" for _ in tidy(self._session, [item] if _expires(item) else [])
+            f"{item.name}: rows have expired" for _ in tidy(self._context, [item] if _expires(item) else [])
         ]
         policy = self._policy(item.name)
-        if reasons := due(self._session, item.name, policy):
-            maintain(self._session, item.name, policy, leased=True)
+        if reasons := due(self._context, item.name, policy):
+            maintain(self._context, item.name, policy, leased=True)
             why += reasons
         if why:
             tell(UpkeepFinished(self._group, item.name, tuple(why), round(self._clock() - started, 3)))

@@ -1,6 +1,6 @@
 """Whoever would write passes here: a table is written, altered, dropped and tidied by its owner alone (X3).
 
-`Session.lease`, `Session.log` and `Session.forget` ask before anything happens; tables that are open for writing ask
+`Context.lease`, `Context.forget` and `Log.of` ask before anything happens; tables that are open for writing ask
 again at every commit (`IcebergTable`), since `tidegate adopt` may have moved them meanwhile.
 """
 

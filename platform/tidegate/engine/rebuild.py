@@ -26,7 +26,7 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 _NEXT = "$next"
 _UNCHANGED = "its results are those of its definition"
@@ -47,7 +47,7 @@ class Rebuilt:
 
 
 def rebuild(
-    session: Session,
+    context: Context,
     names: Iterable[str] | None = None,
     dry_run: bool = False,
     tell: Callable[[str], None] = lambda text: None,
@@ -60,25 +60,25 @@ def rebuild(
     Late rows that amendments had taken in are not in the new results until the next amendment.
     Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
     """
-    catalog = session.catalog
-    wanted = None if names is None else {_view(session, name).name for name in names}
+    catalog = context.catalog
+    wanted = None if names is None else {_view(context, name).name for name in names}
     done: list[Rebuilt] = []
     changed: set[str] = set()
     steps = steps or Steps(fail_fast=True)
 
     def one(view: View) -> None:
         named = wanted is not None and view.name in wanted
-        why = _why(session, view, changed)
+        why = _why(context, view, changed)
         if why is None:
             if named:
-                done.append(Rebuilt(view.name, _UNCHANGED, _generation(session, view)))
+                done.append(Rebuilt(view.name, _UNCHANGED, _generation(context, view)))
         elif wanted is None or named or not changed.isdisjoint(view.reads):
             changed.add(view.name)
             if dry_run:
-                done.append(Rebuilt(view.name, why, _generation(session, view)))
+                done.append(Rebuilt(view.name, why, _generation(context, view)))
             else:
-                with session.lease(view.name):
-                    done.append(_rebuild(session, view, why, tell))
+                with context.lease(view.name):
+                    done.append(_rebuild(context, view, why, tell))
 
     asked: set[str] = set()
     for view in [o for o in catalog.order() if isinstance(o, View)]:
@@ -89,47 +89,47 @@ def rebuild(
     return done
 
 
-def _view(session: Session, name: str) -> View:
-    found = session.catalog.get(name)
+def _view(context: Context, name: str) -> View:
+    found = context.catalog.get(name)
     if not isinstance(found, View):
         raise TidegateError("TG509", f'"{name}" is no view', hint="a changed source is dropped and made anew")
     return found
 
 
-def _why(session: Session, view: View, changed: set[str]) -> str | None:
+def _why(context: Context, view: View, changed: set[str]) -> str | None:
     """Why what is stored of a view is of another definition; None if it is not, or nothing is stored."""
-    stored = session.stored(view.name)
+    stored = context.stored(view.name)
     if stored is None:
         return None
-    table = IcebergTable(session.spark, stored)
+    table = IcebergTable(context.spark, stored)
     if not is_of_view(view, table.properties()):
         return "its definition has changed"
     below = sorted(changed & set(view.reads)) or list(filter(None, [table.property(STALE)]))
     return f"it reads {', '.join(below)}" if below else None
 
 
-def _generation(session: Session, view: View) -> int:
-    stored = session.stored(view.name)
-    return 1 if stored is None else int(IcebergTable(session.spark, stored).property(GENERATION) or 1)
+def _generation(context: Context, view: View) -> int:
+    stored = context.stored(view.name)
+    return 1 if stored is None else int(IcebergTable(context.spark, stored).property(GENERATION) or 1)
 
 
-def _rebuild(session: Session, view: View, why: str, tell: Callable[[str], None]) -> Rebuilt:
+def _rebuild(context: Context, view: View, why: str, tell: Callable[[str], None]) -> Rebuilt:
     """One view; its lease is held."""
-    started, spark = time.monotonic(), session.spark
-    identifier, beside = session.identifier(view.name), session.identifier(f"{view.name}{_NEXT}")
+    started, spark = time.monotonic(), context.spark
+    identifier, beside = context.identifier(view.name), context.identifier(f"{view.name}{_NEXT}")
     # What one that was killed has left may be of another definition, or of earlier results of what the view reads.
     spark.sql(f"DROP TABLE IF EXISTS {beside} PURGE")
     tell(f"{view.name}: computing from the beginning, {why}")
-    table = ViewTable(session, view, beside)
+    table = ViewTable(context, view, beside)
     table.tick()
-    generation = _generation(session, view) + 1
+    generation = _generation(context, view) + 1
     tag = f"generation_{generation - 1}"
     tell(f"{view.name}: swapping; the results until now stay as {tag}")
     IcebergTable(spark, identifier).tag(tag)
-    for reader in readers_of(session.catalog, view.name):
-        session.require_own(reader.name)
+    for reader in readers_of(context.catalog, view.name):
+        context.require_own(reader.name)
         # First: were this one killed behind the swap, they would go on from results that are not there any more.
-        if (stored := session.stored(reader.name)) is not None:
+        if (stored := context.stored(reader.name)) is not None:
             spark.sql(f"ALTER TABLE {stored} SET TBLPROPERTIES ('{STALE}' = '{view.name}')")
     frontier, rows, _ = table.totals()
     _swap(spark.table(beside), table.table, view, identifier, generation)

@@ -38,7 +38,7 @@ from tidegate.watermark import window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import View
 
 #: Inside, beside the columns of `units`: see `Reclosing._compared`,
@@ -65,10 +65,10 @@ class Reclosing:
     `frontier`, and at `reached` or before."""
 
     def __init__(
-        self, session: Session, view: View, table: IcebergTable, base: Snapshot, frontier: int, reached: int
+        self, context: Context, view: View, table: IcebergTable, base: Snapshot, frontier: int, reached: int
     ) -> None:
-        self._session, self._view, self._table, self._base = session, view, table, base
-        stored = session.spark.read.option("versionAsOf", base.id).table(table.identifier)
+        self._context, self._view, self._table, self._base = context, view, table, base
+        stored = context.spark.read.option("versionAsOf", base.id).table(table.identifier)
         self._stored, self._reached = stored, reached
         self._emitted = emitted_beyond(stored, view, frontier)
         skipped = order_dependent(view)
@@ -111,7 +111,7 @@ class Reclosing:
             added = now.where(F.col(OWN_TICK) == number).count()
         amendment = (self._base.integer(AMENDMENTS) or 0) + 1
         at = datetime.now(UTC)
-        writer = Writer(self._session, view, self._table, self._base, amendment, at)
+        writer = Writer(self._context, view, self._table, self._base, amendment, at)
         more, removed, delta = writer.write(now, self._changed(hit), sums[1], sums[2])
         grown = (self._base.integer(AMENDED_GROUPS) or 0) + delta - added
         summary |= {
@@ -212,7 +212,7 @@ class Reclosing:
             (F.greatest(missing, unexpected) + different).alias(GROUPS),
         )
         found = beside_units(counts, differ, view, [_GONE, GROUPS], "left").na.fill(0, [_GONE, GROUPS])
-        marks = latest(self._session.spark, view, self._table.identifier, self._base.id)
+        marks = latest(self._context.spark, view, self._table.identifier, self._base.id)
         if marks is None:
             found = found.withColumn(NUMBER, F.lit(None).cast("bigint"))
         else:

@@ -8,6 +8,9 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import empty, shown
 from tidegate.engine.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
 from tidegate.engine.lives import current_rows
+from tidegate.engine.resolve import resolve_columns
+from tidegate.engine.revisions import revisions_frame
+from tidegate.sql.catalog.objects import SystemTable, View
 from tidegate.sql.hidden import hidden_columns
 from tidegate.sql.system_names import WATERMARK
 from tidegate.watermark import TimeKind
@@ -15,8 +18,23 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Column as CatalogColumn
-    from tidegate.sql.catalog.objects import Relation, SystemTable, View
+    from tidegate.sql.catalog.objects import Relation
+
+
+def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:
+    """See `Session.table`."""
+    found = context.catalog.get(name)
+    if isinstance(found, SystemTable) and isinstance(found.relation, View):
+        columns = resolve_columns(context, found.relation)
+        return revisions_frame(context.spark, found, columns, context.stored(found.relation.name))
+    if isinstance(found, SystemTable):
+        return system_frame(context.spark, found, context.stored(found.relation.name), hidden)
+    if isinstance(found, View):
+        columns = resolve_columns(context, found)
+        return view_frame(context.spark, found, columns, context.stored(found.name))
+    return relation_frame(context.spark, found, context.stored(found.name), hidden)
 
 
 def relation_frame(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.ingest import Log
 from tidegate.engine.inputs import Pinned, pending
 from tidegate.engine.lives import applied_state
 from tidegate.engine.progress import LogPosition
@@ -20,58 +21,58 @@ from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import read_position
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Input
 
 
-def needed_from(session: Session, source: Relation | View) -> int | None:
+def needed_from(context: Context, source: Relation | View) -> int | None:
     """The lowest event time that a view over a relation or view may still read, in ticks; None if no view reads it in
     time. EVERYTHING if one may read all of it. A view reads from its own frontier on; one that has never run reads
     all."""
-    return min((needed for _, needed in needs(session, source)), default=None)
+    return min((needed for _, needed in needs(context, source)), default=None)
 
 
-def needs(session: Session, source: Relation | View) -> list[tuple[str, int]]:
+def needs(context: Context, source: Relation | View) -> list[tuple[str, int]]:
     """By view that reads it, the lowest event time that it may still read (see `needed_from`)."""
     found = []
-    for view in session.catalog.readers(source.name):
+    for view in context.catalog.readers(source.name):
         for entry in view.inputs:
             if entry.name.casefold() != source.name.casefold():
                 continue
             if not entry.lookup:
-                found.append((view.name, _needs(session, source, view, entry)))
+                found.append((view.name, _needs(context, source, view, entry)))
             elif not (isinstance(source, Relation) and source.primary_key):
                 # What a table with a key holds now is in its state; of anything else every row is looked up.
                 found.append((view.name, EVERYTHING))
     return found
 
 
-def taken(session: Session, source: Relation | View) -> list[tuple[str, int]]:
+def taken(context: Context, source: Relation | View) -> list[tuple[str, int]]:
     """By whoever follows it commit by commit (a sink, a gate of WATERMARK(…), its own state), the last one taken."""
     found = []
-    table = session.stored(source.name)
+    table = context.stored(source.name)
     if table is None:
         return []
-    uuid = IcebergTable(session.spark, table).uuid
-    for sink in session.catalog.sinks:
+    uuid = IcebergTable(context.spark, table).uuid
+    for sink in context.catalog.sinks:
         if sink.upstream.casefold() == source.name.casefold():
-            position = read_position(session.project.storage, sink)
+            position = read_position(context.project.storage, sink)
             # One that never began may still want everything.
             there = position is not None and position[0].table == uuid
             found.append((sink.name, position[0].tick if position is not None and there else 0))
     if isinstance(source, View):
         return found
-    for gate in session.catalog.order():
+    for gate in context.catalog.order():
         upstream = getattr(gate.connector, "relation", None) if isinstance(gate, Relation) else None
         if upstream is not None and upstream.casefold() == source.name.casefold():
-            log = session.stored(gate.name)
-            summary = {} if log is None else IcebergTable(session.spark, log).current().summary
+            log = context.stored(gate.name)
+            summary = {} if log is None else IcebergTable(context.spark, log).current().summary
             at = LogPosition.from_text(summary.get("tidegate.position"))
             found.append((gate.name, at.epoch if at is not None and at.table == uuid else 0))
     if source.primary_key:
-        state = session.stored(f"{source.name}$state")
+        state = context.stored(f"{source.name}$state")
         found.append(
-            (f"{source.name}$state", 0 if state is None else applied_state(session.spark, table).epoch)
+            (f"{source.name}$state", 0 if state is None else applied_state(context.spark, table).epoch)
         )
     return found
 
@@ -120,44 +121,44 @@ def missing(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> Hol
     return found
 
 
-def tidy(session: Session, relations: Iterable[Relation]) -> list[Cleaned]:
+def tidy(context: Context, relations: Iterable[Relation]) -> list[Cleaned]:
     """What a run does at its end with those that have a TTL: whole days go, and old snapshots."""
     found = []
     for relation in relations:
-        if relation.name in session.foreign:
+        if relation.name in context.foreign:
             continue
-        log = session.stored(relation.name) if relation.ttl else None
-        if log is None or session.stored(f"{relation.name}$state") is None:
+        log = context.stored(relation.name) if relation.ttl else None
+        if log is None or context.stored(f"{relation.name}$state") is None:
             continue
-        needed = needed_from(session, relation)
-        if is_untidy(session.spark, relation, log, needed):
-            with session.lease(relation.name):
-                state = session.log(relation).state
+        needed = needed_from(context, relation)
+        if is_untidy(context.spark, relation, log, needed):
+            with context.lease(relation.name):
+                state = Log.of(context, relation).state
                 assert state is not None
                 found.append(state.tidy(needed))
     return found
 
 
 def cleanup(
-    session: Session,
+    context: Context,
     names: Iterable[str] | None = None,
     keep_seconds: float = KEEP_SECONDS,
     steps: Steps | None = None,
 ) -> list[Cleaned]:
     """See `Session.cleanup`."""
     if names is None:
-        chosen = [r for r in session.catalog.relations if r.primary_key and r.name not in session.foreign]
+        chosen = [r for r in context.catalog.relations if r.primary_key and r.name not in context.foreign]
     else:
-        chosen = [_table(session, name) for name in names]
+        chosen = [_table(context, name) for name in names]
     found: list[Cleaned] = []
 
     def one(relation: Relation) -> None:
-        if session.stored(relation.name) is None:
+        if context.stored(relation.name) is None:
             return
-        with session.lease(relation.name):
-            state = session.log(relation).state
+        with context.lease(relation.name):
+            state = Log.of(context, relation).state
             assert state is not None
-            cleaned = state.cleanup(needed_from(session, relation))
+            cleaned = state.cleanup(needed_from(context, relation))
             state.compact()
             state.vacuum(keep_seconds)
             found.append(cleaned)
@@ -168,8 +169,8 @@ def cleanup(
     return found
 
 
-def _table(session: Session, name: str) -> Relation:
-    found = session.relation(name)
+def _table(context: Context, name: str) -> Relation:
+    found = context.relation(name)
     if not found.primary_key:
         raise TidegateError(
             "TG509", f'"{name}" has no PRIMARY KEY: its rows are kept', hint="tables WITH TTL are cleaned up"
@@ -177,14 +178,14 @@ def _table(session: Session, name: str) -> Relation:
     return found
 
 
-def _needs(session: Session, source: Relation | View, view: View, entry: Input) -> int:
+def _needs(context: Context, source: Relation | View, view: View, entry: Input) -> int:
     """The lowest event time that one input of one view may still read."""
-    table = session.stored(view.name)
+    table = context.stored(view.name)
     kind = source.kind if isinstance(source, View) else source.watermark.kind if source.watermark else None
     if table is None or entry.low is None or not same_scale(kind, view.kind):
         return EVERYTHING
-    stood = IcebergTable(session.spark, table).current()
-    back = pending(view, stood.summary, standing(session, view))
+    stood = IcebergTable(context.spark, table).current()
+    back = pending(view, stood.summary, standing(context, view))
     if back is not None:
         # It will step back behind a reset, and read from there again (W9).
         return back + entry.low if view.open_sql is None else EVERYTHING

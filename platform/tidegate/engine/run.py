@@ -10,6 +10,8 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidegate.engine.ingest import Log
+from tidegate.engine.resolve import require_lent, resolve_columns
 from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
 from tidegate.engine.retention import tidy
 from tidegate.engine.sinks.deliver import begin, deliver
@@ -20,6 +22,7 @@ from tidegate.engine.sources.log import LogConnector, follow
 from tidegate.engine.sources.replay import ReplayConnector
 from tidegate.engine.steps import Steps, together
 from tidegate.engine.stream import SourceFeed, catch_up
+from tidegate.engine.view_table import ViewTable
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -35,8 +38,7 @@ from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.lineage import sources_of
 
 if TYPE_CHECKING:
-    from tidegate.engine.ingest import Log
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Sink
 
@@ -44,7 +46,7 @@ Listener = Callable[[Event], None]
 
 
 def run(
-    session: Session,
+    context: Context,
     names: Iterable[str] | None = None,
     max_rows_per_batch: int | None = None,
     on_event: Listener | None = None,
@@ -55,26 +57,26 @@ def run(
     tell: Listener = on_event or (lambda event: None)
     started = time.monotonic()
     names = None if names is None else list(names)
-    relations, views = select(session.catalog, names, upstream)
+    relations, views = select(context.catalog, names, upstream)
     # What another environment ingests is read as it stands there.
-    relations = [relation for relation in relations if relation.name not in session.foreign]
-    sinks = select_sinks(session.catalog, names)
+    relations = [relation for relation in relations if relation.name not in context.foreign]
+    sinks = select_sinks(context.catalog, names)
     tell(RunStarted(tuple(x.name for x in [*relations, *views, *sinks])))
     report, steps = RunReport(), Steps(fail_fast, tell)
     for view in views:
         # Every query is checked by Spark before the first row of any source is read.
-        steps.do(view, partial(resolve, session, view), needed=True)
+        steps.do(view, partial(resolve, context, view), needed=True)
     for sink in sinks:
-        steps.do(sink, partial(begin, session, sink))
+        steps.do(sink, partial(begin, context, sink))
     for relation in relations:
         report.sources.append(SourceReport(relation.name))
-        steps.do(relation, partial(_read, session, relation, max_rows_per_batch, tell, report.sources[-1]))
+        steps.do(relation, partial(_read, context, relation, max_rows_per_batch, tell, report.sources[-1]))
     for view in views:
-        steps.do(view, lambda view=view: report.views.append(run_view(session, view, tell)))
+        steps.do(view, lambda view=view: report.views.append(run_view(context, view, tell)))
     for sink in sinks:
-        steps.do(sink, lambda sink=sink: report.sinks.append(deliver(session, sink, on_event)))
+        steps.do(sink, lambda sink=sink: report.sinks.append(deliver(context, sink, on_event)))
     for relation in relations:
-        steps.do(relation, partial(tidy, session, [relation]))
+        steps.do(relation, partial(tidy, context, [relation]))
     report.failed, report.skipped = steps.failures, steps.skipped
     report.seconds = round(time.monotonic() - started, 3)
     failed, skipped = (tuple(one.name for one in found) for found in (report.failed, report.skipped))
@@ -83,10 +85,10 @@ def run(
 
 
 def _read(
-    session: Session, relation: Relation, max_rows: int | None, tell: Listener, report: SourceReport
+    context: Context, relation: Relation, max_rows: int | None, tell: Listener, report: SourceReport
 ) -> None:
-    with session.lease(relation.name):
-        run_source(session, relation, max_rows, tell, report)
+    with context.lease(relation.name):
+        run_source(context, relation, max_rows, tell, report)
 
 
 def select(
@@ -122,33 +124,31 @@ def select_sinks(catalog: Catalog, names: Iterable[str] | None) -> list[Sink]:
     return [sink for sink in sinks if sink.name.casefold() in wanted]
 
 
-def resolve(session: Session, view: View) -> None:
+def resolve(context: Context, view: View) -> None:
     """Raise what Spark has to say against a view's query."""
-    from tidegate.engine.resolve import resolve_columns
-
-    resolve_columns(session, view)
+    resolve_columns(context, view)
 
 
 def refresh(
-    session: Session, view: View, max_rows: int | None = None, tell: Listener = lambda event: None
+    context: Context, view: View, max_rows: int | None = None, tell: Listener = lambda event: None
 ) -> ViewReport:
     """Close what the inputs' watermarks allow, after the implicit relations of the view have taken in their rows."""
     for gate in view.gates:
-        with session.lease(gate.name):
-            run_source(session, gate, max_rows, tell)
-    return run_view(session, view, tell)
+        with context.lease(gate.name):
+            run_source(context, gate, max_rows, tell)
+    return run_view(context, view, tell)
 
 
-def run_sink(session: Session, sink: Sink, max_rows: int | None, tell: Listener) -> SinkReport:
+def run_sink(context: Context, sink: Sink, max_rows: int | None, tell: Listener) -> SinkReport:
     """Deliver what is stored, after the sink's own query has closed what it can. The caller has let the sink `begin`,
     before it ran what the sink delivers."""
     if sink.view is not None:
-        refresh(session, sink.view, max_rows, tell)
-    return deliver(session, sink, tell)
+        refresh(context, sink.view, max_rows, tell)
+    return deliver(context, sink, tell)
 
 
 def run_source(
-    session: Session,
+    context: Context,
     relation: Relation,
     max_rows: int | None,
     tell: Listener,
@@ -157,9 +157,9 @@ def run_source(
     """Read everything that waits in one source; its lease is held by the caller. `report` is filled as batches are
     committed. Raises what is wrong with single inputs (TG505) when all others are read."""
     report = report or SourceReport(relation.name)
-    log = session.log(relation)
+    log = Log.of(context, relation)
     report.watermark = log.format(log.progress.published)
-    connector = connect(session, relation, log, max_rows)
+    connector = connect(context, relation, log, max_rows)
     if connector is None:
         return report
 
@@ -178,8 +178,8 @@ def run_source(
         if isinstance(connector, LogConnector):
             follow(log, connector, on_batch)
         else:
-            folder = session.work_folder(relation.name)
-            catch_up(session.spark, SourceFeed(session.project.storage, log, connector, folder), on_batch)
+            folder = context.work_folder(relation.name)
+            catch_up(context.spark, SourceFeed(context.project.storage, log, connector, folder), on_batch)
         problems = connector.problems()
     if problems:
         raise together(problems)
@@ -188,10 +188,10 @@ def run_source(
     return report
 
 
-def run_view(session: Session, view: View, tell: Listener) -> ViewReport:
+def run_view(context: Context, view: View, tell: Listener) -> ViewReport:
     """Close what the watermarks of its inputs allow."""
-    with session.lease(view.name):
-        table = session.view_table(view)
+    with context.lease(view.name):
+        table = ViewTable(context, view)
         _, before, _ = table.totals()
         event = table.tick()
         if event is not None:
@@ -201,30 +201,28 @@ def run_view(session: Session, view: View, tell: Listener) -> ViewReport:
     return ViewReport(view.name, groups - before, opened, frontier)
 
 
-def connect(session: Session, relation: Relation, log: Log, max_rows: int | None = None) -> Connector | None:
+def connect(context: Context, relation: Relation, log: Log, max_rows: int | None = None) -> Connector | None:
     """The relation's connector, or None for a table (its rows come by INSERT)."""
     options = relation.connector
     if options is None:
         return None
     if isinstance(options, FilesystemOptions):
-        return FilesystemConnector(session.spark, session.project, relation, options, log.consumed_files)
+        return FilesystemConnector(context.spark, context.project, relation, options, log.consumed_files)
     if isinstance(options, ReplayOptions):
         played = sum(log.progress.totals().values())
         return ReplayConnector(
-            session.spark, session.project, relation, options, log.consumed_files, played, max_rows
+            context.spark, context.project, relation, options, log.consumed_files, played, max_rows
         )
     if isinstance(options, KafkaOptions):
-        return KafkaConnector(session.spark, session.project, relation, options, log, max_rows)
+        return KafkaConnector(context.spark, context.project, relation, options, log, max_rows)
     if isinstance(options, LogOptions):
-        from tidegate.engine.resolve import require_lent
-
-        upstream = session.relation(options.relation)
-        stored, lent = session.stored(upstream.name), upstream.name in session.foreign
+        upstream = context.relation(options.relation)
+        stored, lent = context.stored(upstream.name), upstream.name in context.foreign
         if lent:
-            require_lent(session, upstream, stored)
+            require_lent(context, upstream, stored)
         return LogConnector(
-            session.spark,
-            session.project.storage,
+            context.spark,
+            context.project.storage,
             relation,
             options,
             upstream,

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine import spark as spark_room
-from tidegate.engine.borrowed import Borrowed
 from tidegate.engine.class_archive import Purpose
-from tidegate.engine.commit import IcebergTable
+from tidegate.engine.context import Context
 from tidegate.engine.failures import refused
 from tidegate.engine.ingest import Log
-from tidegate.engine.lease import lease
-from tidegate.engine.lives import state_identifier
-from tidegate.engine.owners import Owners
-from tidegate.engine.relations import relation_frame, system_frame, view_frame
-from tidegate.engine.resolve import resolve_columns
+from tidegate.engine.relations import frame_of
 from tidegate.engine.result import Result, RunReport
-from tidegate.engine.revisions import revisions_frame
 from tidegate.engine.table import KEEP_SECONDS, Cleaned
 from tidegate.engine.view_table import ViewTable
-from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
-from tidegate.sql.catalog.objects import Column, Relation, SystemTable, View
+from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
-from tidegate.sql.settings import Settings
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.engine.steps import Steps
-    from tidegate.errors import Location
     from tidegate.plan.events import Event
 
 
-class Session:
+class Session(Context):
     """An open project. Use `tidegate.connect()`; close it, or use it in a `with` block.
 
     `spark` is tidegate's child session of the Spark application; `catalog` everything that the project defines;
@@ -48,30 +36,8 @@ class Session:
     """
 
     def __init__(self, project: Project, spark: SparkSession, parent: SparkSession | None) -> None:
-        self.project = project
-        self.spark = spark
-        self.catalog = project.catalog()
-        #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
-        self.foreign = frozenset[str]()
-        if project.lender is not None:
-            sinks = [s.name for s in self.catalog.sinks if not project.is_interactive(s.name)]
-            self.foreign = project.storage.lent | frozenset(sinks)
-            for name in sinks:
-                self.catalog.drop_sink(name)
-        self.settings = Settings()
-        #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
-        self.listener: Callable[[Event], None] | None = None
-        #: Who is asked before a statement does what can't be undone: given what it is, says whether to go on. None:
-        #: nobody is there, and the statement is refused.
-        self.confirm: Callable[[str], bool] | None = None
+        super().__init__(project, spark)
         self._parent = parent
-        self.owners = Owners(spark, project)
-        #: What this session's sinks may not deliver into.
-        self.borrowed = Borrowed(project)
-        #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
-        self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
-        #: What this session has the right to write: a name, and the part of the work on it ("": all of it).
-        self._held: set[tuple[str, str]] = set()
 
     @classmethod
     def open(
@@ -151,16 +117,7 @@ class Session:
 
         `hidden`: with the hidden columns of a log, `$rowtime` (W12) and `$watermark` (W14).
         """
-        found = self.catalog.get(name)
-        if isinstance(found, SystemTable) and isinstance(found.relation, View):
-            columns = resolve_columns(self, found.relation)
-            return revisions_frame(self.spark, found, columns, self.stored(found.relation.name))
-        if isinstance(found, SystemTable):
-            return system_frame(self.spark, found, self.stored(found.relation.name), hidden)
-        if isinstance(found, View):
-            columns = resolve_columns(self, found)
-            return view_frame(self.spark, found, columns, self.stored(found.name))
-        return relation_frame(self.spark, found, self.stored(found.name), hidden)
+        return frame_of(self, name, hidden)
 
     # -- runs --------------------------------------------------------------------------------------------------
 
@@ -209,113 +166,15 @@ class Session:
 
         return cleanup(self, names, keep_seconds, steps)
 
-    # -- for the other files of this room, and for the audit ----------------------------------------------------
-
-    def identifier(self, name: str) -> str:
-        """Spark identifier of the table that stores `name`."""
-        return self.owners.identifier(name)
-
-    def require_own(self, name: str) -> None:
-        """Raise TG515 for what is only read here, TG531 for what another project or environment owns (X3)."""
-        self.require_unlent(name)
-        self.owners.require(name)
-
-    def require_unlent(self, name: str) -> None:
-        """Raise TG515 for what is only read here: sources, tables and sinks of the environment that this one reads."""
-        found = next((one for one in self.foreign if one.casefold() == name.casefold()), None)
-        if found is not None:
-            env, reads = self.project.env_name, self.project.env.reads
-            raise TidegateError(
-                "TG515",
-                f'"{found}" is only read in environment "{env}": it belongs to "{reads}"',
-                hint=f"views run here; sources, tables and sinks with --env {reads}",
-            )
-
-    def ask(
-        self,
-        code: str,
-        what: str,
-        command: str = "tidegate sql --yes; in Python: session.execute(sql, yes=True)",
-        location: Location | None = None,
-    ) -> None:
-        """Raise an error that says what would happen, unless somebody agrees to it. `command`: how scripts agree."""
-        if self.confirm is None or not self.confirm(what):
-            hint = f"agree when you are asked, or with {command}"
-            raise TidegateError(code, what, hint=hint, location=location)
-
-    def stored(self, name: str) -> str | None:
-        """The identifier if the table exists, else None. Raises TG622 for one of a later release."""
-        return self._known(self.identifier(name))
-
-    def _known(self, identifier: str) -> str | None:
-        if not self.spark.catalog.tableExists(identifier):
-            return None
-        return IcebergTable(self.spark, identifier).identifier
-
-    def relation(self, name: str) -> Relation:
-        """A source or table of the catalog."""
-        found = self.catalog.get(name)
-        if not isinstance(found, Relation):
-            raise TidegateError(
-                "TG509", f'"{name}" is neither a source nor a table', hint="its log has the rows"
-            )
-        return found
+    # -- open for writing --------------------------------------------------------------------------------------
 
     def log(self, relation: Relation) -> Log:
-        """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
-        `require_own`."""
-        if not self._has_asked(relation.name):
-            self.require_own(relation.name)
-        return Log(self.spark, self.project.storage, relation, self.identifier(relation.name))
+        """See `Log.of`."""
+        return Log.of(self, relation)
 
     def view_table(self, view: View) -> ViewTable:
         """The view's table, opened for writing; hold its `lease` while it is used."""
         return ViewTable(self, view)
-
-    def lease(self, name: str, part: str = "") -> AbstractContextManager[None]:
-        """The right to write `name` (TG508 if another process has it), or only a `part` of that work. This session may
-        take it twice: live mode holds for its whole life what a run takes for every batch. TG515 and TG531 as
-        `require_own`."""
-        if (name, part) in self._held:
-            return nullcontext()
-        if not self._has_asked(name):
-            self.require_own(name)
-        return self._holding(name, part)
-
-    def _has_asked(self, name: str) -> bool:
-        """Whether the owner was asked for already: once for a statement, by whatever lease it took first. Tables that
-        are open for writing ask again at every commit (`owners.py`)."""
-        return any(held == name for held, _ in self._held)
-
-    @contextmanager
-    def _holding(self, name: str, part: str) -> Iterator[None]:
-        with lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name + part):
-            self._held.add((name, part))
-            try:
-                yield
-            finally:
-                self._held.discard((name, part))
-
-    def work_folder(self, name: str) -> str:
-        """URI of a source's plans and checkpoint, or of a sink's position."""
-        return self.project.storage.work_folder(name)
-
-    def forget(self, name: str) -> None:
-        """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
-        self.require_own(name)
-        log = self.identifier(name)
-        tables = (state_identifier(log), self.identifier(f"{name}$next"), log)
-        for table in tables:
-            self._known(table)
-        for table in tables:
-            self.spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
-        storage = self.project.storage
-        namespace = self.project.env.warehouse.namespace
-        for uri in (self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"):
-            filesystem, path = storage.filesystem(uri)
-            info: Any = filesystem.get_file_info(path)
-            if info.type.name == "Directory":
-                filesystem.delete_dir(path)
 
 
 def packages(project: Project) -> list[str]:

@@ -16,7 +16,7 @@ from tidegate.engine.inputs import Pinned, bound_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import View
 
 
@@ -56,7 +56,7 @@ def run_sql(spark: SparkSession, view: View, sql: str, frames: Sequence[DataFram
 
 
 def read(
-    session: Session,
+    context: Context,
     view: View,
     pinned: Sequence[Pinned],
     base: int | None = None,
@@ -64,4 +64,4 @@ def read(
     late: Mapping[str, int] = MappingProxyType({}),
 ) -> list[DataFrame]:
     """The rows that each of a view's inputs gives it (`Pinned.rows`); `late` by name of the input."""
-    return [p.rows(session.spark, view, base, clock, late.get(p.input.name)) for p in pinned]
+    return [p.rows(context.spark, view, base, clock, late.get(p.input.name)) for p in pinned]

@@ -10,8 +10,10 @@ from tidegate.engine.alter import alter_watermark, reset_watermark
 from tidegate.engine.changes import change
 from tidegate.engine.describe import describe
 from tidegate.engine.dropping import ask_to_drop
+from tidegate.engine.ingest import Log
 from tidegate.engine.insert import insert
 from tidegate.engine.layout import quote
+from tidegate.engine.relations import frame_of
 from tidegate.engine.result import Result, SinkReport
 from tidegate.engine.retention import tidy
 from tidegate.engine.sinks.deliver import begin, deliver
@@ -24,77 +26,77 @@ from tidegate.sql.hidden import hidden_name
 from tidegate.sql.lineage import readers_of, sources_of
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Relation, SystemTable
 
 
-def execute(session: Session, statement: object) -> Result:
+def execute(context: Context, statement: object) -> Result:
     """Carry out one statement of `tidegate.sql.analysis.analyse`. With `implicit_flush`, one that changes rows
     flushes too."""
-    result = _execute(statement, session)
-    if isinstance(statement, st.CHANGES) and session.settings.implicit_flush:
-        flushed = _execute(st.Flush(), session)
+    result = _execute(statement, context)
+    if isinstance(statement, st.CHANGES) and context.settings.implicit_flush:
+        flushed = _execute(st.Flush(), context)
         result = replace(result, message=f"{result.message}; {flushed.message}")
     return result
 
 
 @singledispatch
-def _execute(statement: object, session: Session) -> Result:
+def _execute(statement: object, context: Context) -> Result:
     raise AssertionError(f"no execution for {type(statement).__name__}")
 
 
 @_execute.register(st.CreateRelation)
-def _(statement: st.CreateRelation, session: Session) -> Result:
+def _(statement: st.CreateRelation, context: Context) -> Result:
     relation = statement.relation
     if statement.exists:
         return Result(message=f"{relation.kind} {relation.name} exists already")
-    session.catalog.add(relation)
-    session.project.save_definition(relation.name, relation.definition)
+    context.catalog.add(relation)
+    context.project.save_definition(relation.name, relation.definition)
     return Result(message=f"created {relation.kind} {relation.name}")
 
 
 @_execute.register(st.CreateView)
-def _(statement: st.CreateView, session: Session) -> Result:
+def _(statement: st.CreateView, context: Context) -> Result:
     """A view over rows that are there already is filled at once, from the beginning of its inputs (R5)."""
     from tidegate.engine.run import refresh, resolve
 
     view = statement.view
     if statement.exists:
         return Result(message=f"materialized view {view.name} exists already")
-    session.catalog.add(view)
+    context.catalog.add(view)
     try:
-        resolve(session, view)
+        resolve(context, view)
     except Exception:
-        session.catalog.drop(view.name)
+        context.catalog.drop(view.name)
         raise
-    session.project.save_definition(view.name, view.definition)
-    if _has_rows(session, view):
-        refresh(session, view)
+    context.project.save_definition(view.name, view.definition)
+    if _has_rows(context, view):
+        refresh(context, view)
     return Result(message=f"created materialized view {view.name}")
 
 
 @_execute.register(st.CreateSink)
-def _(statement: st.CreateSink, session: Session) -> Result:
-    return create_sink(session, statement)
+def _(statement: st.CreateSink, context: Context) -> Result:
+    return create_sink(context, statement)
 
 
 @_execute.register(st.AlterWatermark)
-def _(statement: st.AlterWatermark, session: Session) -> Result:
-    return alter_watermark(session, statement)
+def _(statement: st.AlterWatermark, context: Context) -> Result:
+    return alter_watermark(context, statement)
 
 
 @_execute.register(st.ResetWatermark)
-def _(statement: st.ResetWatermark, session: Session) -> Result:
-    return reset_watermark(session, statement)
+def _(statement: st.ResetWatermark, context: Context) -> Result:
+    return reset_watermark(context, statement)
 
 
 @_execute.register(st.InsertValues)
 @_execute.register(st.InsertSelect)
-def _(statement: st.InsertValues | st.InsertSelect, session: Session) -> Result:
-    relation = session.relation(statement.table)
-    _register(session, getattr(statement, "relations", ()), getattr(statement, "hidden", ()))
-    with session.lease(relation.name):
-        event = insert(session.spark, session.log(relation), statement.spark_sql)
+def _(statement: st.InsertValues | st.InsertSelect, context: Context) -> Result:
+    relation = context.relation(statement.table)
+    _register(context, getattr(statement, "relations", ()), getattr(statement, "hidden", ()))
+    with context.lease(relation.name):
+        event = insert(context.spark, Log.of(context, relation), statement.spark_sql)
     parts = [f"{event.on_time} on time", f"{event.late} late", f"{event.rejected} rejected"]
     total = event.on_time + event.late + event.rejected
     text = f"inserted {total}: {', '.join(parts)}; watermark {event.watermark}"
@@ -102,46 +104,46 @@ def _(statement: st.InsertValues | st.InsertSelect, session: Session) -> Result:
 
 
 @_execute.register(st.Change)
-def _(statement: st.Change, session: Session) -> Result:
-    return change(session, statement, lambda: _register(session, statement.relations, statement.hidden))
+def _(statement: st.Change, context: Context) -> Result:
+    return change(context, statement, lambda: _register(context, statement.relations, statement.hidden))
 
 
 @_execute.register(st.SetSetting)
-def _(statement: st.SetSetting, session: Session) -> Result:
+def _(statement: st.SetSetting, context: Context) -> Result:
     if statement.value is None:
-        notice = session.settings.reset(statement.name)
+        notice = context.settings.reset(statement.name)
         return Result(message="RESET", notice=notice)
     assert statement.name is not None
-    return Result(message="SET", notice=session.settings.set(statement.name, statement.value))
+    return Result(message="SET", notice=context.settings.set(statement.name, statement.value))
 
 
 @_execute.register(st.ShowSettings)
-def _(statement: st.ShowSettings, session: Session) -> Result:
+def _(statement: st.ShowSettings, context: Context) -> Result:
     if statement.name is not None:
-        return Result([(statement.name, "string")], fixed=[(session.settings.text(statement.name),)])
+        return Result([(statement.name, "string")], fixed=[(context.settings.text(statement.name),)])
     names = [("name", "string"), ("setting", "string"), ("description", "string")]
-    return Result(names, fixed=list(session.settings.rows()))
+    return Result(names, fixed=list(context.settings.rows()))
 
 
 @_execute.register(st.Flush)
-def _(statement: st.Flush, session: Session) -> Result:
+def _(statement: st.Flush, context: Context) -> Result:
     """Closes what the watermarks allow, in every view whose inputs have rows, each after the views that it reads. What
     fails is raised when all the others are done."""
     from tidegate.engine.run import refresh
 
-    steps, catalog = Steps(), session.catalog
+    steps, catalog = Steps(), context.catalog
     closed: list[int] = []
     delivered: list[SinkReport] = []
     for sink in catalog.sinks:
         # One that a file defines, and that nobody has seen yet, begins here.
-        steps.do(sink, partial(begin, session, sink))
+        steps.do(sink, partial(begin, context, sink))
     for view in catalog.order():
-        if isinstance(view, View) and _has_rows(session, view):
-            steps.do(view, lambda view=view: closed.append(refresh(session, view).groups))
+        if isinstance(view, View) and _has_rows(context, view):
+            steps.do(view, lambda view=view: closed.append(refresh(context, view).groups))
     for sink in catalog.sinks:
-        steps.do(sink, lambda sink=sink: delivered.append(deliver(session, sink, shown(session))))
+        steps.do(sink, lambda sink=sink: delivered.append(deliver(context, sink, shown(context))))
     for relation in catalog.relations:
-        steps.do(relation, partial(tidy, session, [relation]))
+        steps.do(relation, partial(tidy, context, [relation]))
     rows = "1 row" if sum(closed) == 1 else f"{sum(closed)} rows"
     message = f"flushed {len(closed)} view{'' if len(closed) == 1 else 's'}: {rows} closed"
     message += "".join(f"; {r.name}: {r.rows} delivered" for r in delivered if r.rows)
@@ -150,20 +152,20 @@ def _(statement: st.Flush, session: Session) -> Result:
 
 
 @_execute.register(st.Drop)
-def _(statement: st.Drop, session: Session) -> Result:
+def _(statement: st.Drop, context: Context) -> Result:
     """Removes definition and data. What a file in assets/ defines starts anew at the next run."""
     name = statement.name
     if not statement.exists:
         return Result(message=f"{name} does not exist")
-    if name in session.catalog.sinks:
-        return drop_sink(session, name, statement.location)
-    found = session.catalog.get(name)
-    session.require_own(found.name)
-    refuse_delivered(session, found.name)
+    if name in context.catalog.sinks:
+        return drop_sink(context, name, statement.location)
+    found = context.catalog.get(name)
+    context.require_own(found.name)
+    refuse_delivered(context, found.name)
     # A file in assets/ goes on defining what is dropped: then only stored results stand in the way.
-    views = tuple(v for v in readers_of(session.catalog, found.name) if "$" not in v.name)
-    if not session.project.is_interactive(found.name):
-        views = tuple(v for v in views if session.stored(v.name) is not None)
+    views = tuple(v for v in readers_of(context.catalog, found.name) if "$" not in v.name)
+    if not context.project.is_interactive(found.name):
+        views = tuple(v for v in views if context.stored(v.name) is not None)
     readers = [v.name for v in views]
     if readers:
         raise TidegateError(
@@ -171,14 +173,14 @@ def _(statement: st.Drop, session: Session) -> Result:
             f'"{name}" is read by {", ".join(readers)}',
             hint=f"DROP MATERIALIZED VIEW {readers[0]} first",
         )
-    gates = orphaned_gates(session, found)
-    with session.lease(found.name):
-        ask_to_drop(session, found.name, [found.name, *gates], statement.location)
-        session.forget(found.name)
+    gates = orphaned_gates(context, found)
+    with context.lease(found.name):
+        ask_to_drop(context, found.name, [found.name, *gates], statement.location)
+        context.forget(found.name)
     for gate in gates:
-        session.forget(gate)
-    if session.project.drop_definition(found.name):
-        session.catalog.drop(found.name)
+        context.forget(gate)
+    if context.project.drop_definition(found.name):
+        context.catalog.drop(found.name)
         return Result(message=f"dropped {found.name}")
     where = found.location.file if found.location else "assets/"
     return Result(
@@ -187,17 +189,17 @@ def _(statement: st.Drop, session: Session) -> Result:
 
 
 @_execute.register(st.Select)
-def _(statement: st.Select, session: Session) -> Result:
-    _register(session, statement.relations, statement.hidden)
-    frame = session.spark.sql(statement.spark_sql)
+def _(statement: st.Select, context: Context) -> Result:
+    _register(context, statement.relations, statement.hidden)
+    frame = context.spark.sql(statement.spark_sql)
     return Result(columns=[(f.name, f.dataType.simpleString()) for f in frame.schema.fields], dataframe=frame)
 
 
 @_execute.register(st.Show)
-def _(statement: st.Show, session: Session) -> Result:
-    catalog = session.catalog
+def _(statement: st.Show, context: Context) -> Result:
+    catalog = context.catalog
     if statement.what == "sinks":
-        return show_sinks(session)
+        return show_sinks(context)
     if statement.what == "create":
         found = catalog.sinks.find(statement.name) or catalog.get(statement.name)
         return Result([("name", "string"), ("create_sql", "string")], fixed=[(found.name, found.definition)])
@@ -213,23 +215,23 @@ def _(statement: st.Show, session: Session) -> Result:
 
 
 @_execute.register(st.Describe)
-def _(statement: st.Describe, session: Session) -> Result:
-    return describe(session.catalog, statement.name, statement.extended)
+def _(statement: st.Describe, context: Context) -> Result:
+    return describe(context.catalog, statement.name, statement.extended)
 
 
 @_execute.register(st.Explain)
-def _(statement: st.Explain, session: Session) -> Result:
+def _(statement: st.Explain, context: Context) -> Result:
     from tidegate.plan.explain import explain
 
     what = statement.definition if statement.definition is not None else statement.name
-    text = explain(session.catalog, what, namespace=session.project.storage.namespace_of)
+    text = explain(context.catalog, what, namespace=context.project.storage.namespace_of)
     return Result([("plan", "string")], fixed=[(line,) for line in str(text).splitlines()])
 
 
-def orphaned_gates(session: Session, dropped: Relation | View | SystemTable) -> list[str]:
+def orphaned_gates(context: Context, dropped: Relation | View | SystemTable) -> list[str]:
     """The implicit relations of WATERMARK(…) whose logs go with what is dropped: those of a view that no other view
     with results reads, and those that stand on a source or table."""
-    catalog = session.catalog
+    catalog = context.catalog
     if isinstance(dropped, View):
         gates = [g.name for g in dropped.gates]
     else:
@@ -237,19 +239,19 @@ def orphaned_gates(session: Session, dropped: Relation | View | SystemTable) -> 
     return [
         gate
         for gate in dict.fromkeys(gates)
-        if session.stored(gate) is not None
-        and not any(v.name != dropped.name and session.stored(v.name) for v in catalog.readers(gate))
+        if context.stored(gate) is not None
+        and not any(v.name != dropped.name and context.stored(v.name) for v in catalog.readers(gate))
     ]
 
 
-def _has_rows(session: Session, view: View) -> bool:
+def _has_rows(context: Context, view: View) -> bool:
     """Whether anything that the view's rows come from is stored."""
-    return any(session.stored(o.name) is not None for o in sources_of(session.catalog, view))
+    return any(context.stored(o.name) is not None for o in sources_of(context.catalog, view))
 
 
-def _register(session: Session, names: tuple[str, ...], hidden: tuple[str, ...] = ()) -> None:
+def _register(context: Context, names: tuple[str, ...], hidden: tuple[str, ...] = ()) -> None:
     """Make relations and system tables visible to Spark SQL under their own names."""
     for name in names:
-        session.table(name).createOrReplaceTempView(quote(name))
+        frame_of(context, name).createOrReplaceTempView(quote(name))
     for name in hidden:
-        session.table(name, hidden=True).createOrReplaceTempView(quote(hidden_name(name)))
+        frame_of(context, name, hidden=True).createOrReplaceTempView(quote(hidden_name(name)))

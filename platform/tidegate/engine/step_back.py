@@ -25,7 +25,7 @@ from tidegate.watermark import window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import View
 
 
@@ -52,11 +52,11 @@ def effective_frontier(view: View, own: Mapping[str, str], pinned: Sequence[Pinn
     return target if target is not None else None if frontier is None else int(frontier)
 
 
-def back(session: Session, view: View, stored: str, pinned: Sequence[Pinned], target: int) -> Back:
+def back(context: Context, view: View, stored: str, pinned: Sequence[Pinned], target: int) -> Back:
     """How far the view can go back: windows that need rows which are beyond their retention, or were cleaned up,
     stay as they are."""
     notes: list[str] = []
-    lowest = _whole_since(session, view, stored, pinned, target, notes)
+    lowest = _whole_since(context, view, stored, pinned, target, notes)
     if lowest is None or lowest <= target:
         return Back(target, target)
     return Back(target, lowest, notes)
@@ -120,19 +120,19 @@ def extent(stale: DataFrame, view: View) -> tuple[int, int] | None:
 
 
 def _whole_since(
-    session: Session, view: View, stored: str, pinned: Sequence[Pinned], target: int, notes: list[str]
+    context: Context, view: View, stored: str, pinned: Sequence[Pinned], target: int, notes: list[str]
 ) -> float | None:
     """The lowest frontier, `target` or above, behind which every window's rows are there; None: any."""
     if view.open_sql is None:
-        return comparable_since(session, view, stored, pinned, notes)
+        return comparable_since(context, view, stored, pinned, notes)
     edges = [p.snapshot.integer(RETAINED_FROM) for p in pinned if not p.input.lookup]
     edge = max((e for e in edges if e is not None), default=None)
     if edge is None:
-        return comparable_since(session, view, stored, pinned, notes)
-    own = IcebergTable(session.spark, stored).property(RETAINED_FROM)
+        return comparable_since(context, view, stored, pinned, notes)
+    own = IcebergTable(context.spark, stored).property(RETAINED_FROM)
     bounds = [] if own is None else [int(own) - 1]
     # A session may have begun before the edge unless its first row is at least the gap behind it.
-    found = _sessions(session, view, pinned)
+    found = _sessions(context, view, pinned)
     gap = found.selectExpr("min(to - from)").first()
     cut = None if gap is None or gap[0] is None else found.where(f"from < {edge + gap[0]}L")
     last = None if cut is None else cut.selectExpr("max(to)").first()
@@ -146,11 +146,11 @@ def _whole_since(
     return max(bounds)
 
 
-def _sessions(session: Session, view: View, pinned: Sequence[Pinned]) -> DataFrame:
+def _sessions(context: Context, view: View, pinned: Sequence[Pinned]) -> DataFrame:
     """`from`, `to`: the bounds in ticks of every session over the rows that are there."""
     assert view.open_sql is not None
-    rows = read(session, view, pinned)
-    found = run_sql(session.spark, view, view.open_sql, rows)
+    rows = read(context, view, pinned)
+    found = run_sql(context.spark, view, view.open_sql, rows)
     bounds = (
         ticks_of(name, view.kind).alias(alias)
         for name, alias in (("_window_start", "from"), ("_window_end", "to"))

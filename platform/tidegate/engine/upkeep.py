@@ -35,7 +35,7 @@ from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 #: Expiry is worth a commit from this many old snapshots on; and from so many manifests on they are written anew.
 MANY_SNAPSHOTS, MANY_MANIFESTS = 50, 50
@@ -78,16 +78,16 @@ class UpkeepReport:
         return asdict(self)
 
 
-def due(session: Session, name: str, policy: Policy, now: float | None = None) -> list[str]:
+def due(context: Context, name: str, policy: Policy, now: float | None = None) -> list[str]:
     """Why `maintain` is worth its while, a reason each; nothing if it is not. Reads metadata, runs no Spark job.
 
     `now`: seconds since the epoch; None is the clock.
     """
     now = time.time() if now is None else now
     found = []
-    source = _source(session, name)
-    for identifier in _tables(session, source):
-        table = IcebergTable(session.spark, identifier)
+    source = _source(context, name)
+    for identifier in _tables(context, source):
+        table = IcebergTable(context.spark, identifier)
         shape = Shape.of(table)
         short = _short(identifier)
         files = shape.new_files(now, policy.settle)
@@ -96,8 +96,8 @@ def due(session: Session, name: str, policy: Policy, now: float | None = None) -
         old = worth_expiring(shape, policy, now)
         if old:
             found.append(f"{short}: {old} old snapshots")
-        if identifier == session.identifier(source.name):
-            edge, _ = edge_of(session, source, table, shape, policy, now, history=False)
+        if identifier == context.identifier(source.name):
+            edge, _ = edge_of(context, source, table, shape, policy, now, history=False)
             if edge.before is not None and shape.properties.get(CHECKED) != str(edge.before):
                 found.append(f"{short}: rows beyond their retention")
     return found
@@ -113,7 +113,7 @@ def worth_expiring(shape: Shape, policy: Policy, now: float) -> int:
 
 
 def maintain(
-    session: Session,
+    context: Context,
     name: str,
     policy: Policy,
     *,
@@ -136,18 +136,18 @@ def maintain(
     """
     started = time.monotonic()
     now = time.time() if now is None else now
-    source = _source(session, name)
-    identifiers = _tables(session, source)
+    source = _source(context, name)
+    identifiers = _tables(context, source)
     if not identifiers:
         raise TidegateError("TG544", f'"{source.name}" has no table yet', hint=f"tidegate run {source.name}")
     report = UpkeepReport(source.name)
-    with session.lease(source.name, ".upkeep"):
+    with context.lease(source.name, ".upkeep"):
         for identifier in identifiers:
-            work = _Work(session, source, identifier, policy, now, guard, tell)
+            work = _Work(context, source, identifier, policy, now, guard, tell)
             if dry_run:
                 work.look(retention)
             else:
-                with _right_to_write(session, source, identifier, leased) as refusal:
+                with _right_to_write(context, source, identifier, leased) as refusal:
                     if refusal is None:
                         work.run(retention, orphans)
                     else:
@@ -159,7 +159,7 @@ def maintain(
 
 
 def maintain_all(
-    session: Session,
+    context: Context,
     names: Iterable[str] | None = None,
     policy: Callable[[str], Policy] | None = None,
     steps: Steps | None = None,
@@ -172,16 +172,16 @@ def maintain_all(
     """
     from tidegate.project.maintenance import load_maintenance
 
-    policy = policy or load_maintenance(session.project.root).of
-    chosen = [_source(session, name) for name in (_own(session) if names is None else names)]
+    policy = policy or load_maintenance(context.project.root).of
+    chosen = [_source(context, name) for name in (_own(context) if names is None else names)]
     steps = steps or Steps(fail_fast=True)
     reports: list[UpkeepReport] = []
 
     def one(name: str) -> None:
-        if names is None and session.stored(name) is None:
+        if names is None and context.stored(name) is None:
             return
         try:
-            reports.append(maintain(session, name, policy(name), **options))
+            reports.append(maintain(context, name, policy(name), **options))
         except TidegateError as error:
             if error.code != "TG508":
                 raise
@@ -192,9 +192,9 @@ def maintain_all(
     return reports
 
 
-def _own(session: Session) -> list[str]:
+def _own(context: Context) -> list[str]:
     """Everything that may have a table, each after what it reads; not what another environment takes care of."""
-    return [o.name for o in session.catalog.order() if o.name not in session.foreign]
+    return [o.name for o in context.catalog.order() if o.name not in context.foreign]
 
 
 class _Work:
@@ -202,7 +202,7 @@ class _Work:
 
     def __init__(
         self,
-        session: Session,
+        context: Context,
         source: Relation | View,
         identifier: str,
         policy: Policy,
@@ -210,11 +210,11 @@ class _Work:
         guard: float | None,
         tell: Callable[[str], None],
     ) -> None:
-        self._session, self._spark, self._source = session, session.spark, source
+        self._context, self._spark, self._source = context, context.spark, source
         self._policy, self._now, self._tell = policy, now, tell
         self._guard = {} if guard is None else {"guard": guard}
-        self._table = IcebergTable(session.spark, identifier, session.project.owner)
-        self._is_state = identifier != session.identifier(source.name)
+        self._table = IcebergTable(context.spark, identifier, context.project.owner)
+        self._is_state = identifier != context.identifier(source.name)
         self._number = "_tick" if isinstance(source, View) else "_epoch"
         self.done = TableUpkeep(_short(identifier))
         self.measure()
@@ -271,7 +271,7 @@ class _Work:
         return shape.bound(self._now, policy.keep_snapshots, policy.most_snapshots, **self._guard)
 
     def _edge(self, shape: Shape) -> tuple[Any, list[str]]:
-        return edge_of(self._session, self._source, self._table, shape, self._policy, self._now)
+        return edge_of(self._context, self._source, self._table, shape, self._policy, self._now)
 
     def _attempt(self, what: str, step: Callable[[], None]) -> None:
         """A step; anew if another commit was in its way, which always wins. After a few tries it is left."""
@@ -318,7 +318,7 @@ class _Work:
         time_column = source.watermark.column if isinstance(source, Relation) and source.watermark else None
         if edge.before is None and edge.arrived is None and edge.history is None:
             return
-        storage = self._session.project.storage
+        storage = self._context.project.storage
         self.done.retired += retire(
             self._spark, storage, self._table, self._kind, time_column, edge, self._number
         )
@@ -339,15 +339,15 @@ class _Work:
 
 @contextmanager
 def _right_to_write(
-    session: Session, source: Relation | View, identifier: str, leased: bool
+    context: Context, source: Relation | View, identifier: str, leased: bool
 ) -> Iterator[str | None]:
     """Hold the lease where one is needed; what to say if somebody else has it."""
-    folder = session.project.env.warehouse.catalog.type == "hadoop"
+    folder = context.project.env.warehouse.catalog.type == "hadoop"
     with ExitStack() as held:
         refusal = None
-        if not leased and (folder or identifier != session.identifier(source.name)):
+        if not leased and (folder or identifier != context.identifier(source.name)):
             try:
-                held.enter_context(session.lease(source.name))
+                held.enter_context(context.lease(source.name))
             except TidegateError as error:
                 if error.code != "TG508":
                     raise
@@ -355,18 +355,18 @@ def _right_to_write(
         yield refusal
 
 
-def _source(session: Session, name: str) -> Relation | View:
-    found = session.catalog.get(name)
+def _source(context: Context, name: str) -> Relation | View:
+    found = context.catalog.get(name)
     if not isinstance(found, Relation | View):
         raise TidegateError("TG509", f'"{name}" is no source, table or view', hint="upkeep is of those")
     return found
 
 
-def _tables(session: Session, source: Relation | View) -> list[str]:
+def _tables(context: Context, source: Relation | View) -> list[str]:
     names = [source.name]
     if isinstance(source, Relation) and source.primary_key:
         names.append(f"{source.name}$state")
-    return [table for name in names if (table := session.stored(name)) is not None]
+    return [table for name in names if (table := context.stored(name)) is not None]
 
 
 def _bounds(source: Relation | View) -> list[str]:

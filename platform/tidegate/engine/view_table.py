@@ -35,7 +35,7 @@ from tidegate.watermark import TimeKind, window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import View
 
 
@@ -60,24 +60,24 @@ class ViewTable:
     """A view's stored results, open for writing as they stand now: hold its lease. A commit on top of another state
     than that fails (TG502). `identifier`: of another table than its own (`rebuild.py`)."""
 
-    def __init__(self, session: Session, view: View, identifier: str | None = None) -> None:
+    def __init__(self, context: Context, view: View, identifier: str | None = None) -> None:
         self.view = view
-        self._session, self._spark = session, session.spark
-        columns = resolve_columns(session, view)
-        identifier = identifier or session.identifier(view.name)
+        self._context, self._spark = context, context.spark
+        columns = resolve_columns(context, view)
+        identifier = identifier or context.identifier(view.name)
         carried = None
         if view.over is not None:
             carried = carried_type(
-                self._spark, view, run_sql(self._spark, view, view.over.rows_sql, no_rows(session, view))
+                self._spark, view, run_sql(self._spark, view, view.over.rows_sql, no_rows(context, view))
             )
-        owner = session.project.owner
+        owner = context.project.owner
         self._spark.sql(create_view_table(view, columns, identifier, carried, owner))
         self.table = IcebergTable(self._spark, identifier, owner)
         same_view(view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         bounds = ("_window_end", "_tick")
-        self._target = self.table.target(session.project.storage, "_open", day, bounds)
+        self._target = self.table.target(context.project.storage, "_open", day, bounds)
         added = []
         if carried is not None:
             name = carried_column(view)
@@ -86,7 +86,7 @@ class ViewTable:
             for column in added:
                 self._spark.sql(f"ALTER TABLE {identifier} ADD COLUMN {column}")
             self.table = IcebergTable(self._spark, identifier, owner)
-            self._target = self.table.target(session.project.storage, "_open", day, bounds)
+            self._target = self.table.target(context.project.storage, "_open", day, bounds)
         self._snapshot = self.table.current()
 
     def tick(self) -> SliceCommitted | None:
@@ -105,7 +105,7 @@ class ViewTable:
         started = time.monotonic()
         # A view that stays open for weeks: upkeep has compacted its files meanwhile, and expired old snapshots.
         base = self._snapshot = self.table.rebased(self._snapshot)
-        pinned = pin(self._session, self.view)
+        pinned = pin(self._context, self.view)
         stepped = self._step_back(base, pinned)
         base = self._snapshot
         clock = clock_of(self.view, pinned)
@@ -129,7 +129,7 @@ class ViewTable:
         )
         tick = None if again else self._plain(pinned, start, frontier, reached, number)
         if tick is None:
-            rows = read(self._session, self.view, pinned, start, reached if emit else None)
+            rows = read(self._context, self.view, pinned, start, reached if emit else None)
             over = None if self.view.over is None else self._evaluated_over(rows, base, frontier, reached)
             result = (
                 self._result(rows, frontier, reached) if over is None else with_bounds(over.result, self.view)
@@ -186,19 +186,19 @@ class ViewTable:
         target = pending(view, base.summary, pinned)
         if target is None:
             return False
-        found = back(self._session, view, self.table.identifier, pinned, target)
+        found = back(self._context, view, self.table.identifier, pinned, target)
         if not found.is_possible:
             raise refused(view, found)
         frontier = min(int(found.frontier), base.integer("tidegate.frontier") or 0)
         opened = None
         if view.open_sql is not None:
-            opened = self._earliest_open(read(self._session, view, pinned), frontier)
+            opened = self._earliest_open(read(self._context, view, pinned), frontier)
         beyond = extent(emitted_beyond(self._at(base), view, frontier), view)
         summary = facts(view, base.summary, pinned, frontier, opened, beyond)
         files: list[dict] = []
         if view.over is not None:
             # What its frames need of the rows before: as of the frontier that it has gone back to.
-            rows = read(self._session, view, pinned, None, frontier)
+            rows = read(self._context, view, pinned, None, frontier)
             tick = evaluate_over(
                 self._spark, view, run_sql(self._spark, view, view.over.rows_sql, rows), None, None, frontier
             )
@@ -226,7 +226,7 @@ class ViewTable:
         frontier, reached = again
         result = result.localCheckpoint()
         opened = self._write(result.where("_open"), number) if not self.view.emit_on_window_close else []
-        reclosing = Reclosing(self._session, self.view, self.table, self._snapshot, frontier, reached)
+        reclosing = Reclosing(self._context, self.view, self.table, self._snapshot, frontier, reached)
         done = reclosing.write(
             result.where("NOT _open"), number, since, lambda rows: self._write(rows, number)
         )
@@ -247,7 +247,7 @@ class ViewTable:
         (entry,) = pinned
         bounds = entry.bounds(self.view, start, reached if emit else None)
         windows = WindowTask(self.view.plain, self._target, frontier, reached, emit, number)
-        found = compute(self._spark, self._session.project.storage, entry, bounds, windows)
+        found = compute(self._spark, self._context.project.storage, entry, bounds, windows)
         if found is None:
             return None
         groups = sum(f["rows"] for f in found.files if f["split"] is False)
@@ -327,7 +327,7 @@ class ViewTable:
         paths = {r[0] for r in rows.where(f"{name} IS NOT NULL").select("_file").distinct().collect()}
         beside = rows.where(f"{name} IS NULL").where(rows["_file"].isin(sorted(paths))).drop("_file")
         bounds = ("_window_end", "_tick")
-        target = self.table.target(self._session.project.storage, "_open", self._target.day, bounds)
+        target = self.table.target(self._context.project.storage, "_open", self._target.day, bounds)
         files += [file for written in run_task(beside, WriteTask(target)) for file in written]
         return self.table.files_among(paths, base.id)
 

@@ -17,7 +17,7 @@ from tidegate.watermark import Column as NewestSeen
 from tidegate.watermark import Delay, window_is_closed
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 SHOWN_WINDOWS = 50
 
@@ -53,7 +53,7 @@ class WhatIf:
     examples: list[WindowWhatIf] = field(default_factory=list)
 
 
-def what_if(session: Session, view: View, strategy: str) -> WhatIf:
+def what_if(context: Context, view: View, strategy: str) -> WhatIf:
     """Judge the log of the one source that a view's windows are over again, each row against the watermark of its own
     partition as `strategy` makes it. What is not judged again: rows that were late by the published watermark alone,
     after their partition had been idle, count as if they were on time if their own partition's allows it.
@@ -64,8 +64,8 @@ def what_if(session: Session, view: View, strategy: str) -> WhatIf:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    relation = None if view.accounts is None else session.catalog.get(view.inputs[0].name)
-    stored = None if relation is None else session.stored(view.name)
+    relation = None if view.accounts is None else context.catalog.get(view.inputs[0].name)
+    stored = None if relation is None else context.stored(view.name)
     if (
         view.accounts is None
         or not isinstance(relation, Relation)
@@ -80,7 +80,7 @@ def what_if(session: Session, view: View, strategy: str) -> WhatIf:
         )
     mark = relation.watermark
     altered = f'ALTER {relation.kind} "{relation.name}" ALTER WATERMARK FOR "{mark.column}" AS {strategy}'
-    [statement] = analyse(altered, session.catalog, "--what-if")
+    [statement] = analyse(altered, context.catalog, "--what-if")
     assert isinstance(statement, AlterWatermark)
     assert statement.relation.watermark is not None
     other = statement.relation.watermark.strategy
@@ -91,7 +91,7 @@ def what_if(session: Session, view: View, strategy: str) -> WhatIf:
             hint=f"for example {mark.column} - INTERVAL '1 hour'; tidegate advise {relation.name} knows more",
         )
     delay = other.ticks if isinstance(other, Delay) else 0
-    log = session.spark.table(session.identifier(relation.name))
+    log = context.spark.table(context.identifier(relation.name))
     before = (
         Window.partitionBy("_source_partition").orderBy("_offset").rowsBetween(Window.unboundedPreceding, -1)
     )
@@ -108,7 +108,7 @@ def what_if(session: Session, view: View, strategy: str) -> WhatIf:
             F.count_if(_WOULD).alias("late_then"),
         ).first()
         assert sums is not None
-        frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
+        frontier = IcebergTable(context.spark, stored).current().integer("tidegate.frontier")
         placed = assign_windows(judged.where(F.col(_WAS) | F.col(_WOULD)), view.accounts, view.kind)
         windows = placed.groupBy("_window_start", "_window_end").agg(
             F.count_if(_WAS).alias("late"), F.count_if(_WOULD).alias("late_then")

@@ -20,18 +20,18 @@ from tidegate.store.positions import position_file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.plan.events import Event
 
 
 class ConsoleSink:
     """See `SinkWriter`. `tell`: who shows the rows."""
 
-    def __init__(self, session: Session, sink: Sink, tell: Callable[[Event], None]) -> None:
+    def __init__(self, context: Context, sink: Sink, tell: Callable[[Event], None]) -> None:
         assert isinstance(sink.connector, ConsoleSinkOptions)
-        self._spark, self._sink, self._tell = session.spark, sink, tell
+        self._spark, self._sink, self._tell = context.spark, sink, tell
         self._shown = sink.connector.rows
-        storage = session.project.storage
+        storage = context.project.storage
         self._state = StateFile(storage, position_file(storage, sink), sink.name)
 
     def position(self) -> Position | None:

@@ -22,10 +22,10 @@ from tidegate.sql.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 
-def deliver(session: Session, sink: Sink, tell: Callable[[Event], None] | None = None) -> SinkReport:
+def deliver(context: Context, sink: Sink, tell: Callable[[Event], None] | None = None) -> SinkReport:
     """Deliver everything that is final and not delivered yet, from the beginning (`snapshot`) the first time; and what
     was amended since it was delivered, if the sink upserts that (B2).
 
@@ -33,12 +33,12 @@ def deliver(session: Session, sink: Sink, tell: Callable[[Event], None] | None =
     another process delivers for this sink, TG541 if its place is not its own, TG542 if what it delivered from is gone.
     """
     started = time.monotonic()
-    with session.lease(sink.name):
-        upstream = Upstream.of(session, sink)
+    with context.lease(sink.name):
+        upstream = Upstream.of(context, sink)
         if upstream is None:
             return SinkReport(sink.name)
-        writer = open_sink(session, sink, tell)
-        position = _position(writer, sink, upstream, session)
+        writer = open_sink(context, sink, tell)
+        position = _position(writer, sink, upstream, context)
         if not upstream.has_news(position):
             return SinkReport(sink.name)
         done = writer.deliver(upstream, position)
@@ -48,39 +48,39 @@ def deliver(session: Session, sink: Sink, tell: Callable[[Event], None] | None =
     return SinkReport(sink.name, done.rows, done.amended)
 
 
-def begin(session: Session, sink: Sink) -> None:
+def begin(context: Context, sink: Sink) -> None:
     """Say where a new sink starts that wants nothing of what is there already (`snapshot = 'false'`): right here."""
     if sink.connector.snapshot:
         return
-    with session.lease(sink.name):
-        upstream = Upstream.of(session, sink)
-        writer = open_sink(session, sink, None)
+    with context.lease(sink.name):
+        upstream = Upstream.of(context, sink)
+        writer = open_sink(context, sink, None)
         if upstream is not None and writer.position() is None:
             writer.begin(replace(upstream.newest, skipped=upstream.newest.total, since=upstream.frontier))
 
 
-def forget(session: Session, sink: Sink) -> None:
+def forget(context: Context, sink: Sink) -> None:
     """Forget the position; what is delivered stays."""
-    with session.lease(sink.name):
-        open_sink(session, sink, None).forget()
+    with context.lease(sink.name):
+        open_sink(context, sink, None).forget()
 
 
-def open_sink(session: Session, sink: Sink, tell: Callable[[Event], None] | None) -> SinkWriter:
+def open_sink(context: Context, sink: Sink, tell: Callable[[Event], None] | None) -> SinkWriter:
     """The sink's connector; hold the sink's lease while it is used. Raises TG515 for a branch's sink whose place is not
     the branch's."""
-    session.borrowed.refuse(sink)
+    context.borrowed.refuse(sink)
     options = sink.connector
     if isinstance(options, FilesystemSinkOptions):
-        return FilesystemSink(session, sink)
+        return FilesystemSink(context, sink)
     if isinstance(options, IcebergSinkOptions):
-        return IcebergSink(session, sink)
+        return IcebergSink(context, sink)
     if isinstance(options, KafkaSinkOptions):
-        return KafkaSink(session, sink)
+        return KafkaSink(context, sink)
     assert isinstance(options, ConsoleSinkOptions)
-    return ConsoleSink(session, sink, tell or _print)
+    return ConsoleSink(context, sink, tell or _print)
 
 
-def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, session: Session) -> Position:
+def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, context: Context) -> Position:
     """Where the sink stands. One that never began starts before the first commit: what is there already was asked for,
     or `begin` came before there was anything."""
     found = writer.position()

@@ -22,7 +22,7 @@ from tidegate.sql.sink_connectors import FilesystemSinkOptions
 from tidegate.store.positions import position_file
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 _OWN = "_tidegate"
 
@@ -30,10 +30,10 @@ _OWN = "_tidegate"
 class FilesystemSink:
     """See `SinkWriter`."""
 
-    def __init__(self, session: Session, sink: Sink) -> None:
+    def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, FilesystemSinkOptions)
-        self._spark, self._sink = session.spark, sink
-        storage = session.project.storage
+        self._spark, self._sink = context.spark, sink
+        storage = context.project.storage
         self._filesystem, self._path = storage.filesystem(sink.connector.path)
         self._state = StateFile(storage, position_file(storage, sink), sink.name)
 

@@ -29,7 +29,7 @@ from tidegate.store.version import NEWEST, STORAGE_VERSION
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
 
 _BRANCH = "tidegate_delivery"
 #: What a table whose windows are replaced has beside the columns of the view: of which window a row is, and which
@@ -43,11 +43,11 @@ _CHANGES, _GONE = "_tidegate_amended", inner("gone")
 class IcebergSink:
     """See `SinkWriter`."""
 
-    def __init__(self, session: Session, sink: Sink) -> None:
+    def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, IcebergSinkOptions)
-        self._session, self._spark, self._sink = session, session.spark, sink
-        self._owner = session.project.owner
-        self._where, name = sink_table(session.project.storage, sink)
+        self._context, self._spark, self._sink = context, context.spark, sink
+        self._owner = context.project.owner
+        self._where, name = sink_table(context.project.storage, sink)
         self._namespace = f"{CATALOG}.{quote(self._where)}"
         self.identifier = f"{self._namespace}.{quote(name)}"
 
@@ -62,14 +62,14 @@ class IcebergSink:
         return position
 
     def begin(self, position: Position) -> None:
-        upstream = Upstream.of(self._session, self._sink)
+        upstream = Upstream.of(self._context, self._sink)
         assert upstream is not None
         fields = upstream.schema(self._spark, _WINDOW if upstream.upserts else ())
         kind = "upsert" if upstream.upserts else "ignore"
         if upstream.upserts:
             fields.append((_REVISION, "bigint"))
         columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in fields)
-        self._session.owners.require_namespace(self._where)
+        self._context.owners.require_namespace(self._where)
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg TBLPROPERTIES "

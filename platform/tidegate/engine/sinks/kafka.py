@@ -44,7 +44,7 @@ from tidegate.store.positions import KAFKA_POSITION, position_file
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Sink
 
 #: Inside, beside what a message has: the commit that a row is of, and what equal rows have in common.
@@ -59,10 +59,10 @@ _MESSAGE = "key string, value string, headers array<struct<key:string,value:bina
 class KafkaSink:
     """See `SinkWriter`."""
 
-    def __init__(self, session: Session, sink: Sink) -> None:
+    def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, KafkaSinkOptions)
-        self._spark, self._sink, self._options = session.spark, sink, sink.connector
-        self._storage = session.project.storage
+        self._spark, self._sink, self._options = context.spark, sink, sink.connector
+        self._storage = context.project.storage
         self._state = StateFile(self._storage, position_file(self._storage, sink), sink.name)
 
     def position(self) -> Position | None:

@@ -17,62 +17,62 @@ from tidegate.sql.lineage import reads_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.errors import Location
     from tidegate.sql.catalog.objects import Sink
 
 
-def create_sink(session: Session, statement: st.CreateSink) -> Result:
+def create_sink(context: Context, statement: st.CreateSink) -> Result:
     """Define it, and deliver what is final already, unless it does not want that."""
     from tidegate.engine.run import refresh, resolve
 
     sink = statement.sink
     if statement.exists:
         return Result(message=f"sink {sink.name} exists already")
-    session.require_own(sink.name)
-    session.borrowed.refuse(sink)
+    context.require_own(sink.name)
+    context.borrowed.refuse(sink)
     if sink.view is not None:
-        resolve(session, sink.view)
-    session.catalog.add_sink(sink)
+        resolve(context, sink.view)
+    context.catalog.add_sink(sink)
     try:
-        if sink.view is not None and _has_input(session, sink.view):
-            refresh(session, sink.view)
-        begin(session, sink)
-        report = deliver(session, sink, shown(session))
+        if sink.view is not None and _has_input(context, sink.view):
+            refresh(context, sink.view)
+        begin(context, sink)
+        report = deliver(context, sink, shown(context))
     except BaseException:
         # A place that it can't deliver into, say: the statement failed as a whole.
-        _forget_view(session, sink)
-        session.catalog.drop_sink(sink.name)
+        _forget_view(context, sink)
+        context.catalog.drop_sink(sink.name)
         raise
-    session.project.save_definition(sink.name, sink.definition)
+    context.project.save_definition(sink.name, sink.definition)
     delivered = f": {_rows(report.rows)} delivered" if report.rows else ""
     return Result(message=f"created sink {sink.name}{delivered}")
 
 
-def drop_sink(session: Session, name: str, location: Location | None) -> Result:
+def drop_sink(context: Context, name: str, location: Location | None) -> Result:
     """Forget definition and position; what was delivered stays where it is."""
-    sink = session.catalog.sinks.find(name)
+    sink = context.catalog.sinks.find(name)
     assert sink is not None
     if sink.view is not None:
-        session.require_own(sink.view.name)
-        ask_to_drop(session, sink.name, [sink.view.name], location)
-    forget(session, sink)
-    _forget_view(session, sink)
-    if session.project.drop_definition(sink.name):
-        session.catalog.drop_sink(sink.name)
+        context.require_own(sink.view.name)
+        ask_to_drop(context, sink.name, [sink.view.name], location)
+    forget(context, sink)
+    _forget_view(context, sink)
+    if context.project.drop_definition(sink.name):
+        context.catalog.drop_sink(sink.name)
         return Result(message=f"dropped sink {sink.name}; what it delivered stays")
     where = sink.location.file if sink.location else "assets/"
     return Result(message=f"dropped the position of {sink.name}; {where} still defines it")
 
 
-def refuse_delivered(session: Session, name: str) -> None:
+def refuse_delivered(context: Context, name: str) -> None:
     """TG511 where a sink stands in the way of a DROP: rows that come again would be delivered again."""
-    catalog = session.catalog
+    catalog = context.catalog
     of_queries = [s for s in catalog.sinks if s.view is not None and s.view in catalog.readers(name)]
     sinks = [*catalog.sinks.of(name), *of_queries]
-    if not session.project.is_interactive(name):
+    if not context.project.is_interactive(name):
         # A file in assets/ goes on defining what is dropped: then only a position stands in the way.
-        sinks = [sink for sink in sinks if Upstream.of(session, sink) is not None]
+        sinks = [sink for sink in sinks if Upstream.of(context, sink) is not None]
     if sinks:
         raise TidegateError(
             "TG511",
@@ -81,39 +81,39 @@ def refuse_delivered(session: Session, name: str) -> None:
         )
 
 
-def show_sinks(session: Session) -> Result:
+def show_sinks(context: Context) -> Result:
     """What SHOW SINKS answers."""
     names = [("name", "string"), ("delivers", "string"), ("connector", "string")]
-    return Result(names, fixed=[_shown_sink(session, s) for s in session.catalog.sinks])
+    return Result(names, fixed=[_shown_sink(context, s) for s in context.catalog.sinks])
 
 
-def _forget_view(session: Session, sink: Sink) -> None:
+def _forget_view(context: Context, sink: Sink) -> None:
     """The results of the sink's own query, and the implicit relations that nobody else reads (W14)."""
     if sink.view is None:
         return
-    session.forget(sink.view.name)
+    context.forget(sink.view.name)
     for gate in sink.view.gates:
-        if session.catalog.readers(gate.name) == (sink.view,):
-            session.forget(gate.name)
+        if context.catalog.readers(gate.name) == (sink.view,):
+            context.forget(gate.name)
 
 
-def _shown_sink(session: Session, sink: Sink) -> tuple[str, str, str]:
-    delivers = ", ".join(o.name for o in reads_of(session.catalog, sink))
+def _shown_sink(context: Context, sink: Sink) -> tuple[str, str, str]:
+    delivers = ", ".join(o.name for o in reads_of(context.catalog, sink))
     return sink.name, delivers, sink.connector.connector
 
 
-def shown(session: Session) -> Callable[[Event], None] | None:
-    """The session's listener for the rows of console sinks; a statement says the rest in its message."""
-    listener = session.listener
+def shown(context: Context) -> Callable[[Event], None] | None:
+    """The listener for the rows of console sinks; a statement says the rest in its message."""
+    listener = context.listener
     if listener is None:
         return None
     return lambda event: listener(event) if isinstance(event, RowsDelivered) else None
 
 
-def _has_input(session: Session, view: View) -> bool:
+def _has_input(context: Context, view: View) -> bool:
     from tidegate.sql.lineage import sources_of
 
-    return any(session.stored(o.name) is not None for o in sources_of(session.catalog, view))
+    return any(context.stored(o.name) is not None for o in sources_of(context.catalog, view))
 
 
 def _rows(count: int) -> str:

@@ -17,7 +17,7 @@ from tidegate.store.positions import Position, final_keys
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.engine.session import Session
+    from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Sink
 
 
@@ -46,14 +46,14 @@ class Upstream:
     upserts: bool
 
     @classmethod
-    def of(cls, session: Session, sink: Sink) -> Upstream | None:
+    def of(cls, context: Context, sink: Sink) -> Upstream | None:
         """None while nothing of it is stored."""
-        source = session.catalog.get(sink.upstream)
+        source = context.catalog.get(sink.upstream)
         assert isinstance(source, Relation | View)
-        identifier = session.stored(source.name)
+        identifier = context.stored(source.name)
         if identifier is None:
             return None
-        table = IcebergTable(session.spark, identifier)
+        table = IcebergTable(context.spark, identifier)
         current = table.current()
         tick, total = (current.integer(key) or 0 for key in final_keys(source))
         newest = Position(table.uuid, tick, total, amendments=current.integer(AMENDMENTS) or 0)
