@@ -21,8 +21,8 @@ from tidegate.engine.sources.parquet import ParquetFrame, Unit
 from tidegate.engine.sources.parquet_crashes import ParquetCrashes
 from tidegate.engine.sources.parquet_layout import wanted_of
 from tidegate.engine.sources.place import BLOCK, PATH, ROW
-from tidegate.engine.sources.tasks import tasks_of
-from tidegate.engine.sources.text_files import TextFiles, headers_of, on_tasks, read_text_files, text_reader
+from tidegate.engine.sources.tasks import on_tasks, tasks_of
+from tidegate.engine.sources.text_files import TextFiles, headers_of, read_text_files, text_reader
 from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.disk import private_folder
@@ -189,10 +189,12 @@ def crashed_in(
     if relation.format.encode == "parquet":
         filesystem, tasks = _parquet_tasks(spark, project, uris, known)
         reader = ParquetCrashes(filesystem, wanted_of(stored_columns(relation)), tasks, limits_of(project))
-        numbers = spark.range(0, len(tasks), 1, len(tasks))
-        return found_in(numbers.mapInArrow(reader, "uri string, block bigint, row bigint, until bigint"))
-    reader = _text_reader(spark, project, relation, uris, known)
-    return found_in(on_tasks(spark, reader, FileCrashes(reader), "uri string, block bigint, row bigint"))
+        found = on_tasks(spark, len(tasks), reader, "uri string, block bigint, row bigint, until bigint")
+    else:
+        texts = _text_reader(spark, project, relation, uris, known)
+        crashes = FileCrashes(texts)
+        found = on_tasks(spark, len(texts.tasks), crashes, "uri string, block bigint, row bigint")
+    return found_in(found)
 
 
 def _text_reader(
@@ -239,7 +241,9 @@ def _read_parquet(
     filesystem, tasks = _parquet_tasks(spark, project, uris, crashed)
     beside = {"_raw": "string", "_why": "string", PATH: "string", ROW: "bigint"}
     kinds = [*(c.type for c in columns), *beside.values()]
-    rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+    rows = on_tasks(
+        spark,
+        len(tasks),
         ParquetFrame(filesystem, wanted_of(columns), tasks, limits_of(project)),
         ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)),
     )

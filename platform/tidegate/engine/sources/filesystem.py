@@ -40,7 +40,7 @@ from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetReader, Unit
 from tidegate.engine.sources.parquet_layout import layout_of
 from tidegate.engine.sources.place import PATH, PLACE
-from tidegate.engine.sources.tasks import tasks_of
+from tidegate.engine.sources.tasks import numbered, tasks_of
 from tidegate.errors import TidegateError
 from tidegate.sql.inner_names import inner
 from tidegate.watermark import TimeKind
@@ -195,8 +195,8 @@ class FilesystemConnector(Connector):
         tasks = tuple(tuple(files[path][0] for path in task) for task in dealt)
         arrival = TimeKind.TIMESTAMPTZ.clock(plan.arrived)
         assert arrival is not None
-        work = self._spark.range(0, len(tasks), 1, len(tasks))
-        return Direct(work, ParquetReader(filesystem, layout, tasks, arrival, limits_of(self._project)))
+        reader = ParquetReader(filesystem, layout, tasks, arrival, limits_of(self._project))
+        return Direct(numbered(self._spark, len(tasks)), reader)
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         # A plan of an earlier version says nothing of contents.

@@ -1,9 +1,29 @@
-"""Which files one task reads: all of a source partition's, in their order (the order trap)."""
+"""Which files one task reads: all of a source partition's, in their order (the order trap); and a job of such tasks."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def numbered(spark: SparkSession, tasks: int) -> DataFrame:
+    """The numbers of so many tasks, each in a task of Spark's."""
+    return spark.range(0, tasks, 1, tasks)
+
+
+def on_tasks(
+    spark: SparkSession,
+    tasks: int,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: str,
+) -> DataFrame:
+    """What `work` makes of the numbers of so many tasks, each in a task of Spark's."""
+    return numbered(spark, tasks).mapInArrow(work, schema)
 
 
 def tasks_of(

@@ -9,7 +9,7 @@ row may be: what is longer is rejected in pieces.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote as percent_encoded
@@ -28,7 +28,7 @@ from tidegate.engine.sources.reasons import twice
 from tidegate.engine.sources.records import CHUNK, Records, chunks_of, lines_of
 from tidegate.engine.sources.strict_csv import fields
 from tidegate.engine.sources.strict_json import NotStrict
-from tidegate.engine.sources.tasks import tasks_of
+from tidegate.engine.sources.tasks import on_tasks, tasks_of
 from tidegate.engine.sources.text import CsvDecoder, JsonDecoder, text_decoder
 from tidegate.engine.sources.values import Target
 
@@ -67,18 +67,8 @@ def read_text_files(spark: SparkSession, relation: Relation, reader: TextFiles) 
     schema = ", ".join(
         f"{quote(name)} {kind}" for name, kind in [*parsed_fields(reader.decoder.targets), *PLACE.items()]
     )
-    return converted(on_tasks(spark, reader, reader, schema), relation, [quote(name) for name in PLACE])
-
-
-def on_tasks(
-    spark: SparkSession,
-    reader: TextFiles,
-    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    schema: str,
-) -> DataFrame:
-    """What `work` makes of the numbers of a reader's tasks, each in a task of Spark's."""
-    tasks = len(reader.tasks)
-    return spark.range(0, tasks, 1, tasks).mapInArrow(work, schema)
+    rows = on_tasks(spark, len(reader.tasks), reader, schema)
+    return converted(rows, relation, [quote(name) for name in PLACE])
 
 
 def text_reader(
