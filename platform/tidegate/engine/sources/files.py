@@ -288,10 +288,9 @@ def look_at(
     found = {look.path: look for look in over_files(spark, looker, sized)}
     if unread := [(path, size) for path, size in sized if placed and found[path].unread]:
         # Rows are read in tasks alone: one that ends its process must not end this one.
-        aside = {
-            paths[i]: rows for i, file in enumerate(files) if (rows := crashed_rows(crashed).get(file.uri))
-        }
-        reader = replace(looker, reads=True, crashed=aside)
+        aside = crashed_rows(crashed)
+        by_path = {path: aside[f.uri] for path, f in zip(paths, files, strict=True) if f.uri in aside}
+        reader = replace(looker, reads=True, crashed=by_path)
         found |= {look.path: look for look in over_files(spark, reader, unread, few=0)}
     return [found[path] for path in paths]
 
