@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.fs as pafs
 
+from tidegate.engine.failures import worker_died
 from tidegate.engine.sources import no_input
 from tidegate.engine.sources.crashes import FileCrashes, found_in
 from tidegate.engine.sources.footers import Look, Looker
@@ -195,6 +196,26 @@ def crashed_in(
         crashes = FileCrashes(texts)
         found = on_tasks(spark, len(texts.tasks), crashes, "uri string, block bigint, row bigint")
     return found_in(found)
+
+
+def surviving(
+    spark: SparkSession,
+    project: Project,
+    relation: Relation,
+    uris: list[str],
+    crashed: list[list[Any]],
+    look: Callable[[], T],
+) -> T:
+    """What a look at the rows of files finds, which leaves out those that are `crashed`: if its worker dies, the rows
+    that end the process that decodes them are added there, and it is looked again."""
+    try:
+        return look()
+    except Exception as error:
+        found = crashed_in(spark, project, relation, uris, crashed) if worker_died(error) else []
+        if not found:
+            raise
+        crashed += found
+    return look()
 
 
 def _text_reader(

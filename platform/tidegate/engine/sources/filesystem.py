@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidegate.engine.failures import worker_died
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
@@ -34,6 +33,7 @@ from tidegate.engine.sources.files import (
     paths_of,
     problem_of,
     read_files,
+    surviving,
 )
 from tidegate.engine.sources.footers import Look, surely_same
 from tidegate.engine.sources.limits import limits_of
@@ -168,10 +168,8 @@ class FilesystemConnector(Connector):
         return frame.withColumns({"_arrival": F.lit(plan.arrived), "_offset": offset.cast("bigint")})
 
     def crashed(self, plan: BatchPlan) -> list[list[Any]]:
-        return self._crashes_in([unit["uri"] for unit in plan.units], plan.crashed)
-
-    def _crashes_in(self, uris: list[str], known: list[list[Any]]) -> list[list[Any]]:
-        return crashed_in(self._spark, self._project, self._relation, uris, known)
+        uris = [unit["uri"] for unit in plan.units]
+        return crashed_in(self._spark, self._project, self._relation, uris, plan.crashed)
 
     def _direct(self, plan: BatchPlan) -> Direct | None:
         """By the gate's own tasks, where nothing of the rows is Spark's to compute."""
@@ -291,17 +289,9 @@ class FilesystemConnector(Connector):
         )
 
     def _surviving(self, files: list[InputFile], look: Callable[[], T]) -> T:
-        """What a look at the rows of files finds, without those that end the process that decodes them."""
-        try:
-            return look()
-        except Exception as error:
-            if not worker_died(error):
-                raise
-            found = self._crashes_in([f.uri for f in files], self._crashed)
-            if not found:
-                raise
-            self._crashed += found  # the plans of these files say it before any of their rows is judged
-        return look()
+        """See `surviving`: the plans of these files name what has crashed before any of their rows is judged."""
+        uris = [f.uri for f in files]
+        return surviving(self._spark, self._project, self._relation, uris, self._crashed, look)
 
     def _look_at_rows(self, files: list[InputFile]) -> _Survey:
         """By Spark, in one job."""

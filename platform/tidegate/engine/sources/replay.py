@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.failures import worker_died
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
@@ -21,10 +20,10 @@ from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_inpu
 from tidegate.engine.sources.files import (
     InputFile,
     check_files,
-    crashed_in,
     list_files,
     read_files,
     stored_columns,
+    surviving,
 )
 from tidegate.engine.sources.place import PLACE
 from tidegate.errors import TidegateError
@@ -165,17 +164,12 @@ class ReplayConnector(Connector):
 
     def _write_surviving(self, uris: list[str]) -> dict[str, object]:
         """The copy without the rows that end the process that decodes them (X2)."""
-        try:
-            return self._write_stage(uris)
-        except Exception as error:
-            found = (
-                crashed_in(self._spark, self._project, self._relation, uris, []) if worker_died(error) else []
-            )
-            if not found:
-                raise
-        return self._write_stage(uris, found) | {"crashed": found}
+        crashed: list[list[Any]] = []
+        given = self._spark, self._project, self._relation, uris, crashed
+        facts = surviving(*given, lambda: self._write_stage(uris, crashed))
+        return facts | {"crashed": crashed} if crashed else facts
 
-    def _write_stage(self, uris: list[str], crashed: Iterable[Sequence[Any]] = ()) -> dict[str, object]:
+    def _write_stage(self, uris: list[str], crashed: Iterable[Sequence[Any]]) -> dict[str, object]:
         """Sort once, number, write; how many rows, and which partitions, there are."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
