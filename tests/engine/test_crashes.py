@@ -30,10 +30,11 @@ from tests.engine.test_kafka import row, send
 from tests.kafka import Broker
 from tidegate.engine.failures import worker_died
 from tidegate.engine.sources import arrow_json, decode, files, filesystem, text_files
-from tidegate.engine.sources.crashes import FileCrashes, MessageCrashes, Nursery, Parse, killers, narrowed
+from tidegate.engine.sources.crashes import MessageCrashes, Nursery, Parse, killers, narrowed
 from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.parquet_crashes import ParquetCrashes
 from tidegate.engine.sources.place import PLACE
+from tidegate.engine.sources.text_crashes import FileCrashes
 from tidegate.engine.sources.text_files import JsonFiles, dealt, spans_of
 from tidegate.engine.sources.values import Target
 from tidegate.engine.stream import PlanInbox, SourceFeed

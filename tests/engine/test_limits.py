@@ -17,8 +17,9 @@ from google.protobuf import descriptor_pb2
 
 from tests.engine.test_message_formats import avro, project, rows, task
 from tidegate.engine.sources.avro import AvroDecoder
-from tidegate.engine.sources.binary import DecodeTask, Wanted
+from tidegate.engine.sources.binary import DecodeTask
 from tidegate.engine.sources.bulk import decode
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
 from tidegate.engine.sources.place import BLOCK, PLACE, ROW
 from tidegate.engine.sources.protobuf import ProtobufDecoder

@@ -19,7 +19,8 @@ from google.protobuf import descriptor_pb2, message_factory
 
 from tests.engine.schema_registry import FakeRegistry, schema_registry
 from tidegate.engine.sources.avro import avro_decoder
-from tidegate.engine.sources.binary import UNPARSEABLE, DecodeTask, Wanted
+from tidegate.engine.sources.binary import UNPARSEABLE, DecodeTask
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.protobuf import file_pool, message_indexes, protobuf_decoder
 from tidegate.errors import TidegateError
 from tidegate.project import Project

@@ -17,11 +17,11 @@ from pyarrow.fs import LocalFileSystem
 from tests.engine import test_property_parquet as hostile
 from tests.engine import thrift
 from tests.engine.killing import KillingReading
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.fitting import fit
 from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.parquet import Unit, read_rows
 from tidegate.engine.sources.parquet_crashes import ParquetCrashes, put_aside
-from tidegate.engine.sources.parquet_layout import Wanted
 from tidegate.engine.sources.parquet_limits import sizes
 
 TEXT = Wanted("s", pa.string(), "VARCHAR")

@@ -28,11 +28,11 @@ from tests.engine import thrift
 from tests.engine.campaign import limited_memory, seeds
 from tidegate.engine.sources import parquet
 from tidegate.engine.sources.chunks import footer_of
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.footers import Looker
 from tidegate.engine.sources.limits import STANDARD
 from tidegate.engine.sources.parquet import Rows, Stored, read_rows
 from tidegate.engine.sources.parquet_crashes import put_aside
-from tidegate.engine.sources.parquet_layout import Wanted
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))

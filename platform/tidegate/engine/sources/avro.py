@@ -26,7 +26,6 @@ from tidegate.engine.sources.binary import (
     Convert,
     Incompatible,
     Undecodable,
-    Wanted,
     is_binary,
     is_boolean,
     is_date,
@@ -40,6 +39,7 @@ from tidegate.engine.sources.binary import (
     time,
     unfit,
 )
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
 from tidegate.engine.sources.registry import Registry, Schema, registry_of, unframed
 from tidegate.engine.sources.strict_json import depth

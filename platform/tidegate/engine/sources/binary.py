@@ -8,28 +8,22 @@ names the column, and touches no other message.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.limits import Limits
-from tidegate.engine.sources.reasons import misfit
-
-if TYPE_CHECKING:
-    from tidegate.project import Project
-    from tidegate.sql.catalog.objects import Relation
+from tidegate.engine.sources.raw_text import in_base64
+from tidegate.engine.sources.reasons import NULL_VALUE
 
 #: Why a message is no row (W5).
-NULL_VALUE, INVALID_UTF8 = "null_value", "invalid_utf8"
 UNPARSEABLE = "unparseable: not a message of its schema"
 UNKNOWN_SCHEMA = "unknown_schema"
 #: Bytes of messages that are decoded at a time.
 _PART = 4 << 20
-#: What stands in `_raw` before bytes that are no text.
-BASE64 = "base64:"
 
 Convert = Callable[[Any], Any]
 _NO_VALUE = (
@@ -71,20 +65,6 @@ class Decoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A declared column, as a task sees it. `sql`: its type as SQL writes it."""
-
-    name: str
-    type: pa.DataType
-    sql: str = ""
-
-    @property
-    def misfit(self) -> str:
-        """The reason of a message whose value does not fit."""
-        return misfit(self.name, self.sql or str(self.type))
-
-
-@dataclass(frozen=True)
 class DecodeTask:
     """From an Arrow array of messages to one of rows: `c0`, `c1`, … in the order of `columns`, `_raw`, `_why`."""
 
@@ -116,7 +96,7 @@ class DecodeTask:
                     raise Undecodable(self.decoder.limits.too_long)
                 rows.append(self.decoder.read(value))
             except Undecodable as error:
-                why[index], raw[index] = error.reason, _text(value)
+                why[index], raw[index] = error.reason, in_base64(value)
                 rows.append(nothing)
         arrays = []
         for number, column in enumerate(self.columns):
@@ -124,7 +104,7 @@ class DecodeTask:
             for index in wrong:
                 # The first column that does not fit names the reason.
                 why[index] = why[index] or column.misfit
-                raw[index] = _text(values[index])
+                raw[index] = in_base64(values[index])
             arrays.append(array)
         names = [*(f"c{i}" for i in range(len(self.columns))), "_raw", "_why"]
         return pa.StructArray.from_arrays(
@@ -138,10 +118,6 @@ def _parts(batch: pa.Array) -> list[pa.Array]:
         return [batch]
     middle = len(batch) // 2
     return [*_parts(batch.slice(0, middle)), *_parts(batch.slice(middle))]
-
-
-def _text(value: bytes) -> str:
-    return BASE64 + base64.b64encode(value).decode("ascii")
 
 
 def _array(values: list[Any], type_: pa.DataType) -> tuple[pa.Array, list[int]]:
@@ -216,45 +192,3 @@ def map_of(key: Convert, item: Convert) -> Convert:
 def by_name(names: Mapping[str, str], wanted: str) -> str | None:
     """The name that a schema has for a declared one, whatever its case. `names`: by case-folded name."""
     return names.get(wanted.casefold())
-
-
-def decoding_function(
-    relation: Relation, project: Project, environ: Mapping[str, str] | None
-) -> Callable[[Any], Any]:
-    """The decoder as a function of Spark's, over the column of messages. Its schemas are looked up here, on the
-    driver, and go along with it."""
-    from pyspark.sql.functions import arrow_udf
-
-    from tidegate.engine.sources.files import stored_columns
-
-    task = decoding_task(relation, project, environ)
-    kinds = {f"c{i}": c.type for i, c in enumerate(stored_columns(relation))}
-    fields = [*(f"{name}: {kind}" for name, kind in kinds.items()), "_raw: string", "_why: string"]
-
-    # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
-    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return task(messages)
-
-    function: Callable[[Any], Any] = arrow_udf(run, f"struct<{', '.join(fields)}>")
-    return function
-
-
-def decoding_task(relation: Relation, project: Project, environ: Mapping[str, str] | None) -> DecodeTask:
-    """What `decoding_function` does in a task. Driver side."""
-    from pyspark.sql.pandas.types import to_arrow_type
-    from pyspark.sql.types import DataType
-
-    from tidegate.engine.sources.files import stored_columns
-    from tidegate.sql.types import display
-
-    assert relation.format is not None
-    columns = stored_columns(relation)
-    kinds = [DataType.fromDDL(c.type) for c in columns]
-    wanted = tuple(
-        Wanted(c.name, to_arrow_type(k), display(c.type)) for c, k in zip(columns, kinds, strict=True)
-    )
-    if relation.format.encode == "avro":
-        from tidegate.engine.sources.avro import avro_decoder as make
-    else:
-        from tidegate.engine.sources.protobuf import protobuf_decoder as make
-    return DecodeTask(make(relation, wanted, project, environ), wanted)

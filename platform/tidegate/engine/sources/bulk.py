@@ -6,7 +6,6 @@ fit a column keep what could be read of the others.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.engine.sources.binary import BASE64, INVALID_UTF8, NULL_VALUE
 from tidegate.engine.sources.limits import Limits
+from tidegate.engine.sources.raw_text import as_text
+from tidegate.engine.sources.reasons import INVALID_UTF8, NULL_VALUE
 from tidegate.engine.sources.values import Left, Misfit, Target, finished
 
 #: pyarrow's parser takes up to 100,000 rows, and int32 offsets, at once.
@@ -190,14 +190,6 @@ def _texts(value: pa.Array, why: dict[int, str], raw: dict[int, str]) -> tuple[p
                 why[place], raw[place] = INVALID_UTF8, as_text(data)
         taken = np.array(good, dtype=np.int64)
         return value.take(pa.array(taken)).cast(pa.string()), places[taken]
-
-
-def as_text(data: bytes) -> str:
-    """Bytes as `_raw` has them."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return BASE64 + base64.b64encode(data).decode("ascii")
 
 
 def _one_by_one(

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from tidegate.engine.sources.binary import BASE64
+from tidegate.engine.sources.bulk import parsed
+from tidegate.engine.sources.raw_text import BASE64
+from tidegate.engine.sources.reasons import CRASHED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.sources.text_files import TextFiles
-
-#: Why a row that was put aside is rejected (W5).
-CRASHED = "crashed_decoder"
 #: How many fresh processes a row has to end.
 TRIES = 3
 _ALIVE, _DEAD, _UNREAD = b".", b"!", b"?"
@@ -181,34 +179,12 @@ class MessageCrashes:
 
 
 @dataclass(frozen=True)
-class FileCrashes:
-    """From numbers of a reader's tasks to `uri`, `block` and `row` of the records that kill."""
-
-    reader: TextFiles
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with Nursery() as nursery:
-            for batch in batches:
-                for task in batch.column(0).to_pylist():
-                    for span in self.reader.tasks[task]:
-                        for row, group in self.reader.numbered(span):
-                            places = killers(nursery, Parse(group.decoder), group.texts().to_pylist())
-                            n = len(places)
-                            rows = pa.array([row + place for place in places], pa.int64())
-                            block = pa.repeat(pa.scalar(span.start, pa.int64()), n)
-                            columns = [pa.array([span.uri] * n, pa.string()), block, rows]
-                            yield pa.RecordBatch.from_arrays(columns, ["uri", "block", "row"])
-
-
-@dataclass(frozen=True)
 class Parse:
     """Decodes JSON or CSV."""
 
     decoder: Any
 
     def __call__(self, values: Sequence[bytes | None]) -> object:
-        from tidegate.engine.sources.bulk import parsed
-
         return parsed(self.decoder, pa.array(values, pa.binary()))
 
 

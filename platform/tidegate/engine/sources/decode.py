@@ -8,18 +8,21 @@ in `_raw` (W5).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tidegate.engine.layout import quote
-from tidegate.engine.sources.binary import NULL_VALUE, decoding_task
+from tidegate.engine.sources.avro import avro_decoder
+from tidegate.engine.sources.binary import DecodeTask
 from tidegate.engine.sources.bulk import parsed, parsed_fields
+from tidegate.engine.sources.columns import stored_columns, wanted_of
+from tidegate.engine.sources.conversion import converted
 from tidegate.engine.sources.crashes import Decode, Parse, Work
-from tidegate.engine.sources.files import reader_options, stored_columns
 from tidegate.engine.sources.limits import Limits, limits_of
+from tidegate.engine.sources.protobuf import protobuf_decoder
+from tidegate.engine.sources.reasons import NULL_VALUE
 from tidegate.engine.sources.text import text_decoder
 
 if TYPE_CHECKING:
@@ -85,44 +88,8 @@ def decoding_work(relation: Relation, project: Project) -> Work:
     assert relation.format is not None
     encode = relation.format.encode
     if encode in ("avro", "protobuf"):
-        return Decode(decoding_task(relation, project, None))
+        return Decode(_task(relation, project, None))
     return Parse(text_decoder(relation, limits_of(project)))
-
-
-def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> DataFrame:
-    """From `parsed` columns to the relation's stored ones, `_raw` and `_why`: Spark converts what was left to it, one
-    column after the other, so that a row that fails names the column. `system`: columns that stay as they are."""
-    from pyspark.sql import functions as F
-
-    assert relation.format is not None
-    is_json = relation.format.encode == "json"
-    options = reader_options(relation.format) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_raw"}
-    found, problems = [], []
-    for place, target in enumerate(text_decoder(relation).targets):
-        value = F.col(f"c{place}") if target.arrow is not None else F.lit(None).cast(target.type)
-        if not target.may_be_left:
-            found.append(value.alias(target.name))
-            continue
-        left = F.col(f"t{place}")
-        name = "v" if target.arrow is not None else target.name
-        if is_json:
-            text = F.concat(F.lit("{" + json.dumps(name, ensure_ascii=False) + ":"), left, F.lit("}"))
-            if target.arrow is None:
-                text = F.coalesce(text, F.when(F.col("_whole"), F.col("_text")))
-            read = F.from_json(text, f"{quote(name)} {target.type}, _raw string", options)
-        else:
-            text = F.concat(F.lit('"'), F.replace(left, F.lit('"'), F.lit('""')), F.lit('"'))
-            read = F.from_csv(text, f"v {target.type}, _raw string", options | {"sep": ","})
-            name = "v"
-        frame = frame.withColumn(f"r{place}", F.when(text.isNotNull(), read))
-        row = f"r{place}"
-        bad = text.isNotNull() & (F.col(row).isNull() | F.col(f"{row}._raw").isNotNull())
-        problems.append(F.when(bad, F.lit(target.misfit)))
-        found.append(F.coalesce(F.col(f"{row}.{quote(name)}"), value).alias(target.name))
-    late = F.coalesce(*problems) if problems else F.lit(None).cast("string")
-    why = F.coalesce("_why", late)
-    raw = F.coalesce("_raw", F.when(why.isNotNull(), F.col("_text")))
-    return frame.select(*found, raw.alias("_raw"), why.alias("_why"), *system)
 
 
 def _binary(
@@ -134,11 +101,25 @@ def _binary(
 ) -> DataFrame:
     """AVRO and PROTOBUF. Only the values go through Python; what else a row has stays in the JVM."""
     from pyspark.sql import functions as F
-
-    from tidegate.engine.sources.binary import decoding_function
+    from pyspark.sql.functions import arrow_udf
 
     columns = stored_columns(relation)
-    function = decoding_function(relation, project, environ)
+    task = _task(relation, project, environ)
+    fields = [*(f"c{i}: {c.type}" for i, c in enumerate(columns)), "_raw: string", "_why: string"]
+
+    # As in `decode_text`.
+    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return task(messages)
+
+    function = arrow_udf(run, f"struct<{', '.join(fields)}>")
     row = inside.select(function(F.col(_VALUE)).alias(_ROW), *system)
     found = [F.col(f"{_ROW}.c{i}").alias(c.name) for i, c in enumerate(columns)]
     return row.select(*found, F.col(f"{_ROW}._raw"), F.col(f"{_ROW}._why"), *system)
+
+
+def _task(relation: Relation, project: Project, environ: Mapping[str, str] | None) -> DecodeTask:
+    """What decodes AVRO and PROTOBUF. Its schemas are looked up here, on the driver, and go along with it."""
+    assert relation.format is not None
+    make = avro_decoder if relation.format.encode == "avro" else protobuf_decoder
+    wanted = wanted_of(stored_columns(relation))
+    return DecodeTask(make(relation, wanted, project, environ), wanted)

@@ -15,14 +15,15 @@ import pyarrow.fs as pafs
 
 from tidegate.engine.failures import worker_died
 from tidegate.engine.sources import no_input
-from tidegate.engine.sources.crashes import FileCrashes, found_in
+from tidegate.engine.sources.columns import stored_columns, wanted_of
+from tidegate.engine.sources.crashes import found_in
 from tidegate.engine.sources.footers import Look, Looker
 from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetFrame, Unit
 from tidegate.engine.sources.parquet_crashes import ParquetCrashes
-from tidegate.engine.sources.parquet_layout import wanted_of
 from tidegate.engine.sources.place import BLOCK, PATH, ROW
 from tidegate.engine.sources.tasks import on_tasks, tasks_of
+from tidegate.engine.sources.text_crashes import FileCrashes
 from tidegate.engine.sources.text_files import TextFiles, headers_of, read_text_files, text_reader
 from tidegate.engine.spark import require_s3
 from tidegate.errors import TidegateError, did_you_mean
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from tidegate.engine.sources.parquet_layout import Layout
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Column, Relation
-    from tidegate.sql.formats import Format
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -155,11 +155,6 @@ def _split(uri: str) -> tuple[str, str | None]:
     return uri, None
 
 
-def stored_columns(relation: Relation) -> list[Column]:
-    """Columns that are in the input: all but the generated ones."""
-    return [c for c in relation.columns if c.generated is None]
-
-
 def read_files(
     spark: SparkSession,
     project: Project,
@@ -269,22 +264,6 @@ def _read_parquet(
         ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)),
     )
     return rows.toDF(*(c.name for c in columns), *beside).withColumn(BLOCK, F.lit(0))
-
-
-def reader_options(form: Format) -> dict[str, str]:
-    """Spark's reader options for a format's."""
-    options = dict(form.options)
-    out: dict[str, str] = {}
-    if "timestamp_format" in options:
-        out |= {
-            "timestampFormat": options["timestamp_format"],
-            "timestampNTZFormat": options["timestamp_format"],
-        }
-    if form.encode == "csv":
-        out |= {"sep": options.get("delimiter", ","), "nullValue": options.get("null_value", "")}
-        # RFC 4180: a quote inside quotes is doubled, and a backslash is a character like any other.
-        out |= {"quote": '"', "escape": '"'}
-    return out
 
 
 def look_at(

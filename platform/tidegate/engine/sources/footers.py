@@ -12,19 +12,19 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.chunks import RowGroup, footer_of
+from tidegate.engine.sources.columns import Wanted
+from tidegate.engine.sources.damage import DAMAGED, still_there
 from tidegate.engine.sources.fitting import TWICE, find, surely_fits
 from tidegate.engine.sources.folders import of_folders
 from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.parquet import (
-    DAMAGED,
     open_file,
     partition_names,
     partitions_of,
     read_rows,
-    still_there,
     way_to_read,
 )
-from tidegate.engine.sources.parquet_layout import Layout, Wanted
+from tidegate.engine.sources.parquet_layout import Layout
 from tidegate.engine.sources.text_files import CsvFiles
 from tidegate.plan.undeclared import readable
 

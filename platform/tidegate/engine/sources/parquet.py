@@ -21,14 +21,15 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.chunks import Chunk, RowGroup, footer_of
-from tidegate.engine.sources.crashes import CRASHED
+from tidegate.engine.sources.columns import Wanted
+from tidegate.engine.sources.damage import DAMAGED, still_there
 from tidegate.engine.sources.fitting import TWICE, Misfits, find, fit
 from tidegate.engine.sources.folders import constant, of_folders
 from tidegate.engine.sources.limits import STANDARD, Limits
-from tidegate.engine.sources.parquet_layout import Layout, Wanted
+from tidegate.engine.sources.parquet_layout import Layout
 from tidegate.engine.sources.parquet_limits import in_bounds, refusal, too_deep
-from tidegate.engine.sources.raw_text import as_text
-from tidegate.engine.sources.reasons import misfit, reasons, twice
+from tidegate.engine.sources.parquet_text import row_text
+from tidegate.engine.sources.reasons import CRASHED, reasons, twice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,6 @@ _ROWS, _BYTES = 65_536, 32 << 20
 _CHUNK_BYTES, _READ_BYTES = 64 << 20, 8 << 20
 #: Rows of a damaged row group that are rejected at most: its count may be damaged, too.
 _MOST_LOST = 1 << 24
-#: What a file that is no good Parquet makes of pyarrow. An OSError may also be the file system's.
-DAMAGED = (pa.ArrowException, OSError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,7 @@ class Stored:
             if why is None:
                 yield from self._without(part, first, aside)
             else:
-                yield from _lost(first, first + 1, self._wanted, why, as_text(part, 0, cut=True))
+                yield from _lost(first, first + 1, self._wanted, why, row_text(part, 0, cut=True))
             first += part.num_rows
         if first < tail:
             yield from _lost(first, tail, self._wanted, self._damage(group))
@@ -297,13 +296,13 @@ class Stored:
             columns[column.name] = array
             if misfits is not None:
                 # The first column that does not fit is named.
-                reason = twice(column.name) if place == TWICE else misfit(column.name, column.sql)
+                reason = twice(column.name) if place == TWICE else column.misfit
                 why = pc.if_else(pc.and_(pa.array(misfits), why.is_null()), reason, why)
                 bad = misfits if bad is None else bad | misfits
         raw = pa.nulls(n, pa.string())
         if bad is not None:
             places = np.flatnonzero(bad)
-            texts = pa.array([as_text(batch, int(row)) for row in places], pa.string())
+            texts = pa.array([row_text(batch, int(row)) for row in places], pa.string())
             raw = pc.replace_with_mask(raw, pa.array(bad), texts)
         return Rows(first, columns, raw, why)
 
@@ -334,14 +333,6 @@ def _lost(first: int, end: int, wanted: Sequence[Wanted], why: str, raw: str = "
         n = min(_ROWS, end - start)
         nothing = {w.name: pa.nulls(n, w.type) for w in wanted}
         yield Rows(start, nothing, pa.repeat(raw, n), pa.repeat(why, n))
-
-
-def still_there(filesystem: FileSystem, path: str) -> None:
-    """Raises an OSError if it is the file system that does not answer."""
-    # As it is: a file may be called as if it were compressed.
-    with filesystem.open_input_stream(path, compression=None) as stream:
-        while stream.read(_READ_BYTES):
-            pass
 
 
 def _mostly_dictionary(chunk: Chunk) -> bool:

@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.chunks import footer_of
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.crashes import TRIES, Nursery, note
 from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.parquet import Stored, Unit, units_of
-from tidegate.engine.sources.parquet_layout import Wanted
 
 #: (from, until)
 Ranges = list[tuple[int, int]]

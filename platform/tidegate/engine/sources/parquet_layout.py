@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
+from tidegate.engine.sources.columns import Wanted, wanted_of
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.sql.catalog.objects import Column, Relation
+    from tidegate.sql.catalog.objects import Relation
 
 #: Spark types of columns whose rows need not pass through the JVM.
 _PLAIN = [
@@ -30,24 +28,6 @@ _PLAIN = [
 ]
 _INTEGERS = ("int", "bigint")
 _NAMES = (*_INTEGERS, "string")
-
-
-class Wanted(NamedTuple):
-    """A declared column: its Arrow type, and its type as people wrote it."""
-
-    name: str
-    type: pa.DataType
-    sql: str
-
-
-def wanted_of(columns: Iterable[Column]) -> tuple[Wanted, ...]:
-    """What a task must know of the declared columns. Driver side."""
-    from pyspark.sql.pandas.types import to_arrow_type
-    from pyspark.sql.types import DataType
-
-    from tidegate.sql.types import display
-
-    return tuple(Wanted(c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type)) for c in columns)
 
 
 @dataclass(frozen=True)

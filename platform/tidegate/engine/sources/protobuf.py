@@ -24,7 +24,6 @@ from tidegate.engine.sources.binary import (
     Convert,
     Incompatible,
     Undecodable,
-    Wanted,
     is_binary,
     is_boolean,
     is_floating,
@@ -35,6 +34,7 @@ from tidegate.engine.sources.binary import (
     same,
     unfit,
 )
+from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
 from tidegate.engine.sources.registry import Registry, Schema, registry_of, unframed
 from tidegate.errors import TidegateError

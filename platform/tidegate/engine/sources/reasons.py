@@ -1,4 +1,5 @@
-"""Why rows that were parsed are rejected (W5), said in Arrow as `shape.reason` says it in Spark. Executor side."""
+"""Why rows are rejected (W5); of those that were parsed said in Arrow as `shape.reason` says it in Spark. Executor
+side."""
 
 from __future__ import annotations
 
@@ -6,6 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+#: Of a message.
+NULL_VALUE, INVALID_UTF8 = "null_value", "invalid_utf8"
+#: Of a row that was put aside, since it ends the process that decodes it (X2).
+CRASHED = "crashed_decoder"
 
 
 def reasons(

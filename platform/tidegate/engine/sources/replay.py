@@ -17,12 +17,12 @@ from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_input
+from tidegate.engine.sources.columns import stored_columns
 from tidegate.engine.sources.files import (
     InputFile,
     check_files,
     list_files,
     read_files,
-    stored_columns,
     surviving,
 )
 from tidegate.engine.sources.place import PLACE

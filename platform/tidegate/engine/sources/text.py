@@ -16,6 +16,7 @@ import pyarrow.json as pj
 
 from tidegate.engine.sources import strict_csv, strict_json
 from tidegate.engine.sources.bulk import Part, offsets_of, one_row, without
+from tidegate.engine.sources.columns import stored_columns
 from tidegate.engine.sources.folders import Constants, repeated, said
 from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.reasons import twice
@@ -283,8 +284,7 @@ def text_decoder(relation: Relation, limits: Limits = STANDARD) -> JsonDecoder |
     assert relation.format is not None
     options = relation.format.options
     formatted = "timestamp_format" in options
-    stored = [c for c in relation.columns if c.generated is None]
-    targets = tuple(Target(c.name, c.type, display(c.type), formatted) for c in stored)
+    targets = tuple(Target(c.name, c.type, display(c.type), formatted) for c in stored_columns(relation))
     if relation.format.encode == "json":
         return JsonDecoder(targets, options.get("case") == "insensitive", limits)
     delimiter, null = options.get("delimiter", ","), options.get("null_value", "")

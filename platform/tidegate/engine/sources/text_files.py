@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.sources.bulk import as_text, parsed, parsed_fields, sparse
-from tidegate.engine.sources.crashes import CRASHED
+from tidegate.engine.sources.bulk import parsed, parsed_fields, sparse
+from tidegate.engine.sources.damage import still_there
 from tidegate.engine.sources.folders import constants
 from tidegate.engine.sources.limits import Limits
-from tidegate.engine.sources.parquet import still_there
-from tidegate.engine.sources.reasons import twice
+from tidegate.engine.sources.raw_text import as_text
+from tidegate.engine.sources.reasons import CRASHED, twice
 from tidegate.engine.sources.records import CHUNK, Records, chunks_of, lines_of
 from tidegate.engine.sources.strict_csv import fields
 from tidegate.engine.sources.strict_json import NotStrict
@@ -61,7 +61,7 @@ class Span(NamedTuple):
 def read_text_files(spark: SparkSession, relation: Relation, reader: TextFiles) -> DataFrame:
     """Rows of the files with `_raw` and `_why` (of what is no row), and their positions (`place.PLACE`)."""
     from tidegate.engine.layout import quote
-    from tidegate.engine.sources.decode import converted
+    from tidegate.engine.sources.conversion import converted
     from tidegate.engine.sources.place import PLACE
 
     schema = ", ".join(
