@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT, Workbench
-from tidegate.engine.sources import files
+from tidegate.engine.sources import file_looks
 from tidegate.errors import TidegateError
 
 PACKAGE = ROOT / "platform" / "tidegate"
@@ -48,7 +48,7 @@ def test_whatever_brings_rows_to_the_driver_says_what_bounds_it() -> None:
 def test_footers_of_many_files_are_looked_at_by_tasks(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_FEW_FILES", 2)
+    monkeypatch.setattr(file_looks, "_FEW_FILES", 2)
     workbench.assets(
         s="CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
         "WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE PARQUET"

@@ -29,7 +29,7 @@ from tests.engine.test_kafka import project as kafka_project
 from tests.engine.test_kafka import row, send
 from tests.kafka import Broker
 from tidegate.engine.failures import worker_died
-from tidegate.engine.sources import arrow_json, decode, files, filesystem, text_files
+from tidegate.engine.sources import arrow_json, decode, file_rows, filesystem, text_files
 from tidegate.engine.sources.crashes import MessageCrashes, Nursery, Parse, killers, narrowed
 from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.parquet_crashes import ParquetCrashes
@@ -123,7 +123,7 @@ def test_X2_messages_and_records_are_named_by_where_they_stand(
 def kill(monkeypatch: pytest.MonkeyPatch, most: int = 1 << 30) -> None:
     """Every decoder that is made from here on ends its process."""
     made = decode.text_decoder
-    for module in (arrow_json, decode, text_files):
+    for module in (arrow_json, decode, file_rows, text_files):
         monkeypatch.setattr(module, "text_decoder", lambda *given: killing(made(*given), most))
 
 
@@ -236,7 +236,7 @@ def test_X2_rows_of_a_parquet_file_that_kill_their_worker_are_rejected_and_the_s
     )
     session = workbench.session()
     monkeypatch.setattr(filesystem, "ParquetReader", KillingReader)
-    monkeypatch.setattr(files, "ParquetCrashes", partial(ParquetCrashes, reading=KillingReading))
+    monkeypatch.setattr(file_rows, "ParquetCrashes", partial(ParquetCrashes, reading=KillingReading))
     session.run()
     for name in ("s", "p"):
         found = session.table(f"{name}$raw").select("id", "s", "outcome", "reason").collect()

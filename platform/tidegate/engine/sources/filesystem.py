@@ -21,20 +21,9 @@ from tidegate.engine.layout import quote
 from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
-from tidegate.engine.sources.files import (
-    InputFile,
-    changed,
-    crashed_in,
-    crashed_rows,
-    folder_of,
-    list_files,
-    look_at,
-    moved,
-    paths_of,
-    problem_of,
-    read_files,
-    surviving,
-)
+from tidegate.engine.sources.file_looks import look_at, problem_of
+from tidegate.engine.sources.file_rows import crashed_in, crashed_rows, read_files, surviving
+from tidegate.engine.sources.files import InputFile, changed, folder_of, list_files, moved, paths_of
 from tidegate.engine.sources.footers import Look, surely_same
 from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetReader, Unit

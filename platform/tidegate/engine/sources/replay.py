@@ -18,13 +18,9 @@ from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_input
 from tidegate.engine.sources.columns import stored_columns
-from tidegate.engine.sources.files import (
-    InputFile,
-    check_files,
-    list_files,
-    read_files,
-    surviving,
-)
+from tidegate.engine.sources.file_looks import check_files
+from tidegate.engine.sources.file_rows import read_files, surviving
+from tidegate.engine.sources.files import InputFile, list_files
 from tidegate.engine.sources.place import PLACE
 from tidegate.errors import TidegateError
 from tidegate.sql.inner_names import inner, unless_taken

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote as percent_encoded
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.sources.bulk import parsed, parsed_fields, sparse
+from tidegate.engine.sources.bulk import parsed, sparse
 from tidegate.engine.sources.damage import still_there
 from tidegate.engine.sources.folders import constants
 from tidegate.engine.sources.limits import Limits
@@ -28,13 +28,11 @@ from tidegate.engine.sources.reasons import CRASHED, twice
 from tidegate.engine.sources.records import CHUNK, Records, chunks_of, lines_of
 from tidegate.engine.sources.strict_csv import fields
 from tidegate.engine.sources.strict_json import NotStrict
-from tidegate.engine.sources.tasks import on_tasks, tasks_of
+from tidegate.engine.sources.tasks import tasks_of
 from tidegate.engine.sources.text import CsvDecoder, JsonDecoder, text_decoder
 from tidegate.engine.sources.values import Target
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from tidegate.sql.catalog.objects import Relation
 
 #: A file of JSON is split into parts of so many bytes. It is the same wherever a batch is tried, since a row is known
@@ -58,55 +56,16 @@ class Span(NamedTuple):
     end: int | None = None
 
 
-def read_text_files(spark: SparkSession, relation: Relation, reader: TextFiles) -> DataFrame:
-    """Rows of the files with `_raw` and `_why` (of what is no row), and their positions (`place.PLACE`)."""
-    from tidegate.engine.layout import quote
-    from tidegate.engine.sources.conversion import converted
-    from tidegate.engine.sources.place import PLACE
-
-    schema = ", ".join(
-        f"{quote(name)} {kind}" for name, kind in [*parsed_fields(reader.decoder.targets), *PLACE.items()]
-    )
-    rows = on_tasks(spark, len(reader.tasks), reader, schema)
-    return converted(rows, relation, [quote(name) for name in PLACE])
-
-
-def text_reader(
-    spark: SparkSession,
-    relation: Relation,
-    uris: Sequence[str],
-    paths: Sequence[str],
-    filesystem: FileSystem,
-    limits: Limits,
-    crashed: Iterable[Sequence[Any]] = (),
-) -> TextFiles:
-    """What the tasks of `read_text_files` do. `paths`: of the same files as `uris`, as `filesystem` has them.
-    `crashed`: see `TextFiles`."""
-    from tidegate.engine.sources.place import PLACE
-
-    decoder = text_decoder(relation, limits)
-    aside = frozenset((uri, block, row) for uri, block, row in crashed)
-    cores = spark.sparkContext.defaultParallelism
-    files = list(zip(paths, uris, strict=True))
-    if isinstance(decoder, JsonDecoder):
-        return JsonFiles(
-            filesystem, decoder, dealt(spans_of(filesystem, files), cores), aside, place=tuple(PLACE)
-        )
-    assert relation.format is not None
-    header = _has_headers(relation)
-    spans = [(Span(path, uri), 1) for path, uri in files]
-    return CsvFiles(filesystem, decoder, dealt(spans, cores), aside, header=header, place=tuple(PLACE))
-
-
 def headers_of(relation: Relation, filesystem: FileSystem, limits: Limits) -> CsvFiles | None:
     """What looks at the headers of a relation's files; None if they have none."""
     assert relation.format is not None
-    if relation.format.encode != "csv" or not _has_headers(relation):
+    if relation.format.encode != "csv" or not has_headers(relation):
         return None
     return CsvFiles(filesystem, text_decoder(relation, limits), (), place=())
 
 
-def _has_headers(relation: Relation) -> bool:
+def has_headers(relation: Relation) -> bool:
+    """Whether each of a relation's CSV files begins with one."""
     assert relation.format is not None
     return relation.format.options.get("without_header", "false") != "true"
 
