@@ -101,7 +101,7 @@ def test_every_error_of_every_file_is_shown_at_once(bare: Path, tidegate: Call) 
     assert shown.exit_code == 2
     assert "13 errors, 0 warnings" in shown.stderr
     assert (
-        'error TG102: a ";" is missing behind this\n --> assets/b.sql:1:23\n1 | CREATE TABLE t (id INT)\n'
+        'error TG102: a ";" is missing after this\n --> assets/b.sql:1:23\n1 | CREATE TABLE t (id INT)\n'
         in shown.stderr
     )
     assert "hint: end the statement before CREATE with ;" in shown.stderr
@@ -163,7 +163,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
     "TG903": (
         {"assets/a.sql": source() + view("v", what="sum(note)")},
         ("TG903", "assets/a.sql", 3, 64),
-        "sum of text: each value is read as a DOUBLE",
+        "sum of text: each value is converted to DOUBLE",
         "CAST it",
     ),
     "TG904": (

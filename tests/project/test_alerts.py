@@ -103,7 +103,7 @@ def test_urls_that_hold_no_secret_are_taken(url: str) -> None:
         (
             "alerts:\n  targets: [{name: t, url: 'json://h'}, {name: t, url: 'json://h'}]\n",
             "TG605",
-            'target "t" is there twice',
+            'target "t" is given twice',
             "give it another name",
         ),
         (

@@ -149,7 +149,10 @@ def test_D4_what_lost_its_watermark_is_not_looked_up_by_accident(query: str) -> 
     assert refused.value.code == "TG345"
     assert '"b" has one' in refused.value.message
     if "JOIN (" not in query:
-        assert "x lost that of id" in refused.value.message or "x lost that of ts" in refused.value.message
+        assert (
+            "x lost the watermark of id" in refused.value.message
+            or "x lost the watermark of ts" in refused.value.message
+        )
 
 
 def test_D4_what_has_no_time_is_looked_up_and_so_is_what_the_query_says_so_of() -> None:

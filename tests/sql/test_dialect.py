@@ -156,7 +156,9 @@ def test_D3_views_over_views_stand_in_any_order_but_not_in_a_circle() -> None:
     catalog = load_catalog([("a.sql", daily), ("b.sql", hourly), source])
     assert [o.name for o in catalog.order()][-2:] == ["by_hour", "daily"]
     circle = hourly.replace("orders, ts", "daily, window_start")
-    with pytest.raises(TidegateError, match=r'views in a circle: "(daily|by_hour)" reads "') as caught:
+    with pytest.raises(
+        TidegateError, match=r'these views read each other in a circle: "(daily|by_hour)" reads "'
+    ) as caught:
         load_catalog([("a.sql", daily), ("b.sql", circle), source])
     assert caught.value.location is not None
 

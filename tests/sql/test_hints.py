@@ -33,7 +33,8 @@ def test_W10_the_column_that_the_hint_of_TG301_adds_carries_a_watermark(columns:
         load_catalog([("s.sql", SOURCE.format(columns=columns, time=time))])
     assert caught.value.code == "TG301"
     added = re.fullmatch(
-        r"add a column for it, and name that one: ((\w+) TIMESTAMP.*)", caught.value.hint or ""
+        r"add a column for it, and write the name of that column here: ((\w+) TIMESTAMP.*)",
+        caught.value.hint or "",
     )
     assert added is not None, caught.value.hint
     followed = SOURCE.format(columns=f"{columns}, {added[1]}", time=added[2])

@@ -246,7 +246,7 @@ def test_W12_a_definition_computes_from_the_message() -> None:
     ]
     assert "`_rowtime`" in found.watermark.strategy.sql
     error = refused(columns="id INT, WATERMARK FOR $rowtime AS $rowtime")
-    assert error.hint == "name it by a column of its own: event_time TIMESTAMPTZ AS $rowtime"
+    assert error.hint == "give it a column of its own: event_time TIMESTAMPTZ AS $rowtime"
 
 
 def test_include_is_a_generated_column() -> None:
@@ -294,7 +294,7 @@ def test_wrong_includes(clause: str, code: str, caret: str, says: str) -> None:
         ("id INT", "CSV (without_header = 'true')", "TG402", "without_header", "leave it out"),
         ("id INT", "JSON (case = 'lower')", "TG404", "'lower'", "sensitive or insensitive"),
         ("id INT", "BYTES", "TG214", "id", "BYTEA"),
-        ("a BYTEA, b BYTEA", "BYTES", "TG214", "a", "has one, a BYTEA"),
+        ("a BYTEA, b BYTEA", "BYTES", "TG214", "a", "exactly one, of type BYTEA"),
         ("id INT", "AVRO", "TG403", "AVRO", "schema.location"),
         ("id INT", "AVRO (schema.location = '')", "TG404", "''", "empty"),
         ("id INT", "AVRO (schema.registry = 'r:1')", "TG404", "'r:1'", "https://"),

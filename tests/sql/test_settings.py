@@ -43,7 +43,7 @@ def test_values(name: str, text: str, shown: str) -> None:
         ("implicit_flush", "maybe", "neither true nor false"),
         ("max_rows_per_batch", "0", "not a number of rows"),
         ("max_rows_per_batch", "-1", "not a number of rows"),
-        ("timezone", "Europe/Paris", "must not depend on who asks"),
+        ("timezone", "Europe/Paris", "must not depend on the user"),
     ],
 )
 def test_bad_values_are_refused_and_change_nothing(name: str, text: str, said: str) -> None:

@@ -185,7 +185,7 @@ class Alerts(StrictModel):
         names = [t.name for t in self.targets]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice:
-            raise refuse(f'target "{twice}" is there twice', hint="give it another name")
+            raise refuse(f'target "{twice}" is given twice', hint="give it another name")
         return self
 
     def target(self, name: str) -> Target | None:

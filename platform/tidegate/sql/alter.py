@@ -32,13 +32,16 @@ def analyse_alter(text: Text, syntax: AlterWatermarkSyntax, relation: Relation) 
     name = syntax.watermark.column
     if name.text.casefold() != watermark.column.casefold():
         message = f'the watermark of "{relation.name}" is on {watermark.column}, not on {name.text}'
-        hint = f"write WATERMARK FOR {watermark.column}; another column is a new definition: DROP and CREATE"
+        hint = (
+            f"write WATERMARK FOR {watermark.column}; to put the watermark on another column, "
+            "DROP and CREATE again"
+        )
         raise error("TG321", message, text.at(name.span), hint)
     written = Text(relation.definition)
     created = _created(written)
     (old,) = created.watermarks
     if syntax.watermark.ttl is not None and old.ttl is None:
-        hint = "leave it out; a table that keeps rows for a time is a new definition: DROP and CREATE"
+        hint = "leave WITH TTL out; to add it, DROP the table and CREATE it again"
         message = f'"{relation.name}" was not created WITH TTL'
         raise error("TG304", message, text.at(syntax.watermark.ttl), hint)
     # First as it stands in this statement, so that carets point into it.
@@ -63,9 +66,7 @@ def analyse_reset(
         message = (
             f'{relation.kind} "{relation.name}" declares no watermark, and {len(gates)} gates judge its rows'
         )
-        raise error(
-            "TG321", message, text.at(syntax.name.span), f"name the one that is meant: {named(gates)}"
-        )
+        raise error("TG321", message, text.at(syntax.name.span), f"name one of these gates: {named(gates)}")
     relation = gates[0] if gates else relation
     watermark = _watermark(text, syntax, relation)
     try:
@@ -96,10 +97,13 @@ def _watermark(
 ) -> Watermark:
     if relation.watermark is None:
         message = f'{relation.kind} "{relation.name}" declares no watermark'
-        hint = "a watermark is part of the definition: DROP and CREATE it with WATERMARK FOR column AS expression"
+        hint = "DROP it and CREATE it again with WATERMARK FOR column AS expression"
         if isinstance(syntax, AlterWatermarkSyntax) and syntax.watermark.column.text.casefold() == ROWTIME:
             strategy = syntax.watermark.text
-            hint = f"the one on {ROWTIME} is advisory; in a view: WATERMARK({relation.name}, {ROWTIME}, {strategy})"
+            hint = (
+                f"the watermark on {ROWTIME} is only advisory; to use it in a view, write "
+                f"WATERMARK({relation.name}, {ROWTIME}, {strategy})"
+            )
         raise error("TG321", message, text.at(syntax.name.span), hint)
     return relation.watermark
 

@@ -106,7 +106,9 @@ def load_catalog(
                         sinks.append((text, syntax))
                     else:
                         start = tokens[0]
-                        hint = "assets only define things; run this with: tidegate sql"
+                        hint = (
+                            "files in assets/ only contain definitions; run this statement with: tidegate sql"
+                        )
                         where = text.at((start.start, start.end))
                         raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
     catalog, broken = Catalog(schemas, guard), problems.broken
@@ -198,7 +200,10 @@ def _exists(text: Text, name: Name, if_not_exists: bool, catalog: Catalog) -> bo
         return False
     if not if_not_exists:
         raise error(
-            "TG204", f'"{name.text}" exists already', text.at(name.span), "DROP it first, or IF NOT EXISTS"
+            "TG204",
+            f'"{name.text}" exists already',
+            text.at(name.span),
+            "DROP it first, or write IF NOT EXISTS",
         )
     return True
 
@@ -242,7 +247,7 @@ def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation |
         hint = (
             f"write {actual.upper()}"
             if actual != "gate"
-            else "it is part of the views that write WATERMARK(…)"
+            else "a gate is part of the views that write WATERMARK(…)"
         )
         raise error("TG215", message, text.at(kind.span), hint)
     return found

@@ -98,4 +98,4 @@ def _closed(tokens: list[Token], i: int) -> tuple[int, list[int]]:
             commas.append(place)
         if depth == 0:
             return place, commas
-    raise ValueError("a bracket that is not closed")
+    raise ValueError("a bracket is not closed")

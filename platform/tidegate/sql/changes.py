@@ -26,7 +26,7 @@ def analyse_update(text: Text, syntax: UpdateSyntax, catalog: Catalog) -> Change
     for name, value in syntax.assignments:
         column = _assigned(text, name, table)
         if column.name in values:
-            raise error("TG206", f'column "{column.name}" is there twice', text.at(name.span))
+            raise error("TG206", f'column "{column.name}" is given twice', text.at(name.span))
         values[column.name] = value
     return _change(text, syntax.table, table, catalog, "upsert", "updated", values, syntax.where)
 
@@ -43,17 +43,25 @@ def _table(text: Text, name: Name, catalog: Catalog, statement: str) -> Relation
     found = catalog.get(name.text, where)
     if not isinstance(found, Relation):
         what = "a materialized view" if isinstance(found, View) else "a system table"
-        raise error("TG213", f'"{found.name}" is {what}', where, f"{statement} rows of a table")
+        raise error(
+            "TG213", f'"{found.name}" is {what}', where, f"{statement} changes only the rows of a table"
+        )
     if found.kind != "table":
         raise error(
-            "TG213", f'"{found.name}" is a source: its rows are not changed', where, "CREATE TABLE keeps rows"
+            "TG213",
+            f'"{found.name}" is a source: its rows cannot be changed',
+            where,
+            "use CREATE TABLE for rows that can be changed",
         )
     if found.connector is not None:
-        hint = "a change of a row comes from there, too: a newer row of the same key"
+        hint = "change a row through the connector: send a newer row with the same key"
         raise error("TG213", f'the rows of "{found.name}" come from its connector', where, hint)
     if not found.primary_key:
-        hint = "CREATE TABLE … (id INT PRIMARY KEY, …) keeps one row of each key, which can be changed"
-        raise error("TG213", f'"{found.name}" has no PRIMARY KEY: rows are only added', where, hint)
+        hint = (
+            "a table with a key keeps one row of each key, and its rows can be changed: CREATE "
+            "TABLE … (id INT PRIMARY KEY, …)"
+        )
+        raise error("TG213", f'"{found.name}" has no PRIMARY KEY: rows can only be added to it', where, hint)
     return found
 
 
@@ -64,15 +72,19 @@ def _assigned(text: Text, name: Name, table: Relation) -> Column:
         hint = did_you_mean(name.text, [c.name for c in table.columns])
         raise error("TG202", f'there is no column "{name.text}" in table "{table.name}"', where, hint)
     if column.generated is not None:
-        hint = "set the columns that it is computed from"
-        raise error("TG213", f'"{column.name}" is generated: it takes no values', where, hint)
+        hint = "set the columns from which it is computed"
+        raise error(
+            "TG213", f'"{column.name}" is a generated column: it cannot be given a value', where, hint
+        )
     keys = [table.column(key) for key in table.primary_key]
     touched = next((k for k in keys if k == column or (k is not None and _uses(table, k, column))), None)
     if touched is not None:
         what = f'"{column.name}" is part of the PRIMARY KEY'
         if touched != column:
             what = f'"{touched.name}" of the PRIMARY KEY is computed from "{column.name}"'
-        raise error("TG213", f"{what}: a row keeps its key", where, "DELETE the row and INSERT it anew")
+        raise error(
+            "TG213", f"{what}: the key of a row cannot change", where, "DELETE the row and INSERT it again"
+        )
     return column
 
 
@@ -120,13 +132,16 @@ def _refuse_aggregates(text: Text, value: exp.Expr) -> None:
     inside = {id(n) for query in value.find_all(exp.Query) for n in query.walk()}
     for call in aggregates(value):
         if id(call) not in inside:
-            hint = "a subquery can: SET n = (SELECT … FROM …)"
+            hint = "use a subquery: SET n = (SELECT … FROM …)"
             raise error(
-                "TG210", f"{call.name} is an aggregate: it can't be here", name_location(text, call), hint
+                "TG210",
+                f"{call.name} is an aggregate: it is not allowed here",
+                name_location(text, call),
+                hint,
             )
     for window in value.find_all(exp.Window):
         if id(window) not in inside:
-            raise error("TG210", "OVER can't be here", text.at(node_span(window)))
+            raise error("TG210", "OVER is not allowed here", text.at(node_span(window)))
 
 
 def _quoted(name: str) -> exp.Identifier:

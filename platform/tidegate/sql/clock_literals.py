@@ -46,12 +46,15 @@ def refuse_clock_literals(
         clock = _CLOCK.fullmatch(literal.name) is not None
         top = _constant_around(literal)
         if clock and _is_a_time(top, type_of):
-            message = f"'{literal.name.strip()}' is another time at every run, and a definition has to give the same"
+            message = (
+                f"'{literal.name.strip()}' means a different time in every run, but a definition must "
+                "give the same result each time"
+            )
             raise error(
-                "TG220", message, text.at(node_span(literal)), "let the row bring the time, in a column"
+                "TG220", message, text.at(node_span(literal)), "put the time into a column of the row"
             )
         if top.unnest() is not literal and _is_made_a_time(top):
-            message = "this time is put together from constants, and might be 'now'"
+            message = "this time is built from constants, and its text might be 'now'"
             raise error("TG220", message, text.at(node_span(literal)), "write the time as one literal")
 
 

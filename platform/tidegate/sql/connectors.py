@@ -84,7 +84,7 @@ def read_connector(
     model = connectors.get(chosen.value.lower())
     if model is None:
         where = text.at(chosen.value_span)
-        there_are = f"there are {' and '.join(connectors)}"
+        there_are = f"available connectors: {', '.join(sorted(connectors))}"
         if chosen.value.lower() in later:
             raise unsupported(f"connector '{chosen.value}'", where, there_are)
         hint = did_you_mean(chosen.value, connectors) or there_are

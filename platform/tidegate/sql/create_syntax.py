@@ -28,7 +28,7 @@ from tidegate.sql.types import NAMES
 _CLAUSES = ("APPEND ONLY", "WITH", "FORMAT")
 _CONSTRAINTS = {
     "UNIQUE": None,
-    "CHECK": "filter in the view: WHERE",
+    "CHECK": "filter the rows in the view, with WHERE",
     "REFERENCES": None,
     "FOREIGN KEY": None,
     "CONSTRAINT": None,
@@ -49,7 +49,9 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
     keys: list[PrimaryKeySyntax] = []
     if cursor.word() == "AS":
         raise unsupported(
-            f"CREATE {kind.upper()} … AS SELECT", cursor.here(), "CREATE it, then INSERT INTO … SELECT"
+            f"CREATE {kind.upper()} … AS SELECT",
+            cursor.here(),
+            "CREATE the table first, then use INSERT INTO … SELECT",
         )
     for item in cursor.listed(lambda: _item(cursor), f"the name of the {kind}"):
         if isinstance(item, WatermarkSyntax):
@@ -66,12 +68,12 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         start, where = cursor.index, cursor.here()
         clause = cursor.word()
         if clause in seen and clause != "INCLUDE":
-            raise error("TG108", f"{clause} is there twice", where)
+            raise error("TG108", f"{clause} is given twice", where)
         seen.add(clause)
         if clause == "APPEND":
             cursor.expect("APPEND", "ONLY", clause="APPEND ONLY")
             if kind == "source":
-                raise error("TG102", "a source is always append only", where, "leave out APPEND ONLY")
+                raise error("TG102", "a source is always append-only", where, "leave out APPEND ONLY")
             append_only = True
         elif clause == "WITH":
             if cursor.word(1) == "TTL":
@@ -113,12 +115,14 @@ def _include(cursor: Cursor) -> ColumnSyntax:
         if (hint := did_you_mean(kind, _INCLUDED)) and kind:
             raise error("TG104", f'"{cursor.take().text}" in INCLUDE', where, hint)
         what = f"INCLUDE {kind}".strip()
-        raise unsupported(what, where, f"there are INCLUDE {', '.join(_INCLUDED)}")
+        raise unsupported(what, where, f"available: INCLUDE {', '.join(_INCLUDED)}")
     token = cursor.take()
     following = cursor.peek()
     if following is not None and following.token_type is TokenType.STRING:
-        hint = "INCLUDE HEADER AS headers, and name VARCHAR AS … over it"
-        raise unsupported("INCLUDE HEADER of one name", cursor.here(), hint)
+        hint = (
+            "write INCLUDE HEADER AS headers, and read one header with a generated column: name VARCHAR AS …"
+        )
+        raise unsupported("INCLUDE HEADER with the name of one header", cursor.here(), hint)
     name = Name(f"_rw_kafka_{kind.lower()}", token_span(token))
     if cursor.accept("AS"):
         name = cursor.name("a column")
@@ -133,7 +137,7 @@ def refuse_ttl(kind: str, where: Location) -> NoReturn:
         raise error(
             "TG304", "WITH TTL is for tables with a PRIMARY KEY, not for sources", where, "leave it out"
         )
-    hint = "write it inside: WATERMARK FOR column AS expression WITH TTL"
+    hint = "write it inside the clause: WATERMARK FOR column AS expression WITH TTL"
     raise error("TG304", "WITH TTL belongs to the WATERMARK clause", where, hint)
 
 
@@ -148,9 +152,7 @@ def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax | PrimaryKeySyntax:
     if at_primary_key(cursor):
         return _primary_key(cursor)
     if token.token_type is TokenType.STAR:
-        raise unsupported(
-            "* for columns found in the data", cursor.here(), "name the columns and their types"
-        )
+        raise unsupported("* for all columns of the data", cursor.here(), "name the columns and their types")
     # A column may have the name watermark; WATERMARK ON ts AS … is none.
     if (
         cursor.word() == "WATERMARK"
@@ -206,7 +208,7 @@ def _column(cursor: Cursor) -> ColumnSyntax:
         again = {"NOT": nullable, "NULL": nullable, "COMMENT": comment}.get(cursor.word())
         if again is not None:
             what = "COMMENT" if cursor.word() == "COMMENT" else "NULL or NOT NULL"
-            raise error("TG108", f"{what} is there twice", cursor.here())
+            raise error("TG108", f"{what} is given twice", cursor.here())
         if cursor.word() == "NOT":
             cursor.expect("NOT", "NULL", clause="NOT NULL")
             nullable = False
@@ -218,7 +220,7 @@ def _column(cursor: Cursor) -> ColumnSyntax:
             generated = _generated(cursor)
         elif at_primary_key(cursor):
             if key is not None:
-                raise error("TG108", "PRIMARY KEY is there twice", cursor.here())
+                raise error("TG108", "PRIMARY KEY is given twice", cursor.here())
             start = cursor.index
             cursor.index += 1 if cursor.word() == "PRIMARY KEY" else 2
             key = cursor.span_since(start)

@@ -89,7 +89,7 @@ class Cursor:
         self.index += 1
         following = self.peek()
         if following is not None and following.text == "$" and following.start == token.end + 1:
-            hint = 'names with a $ stand in double quotes: "flights$late"'
+            hint = 'write names that contain $ in double quotes: "flights$late"'
             raise error("TG102", 'unexpected "$"', self.text.at(token_span(following)), hint)
         return Name(token.text, token_span(token))
 

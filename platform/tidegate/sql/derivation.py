@@ -53,7 +53,7 @@ def derive(text: Text, node: exp.Expr, written: exp.Expr, scope: Scope) -> Scope
         earlier = next((c.lost for c in used if c is not None and c.lost is not None), None)
         if earlier is not None:
             return ScopeColumn("", None, lost=earlier)
-        return _lost(text, written, f"a watermark does not travel through {_called(bare)}")
+        return _lost(text, written, f"a watermark does not pass through {_called(bare)}")
     return ScopeColumn("", None)
 
 

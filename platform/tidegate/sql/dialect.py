@@ -113,7 +113,7 @@ class TidegateParser(FrameParser):
         return table
 
     def _parse_parameter(self) -> exp.Parameter:  # type: ignore[override]
-        self.raise_error("names don't start with this", self._prev)
+        self.raise_error("a name cannot start with this character", self._prev)
         raise AssertionError("raise_error always raises")
 
     def _parse_at_time_zone(self, this: exp.Expr | None) -> exp.Expr | None:
@@ -154,7 +154,7 @@ class TidegateParser(FrameParser):
         # INTERVAL 5 days 3 hours: one interval, as Spark has it, not a sum of two.
         parts = list(interval.find_all(exp.Interval, bfs=False))
         if not all(isinstance(p.this, exp.Literal) for p in parts):
-            self.raise_error("an INTERVAL of several units has a number and a unit for each")
+            self.raise_error("an INTERVAL of several units needs a number and a unit for each part")
         text = " ".join(f"{p.this.name} {p.text('unit').lower()}".strip() for p in parts)
         return self.expression(exp.Interval(this=exp.Literal.string(text)))
 
@@ -299,7 +299,7 @@ def _unreadable(text: Text, problem: TokenError) -> Exception:
     if opened is None:
         return error("TG101", f"this is not SQL: {problem}", text.at((0, 0)))
     what = "this comment is never closed" if text.sql[opened] == "/" else "this quote is never closed"
-    return error("TG101", what, text.at((opened, opened)), "strings stand in '…', names in \"…\" or `…`")
+    return error("TG101", what, text.at((opened, opened)), "write strings in '…', and names in \"…\" or `…`")
 
 
 def _last_open(sql: str) -> int | None:

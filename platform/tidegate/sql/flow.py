@@ -112,7 +112,7 @@ class Reader:
         where = self.text.at(name.span)
         found = self.catalog.get(name.text, where)
         if isinstance(found, SystemTable):
-            raise unsupported("a view over a system table", where, "read its source or table")
+            raise unsupported("a view over a system table", where, "read its source or table instead")
         return self.relation(found) if isinstance(found, Relation) else self.view(found)
 
     def relation(self, relation: Relation) -> Flow:
@@ -215,11 +215,14 @@ def named(flow: Flow, alias: str | None) -> Flow:
 def relation_name(text: Text, item: exp.Expr, clause: str) -> Name:
     """A table in FROM, or a name as an argument, which the parser takes for a column."""
     if not isinstance(item, exp.Table | exp.Column) or not isinstance(item.this, exp.Identifier):
-        hint = "a source, a table, a view, a CTE or (SELECT …)"
+        hint = "write the name of a source, table, view or CTE, or (SELECT …)"
         raise error("TG310", f"{clause} needs a relation", text.at(node_span(item)), hint)
     parts = item.parts
     if len(parts) > 1:
-        raise error("TG201", "names have no schema before them", text.at(node_span(item)), parts[-1].name)
+        hint = (
+            f"write {parts[-1].name}; SHOW SOURCES, SHOW TABLES and SHOW MATERIALIZED VIEWS list what exists"
+        )
+        raise error("TG201", "schema-qualified names are not supported", text.at(node_span(item)), hint)
     return Name(parts[0].name, node_span(parts[0]))
 
 

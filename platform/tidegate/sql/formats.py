@@ -66,9 +66,11 @@ def read_format(
         where = text.at(syntax.format.span)
         if syntax.format.text.upper() in _LATER:
             raise unsupported(
-                f"FORMAT {syntax.format.text.upper()}", where, "FORMAT PLAIN: rows are only added"
+                f"FORMAT {syntax.format.text.upper()}",
+                where,
+                "write FORMAT PLAIN, with which rows can only be added",
             )
-        hint = did_you_mean(syntax.format.text, ["PLAIN"]) or "there is FORMAT PLAIN"
+        hint = did_you_mean(syntax.format.text, ["PLAIN"]) or "write FORMAT PLAIN"
         raise error("TG406", f'unknown format "{syntax.format.text}"', where, hint)
     encode = syntax.encode.text.lower()
     _check_encoding(text, syntax, encode, connector)
@@ -79,12 +81,15 @@ def read_format(
             where, what = text.at(option.name.span), encode.upper()
             if name in FORMAT_OPTIONS[encode]:
                 message = (
-                    "case is about reading: a sink writes the names of its columns as they are"
+                    (
+                        "the option case applies only to reading: a sink writes the names of its columns as "
+                        "they are"
+                    )
                     if name == "case"
-                    else f"{name} is about files: a message has no header"
+                    else f"the option {name} applies only to files: a message has no header"
                 )
                 raise error("TG402", message, where, "leave it out")
-            hint = did_you_mean(name, known) or (f"there are {', '.join(known)}" if known else None)
+            hint = did_you_mean(name, known) or (f"available options: {', '.join(known)}" if known else None)
             raise error("TG402", f'{what} has no option "{option.name.text}"', where, hint)
         problem = _value_problem(name, option.value)
         if problem:
@@ -121,7 +126,7 @@ def _value_problem(name: str, value: str) -> str | None:
     if name == "delimiter" and len(value.replace("\\t", "\t")) != 1:
         return "expected one character"
     if name in (*_SCHEMA, MESSAGE) and not value.strip():
-        return "this is empty"
+        return "the value is empty"
     return None
 
 
@@ -143,17 +148,20 @@ def _problems(encode: str, given: Mapping[str, str]) -> Iterator[Problem]:
         yield secret_problem(PASSWORD)
     url = given.get(REGISTRY)
     if url is not None and any(not variables(password) for password in passwords_in(url)):
-        message = f"{REGISTRY} has a login in it, and stands here for everybody to read"
+        message = f"{REGISTRY} contains a login, which everybody who reads this file can see"
         hint = f"{USERNAME} = '…', {PASSWORD} = '${{REGISTRY_PASSWORD}}'"
         yield Problem("TG410", REGISTRY, message, hint, at_name=True)
     if url is not None and not variables(url) and not re.match(r"https?://[^/]", url):
         message = f"{REGISTRY}: expected an address such as https://registry.example.com"
         yield Problem("TG404", REGISTRY, message)
     if url is None and LOCATION not in given:
-        hint = f"({LOCATION} = '{example}'), a file of the project, or ({REGISTRY} = 'https://…')"
+        hint = f"write ({LOCATION} = '{example}') to use a file of the project, or ({REGISTRY} = 'https://…')"
         yield Problem("TG403", LOCATION, f"{encode.upper()} needs a schema", hint)
     if url is not None and LOCATION in given and encode == "avro":
-        message = f"{LOCATION} and {REGISTRY} are two schemas: a registry has the writer's of every message"
+        message = (
+            f"{LOCATION} and {REGISTRY} cannot both be given: a registry has the writer's schema "
+            "of every message"
+        )
         yield Problem("TG404", LOCATION, message, "keep one of the two", at_name=True)
     for name in (SUBJECT, USERNAME, PASSWORD):
         if name in given and url is None:
@@ -161,7 +169,7 @@ def _problems(encode: str, given: Mapping[str, str]) -> Iterator[Problem]:
                 "TG404", name, f"{name} needs {REGISTRY}", f"{REGISTRY} = 'https://…'", at_name=True
             )
     if encode == "protobuf" and MESSAGE not in given and LOCATION in given:
-        hint = "message = 'package.Name', as the .proto file has it"
+        hint = "write message = 'package.Name', as it is named in the .proto file"
         yield Problem("TG403", MESSAGE, "PROTOBUF needs the name of its message", hint)
 
 
@@ -179,18 +187,25 @@ def check_columns(
         for column in stored:
             if str(column.type) != "binary" or len(stored) > 1:
                 what = f'"{column.name.text}" is {display(str(column.type))}'
-                message = f"{what}: with ENCODE BYTES a source has one column, a BYTEA"
+                message = f"{what}: with ENCODE BYTES, a source has exactly one column, of type BYTEA"
                 if str(column.type) == "binary":
-                    message = f"there are {len(stored)} columns: with ENCODE BYTES a source has one, a BYTEA"
+                    message = (
+                        f"this source declares {len(stored)} columns: with ENCODE BYTES, it has exactly one, "
+                        "of type BYTEA"
+                    )
                 hint = (
-                    "payload BYTEA; what is computed from it are generated columns: name TYPE AS expression"
+                    "declare payload BYTEA, and compute the rest from it in generated columns: name TYPE "
+                    "AS expression"
                 )
                 raise error("TG214", message, text.at(column.name.span), hint)
     fields = _fields(text, syntax, form, schemas)
     for column in stored if fields is not None else ():
         if column.name.text.casefold() not in {field.casefold() for field in fields or ()}:
             location = form.options[LOCATION]
-            hint = did_you_mean(column.name.text, fields or ()) or f"it has {', '.join((fields or ())[:20])}"
+            hint = (
+                did_you_mean(column.name.text, fields or ())
+                or f"its fields are {', '.join((fields or ())[:20])}"
+            )
             message = f'the schema {location} has no field "{column.name.text}"'
             raise error("TG202", message, text.at(column.name.span), hint)
 

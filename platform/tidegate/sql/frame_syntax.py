@@ -74,5 +74,5 @@ def refuse_frames(text: Text, node: exp.Expr) -> None:
         if what is not None:
             window = spec.find_ancestor(exp.Window)
             where = text.at(node_span(window if window is not None else spec))
-            hint = "there, a watermark column stands first in ORDER BY"
-            raise error("TG362", f"{what} can only be in a materialized view", where, hint)
+            hint = "in a view, a watermark column comes first in ORDER BY"
+            raise error("TG362", f"{what} is only allowed in a materialized view", where, hint)

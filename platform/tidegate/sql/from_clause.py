@@ -48,7 +48,9 @@ def with_ctes(reader: Reader, query: exp.Expr, outer: Ctes) -> Ctes:
     for cte in with_.expressions:
         if cte.args["alias"].args.get("columns"):
             where = text.at(node_span(cte.args["alias"]))
-            raise unsupported("a list of column names", where, "name them inside")
+            raise unsupported(
+                "a list of column names", where, "name the columns in the SELECT itself: SELECT x AS name"
+            )
         seen[cte.alias.casefold()] = Cte(cte.alias, cte.this, dict(seen))
     return seen
 
@@ -81,10 +83,10 @@ def read_from(reader: Reader, select: exp.Select, ctes: Ctes, read_query: ReadQu
 def refuse_over(reader: Reader, flow: Flow, node: exp.Expr, what: str) -> None:
     """TG343 where the result of OVER in event time, or of SESSION, goes into another operator of the same query."""
     if flow.over is not None:
-        hint = "make the part with OVER a view of its own, and read that"
+        hint = "put the part with OVER into a view of its own, and read that view"
         raise error("TG343", f"{what} in one query", reader.text.at(node_span(node)), hint)
     if flow.open_sql is not None:
-        hint = "make the part with SESSION a view of its own, and read that"
+        hint = "put the part with SESSION into a view of its own, and read that view"
         raise error(
             "TG343",
             f"{what.replace('OVER in event time', 'SESSION')} in one query",
@@ -158,7 +160,9 @@ class _From:
         if isinstance(node, exp.Anonymous) and node.name.upper() in _TABLE_FUNCTIONS:
             hint = f"{function}((SELECT … FROM {node.name.upper()}(…)), …)"
             where = name_location(text, node)
-            raise error("TG310", f"{node.name.upper()} can't stand in {function} by itself", where, hint)
+            raise error(
+                "TG310", f"{node.name.upper()} is not allowed directly inside {function}", where, hint
+            )
         return self._named(node, function)
 
     def _named(self, node: exp.Expr, clause: str) -> Flow:

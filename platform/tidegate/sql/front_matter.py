@@ -98,18 +98,21 @@ def find_blocks(text: Text, tokens: list[Token]) -> list[Block]:
         where = text.at((starts[opened] + lines[opened].index("--"), starts[opened] + len(lines[opened]) - 1))
         inside = lines[opened + 1 : closed] if closed is not None else []
         if closed is None or not all(_COMMENT.match(line) for line in inside):
-            hint = "it ends with another line `-- ---`, and each line between the two begins with --"
+            hint = "end it with another line `-- ---`, and begin each line between the two with --"
             raise error("TG109", "this front matter is not closed", where, hint)
         first = _statement_below(tokens, starts[closed])
         if first is None:
             raise error(
-                "TG109", "there is no CREATE below this front matter", where, "it stands right above one"
+                "TG109",
+                "there is no CREATE below this front matter",
+                where,
+                "front matter must stand directly above a CREATE",
             )
         if first in found:
-            raise error("TG109", "this statement has front matter already", where, "put the two together")
+            raise error("TG109", "this statement has front matter already", where, "merge the two into one")
         name = _name(text, tokens[first:])
         if name is None:
-            hint = "it describes what a CREATE defines"
+            hint = "front matter describes the object that a CREATE defines"
             raise error("TG109", "front matter above a statement that defines nothing", where, hint)
         yaml = "\n" * (opened + 1) + "\n".join(_without_dashes(line) for line in inside)
         found[first] = Block(name, text.file, yaml, tuple(lines))

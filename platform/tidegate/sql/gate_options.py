@@ -119,7 +119,7 @@ class GateOptions(BaseModel):
             return None
         if kind is TimeKind.EPOCH:
             raise ValueError(
-                "max_future_skew compares with the clock, and the unit of an integer column is not known"
+                "max_future_skew compares with the clock, but the unit of an integer column is not known"
             )
         return _ticks(self.max_future_skew, kind, "max_future_skew")
 
@@ -150,9 +150,12 @@ def refuse_without_watermark(text: Text, options: tuple[OptionSyntax, ...], what
     """TG402 for the gate's options where nothing is judged."""
     if options:
         first = options[0].name
-        hint = "add WATERMARK FOR column AS expression, or leave it out"
+        hint = "add WATERMARK FOR column AS expression, or leave the option out"
         raise error(
-            "TG402", f"{first.text} is about a watermark, and {what} declares none", text.at(first.span), hint
+            "TG402",
+            f"the option {first.text} applies to a watermark, but {what} declares no watermark",
+            text.at(first.span),
+            hint,
         )
 
 
@@ -161,7 +164,8 @@ def refuse_other_options(text: Text, options: tuple[OptionSyntax, ...]) -> None:
     first = options[0].name
     known = [*_FIELDS, "connector"]
     hint = (
-        did_you_mean(first.text.lower(), known) or f"there are {', '.join(_FIELDS)}, and those of a connector"
+        did_you_mean(first.text.lower(), known)
+        or f"available options: {', '.join(_FIELDS)}, and those of a connector"
     )
     raise error(
         "TG402", f'a table without a connector has no option "{first.text}"', text.at(first.span), hint
@@ -205,7 +209,7 @@ def _ticks(value: Duration, kind: TimeKind, option: str) -> int:
     if kind is TimeKind.EPOCH:
         if isinstance(value, Length):
             raise ValueError(
-                f"{option} must be an integer in the unit of the column, which nobody else states"
+                f"{option} must be an integer: the column has integers, and the unit is that of the column"
             )
         return value
     if not isinstance(value, Length):

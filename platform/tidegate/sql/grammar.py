@@ -59,9 +59,9 @@ STATEMENTS = (
     "WITH",
 )
 _LATER = {
-    "MERGE": "INSERT into a table with a PRIMARY KEY replaces the row of the same key; there are UPDATE and DELETE",
-    "TRUNCATE": "DELETE FROM it, or DROP the table and create it again",
-    "REFRESH": "materialized views follow their source by themselves: tidegate run",
+    "MERGE": "write INSERT, which replaces the row with the same PRIMARY KEY; or UPDATE, or DELETE",
+    "TRUNCATE": "write DELETE FROM, or DROP the table and create it again",
+    "REFRESH": "a materialized view needs no REFRESH: `tidegate run` updates it",
 }
 _LATER_CREATE = {
     "VIEW": "write CREATE MATERIALIZED VIEW",
@@ -108,7 +108,7 @@ def _missing_semicolon(text: Text, tokens: list[Token], refused: TidegateError) 
         if begins and text.at(token_span(token)) == refused.location:
             end = (before.end, before.end)
             hint = f"end the statement before {token.text} with ;"
-            return error("TG102", 'a ";" is missing behind this', text.at(end), hint)
+            return error("TG102", 'a ";" is missing after this', text.at(end), hint)
     return None
 
 
@@ -208,11 +208,13 @@ def _take_emit(cursor: Cursor) -> Span | None:
     span = token_span(tokens[i], tokens[i + words - 1])
     if i + words < len(tokens):
         if any(t.token_type is EMIT for t in tokens[i + words :]):
-            raise error(
-                "TG108", "EMIT ON WINDOW CLOSE is there twice", cursor.text.at(token_span(tokens[i + words]))
-            )
+            following = tokens[i + words]
+            begins = following.text.upper() in _BEGINS
+            hint = f"is a ; missing before {following.text}?" if begins else "keep one of them"
+            message = "EMIT ON WINDOW CLOSE is given twice"
+            raise error("TG108", message, cursor.text.at(token_span(following)), hint)
         cursor.index = i + words
-        cursor.fail("EMIT ON WINDOW CLOSE ends the statement")
+        cursor.fail("EMIT ON WINDOW CLOSE must be the end of the statement")
     cursor.tokens = tokens[:i]
     return span
 
@@ -231,8 +233,8 @@ def _refuse_emit(cursor: Cursor) -> None:
     for i, token in enumerate(cursor.tokens):
         if token.token_type is EMIT:
             cursor.index = i
-            hint = "only a materialized view emits: CREATE MATERIALIZED VIEW name AS SELECT …"
-            cursor.fail("a query ends here", hint)
+            hint = "only a materialized view can have EMIT: CREATE MATERIALIZED VIEW name AS SELECT …"
+            cursor.fail("the query should end here", hint)
 
 
 def _insert(cursor: Cursor, head: tuple[Span, str | None]) -> InsertSyntax:

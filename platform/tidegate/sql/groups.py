@@ -179,8 +179,8 @@ def read_grouping(
 def warn_of_text(text: Text, call: exp.Expr, kind: SparkType | None) -> None:
     """TG903 for a sum of text, which Spark turns into numbers row by row."""
     if kind is not None and kind.name == "string":
-        message = f"{call.name} of text: each value is read as a DOUBLE, which is not exact"
-        hint = f"CAST it to the type that it has, in the source or here: {call.name}(CAST(… AS DECIMAL))"
+        message = f"{call.name} of text: each value is converted to DOUBLE, which is not exact"
+        hint = f"CAST the text to its real type, in the source or here: {call.name}(CAST(… AS DECIMAL))"
         warn("TG903", message, name_location(text, call), hint)
 
 
@@ -239,7 +239,7 @@ def _keys(
 def _key(text: Text, node: exp.Expr, scope: Scope, items: Sequence[Item]) -> exp.Expr:
     if isinstance(node, exp.Literal) and not node.is_string:
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
-            message = f"there is no column {node.name} in SELECT: there are {len(items)}"
+            message = f"there is no column {node.name} in SELECT: the last one is {len(items)}"
             raise error("TG217", message, text.at(node_span(node)))
         key = items[int(node.name) - 1].node
     else:
@@ -249,7 +249,7 @@ def _key(text: Text, node: exp.Expr, scope: Scope, items: Sequence[Item]) -> exp
         key = alias.node if alias is not None else scope.resolve(node)
     for call in aggregates(key):
         where = text.at(node_span(node))
-        raise error("TG210", f"{call.name} is an aggregate: it can't be in GROUP BY", where)
+        raise error("TG210", f"{call.name} is an aggregate: it is not allowed in GROUP BY", where)
     require_scalar(text, key, "in GROUP BY")
     return key.unnest()
 

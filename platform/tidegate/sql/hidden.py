@@ -127,12 +127,15 @@ def replace_current_watermark(
     """Put the hidden column in the call's place. Raises TG323 if `column` is not what the log has a watermark on."""
     watermark = log.relation.watermark if log is not None else None
     if log is not None and log.relation.primary_key and isinstance(log.found, Relation):
-        hint = f'its changes have one each: SELECT … FROM "{log.name}$raw"'
-        message = f'the rows of "{log.name}" come from changes, each judged by a watermark of its own'
+        hint = f'select the watermark of each change instead: SELECT … FROM "{log.name}$raw"'
+        message = (
+            f'the rows of "{log.name}" result from changes, and each change was judged by a '
+            "watermark of its own"
+        )
         raise error("TG323", message, name_location(text, call), hint)
     if watermark is None or watermark.column.casefold() != column.name.casefold():
         where = name_location(text, call)
-        hint = "a view and a column without WATERMARK FOR have none"
+        hint = "a view has no watermark, nor has a column without WATERMARK FOR"
         if watermark is not None:
             hint = f"write CURRENT_WATERMARK({watermark.column})"
         raise error("TG323", f'"{column.name}" carries no watermark here', where, hint)

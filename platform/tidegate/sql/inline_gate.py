@@ -157,12 +157,14 @@ def _rows(text: Text, source: exp.Expr, catalog: Catalog, ctes: Container[str]) 
         return replace(rows, name=source.alias or rows.name)
     if watermark_call(source) is not None:
         where = name_location(text, source.find(exp.Anonymous))
-        raise unsupported("WATERMARK of a WATERMARK", where, "one call, with the strategy that counts")
+        raise unsupported(
+            "WATERMARK of a WATERMARK", where, "write WATERMARK once, with the strategy that you want"
+        )
     if not isinstance(source, exp.Column | exp.Table) or not isinstance(source.this, exp.Identifier):
         raise error("TG322", "WATERMARK needs a relation", text.at(node_span(source)), _USAGE)
     name, where = source.name, text.at(node_span(source.this))
     if source.args.get("table") or source.args.get("db"):
-        raise error("TG201", "names have no schema before them", where, name)
+        raise error("TG201", "schema-qualified names are not supported", where, name)
     if name.casefold() in ctes:
         definition = _cte(source, name)
         if definition is not None:
@@ -213,7 +215,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
         if value and key not in ("with_", "expressions", "from_", "where", "kind"):
             found = value[0] if isinstance(value, list) else value
             where = text.at(node_span(found if isinstance(found, exp.Expr) else query))
-            instead = "only columns and WHERE: a gate judges rows as they arrive, one by one"
+            instead = "only columns and WHERE are allowed here: a gate judges rows one by one, as they arrive"
             what = {"distinct": "DISTINCT", "group": "GROUP BY", "joins": "JOIN", "order": "ORDER BY"}.get(
                 key
             )
@@ -245,7 +247,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
     where = ""
     if (condition := query.args.get("where")) is not None:
         if inner.windows:
-            instead = "write WHERE in the same SELECT as OVER: it comes first there"
+            instead = "write WHERE in the same SELECT as OVER, where it is applied first"
             raise unsupported("WHERE after OVER inside WATERMARK", text.at(node_span(condition)), instead)
         resolved = scope.resolve(condition.this)
         require_scalar(text, resolved, "in WHERE")
@@ -270,7 +272,7 @@ def _item(text: Text, item: exp.Expr, scope: Scope, inner: _Rows) -> tuple[Colum
         return replace(same, name=name.text), quoted(same.name)
     type_ = scope.type(node)
     if type_ is None or not type_.is_exact:
-        hint = f"write its type: CAST(… AS BIGINT) AS {name.text}, or whatever it is"
+        hint = f"write its type: CAST(… AS BIGINT) AS {name.text}, or another type"
         raise error("TG219", f'the type of "{name.text}" is not known', text.at(node_span(written)), hint)
     return Column(name.text, str(type_)), safe_sql(node, scope.lookup)
 
@@ -291,7 +293,7 @@ def _check_twice(text: Text, query: exp.Select, columns: list[Column]) -> None:
     seen: set[str] = set()
     for column in columns:
         if column.name.casefold() in seen:
-            raise error("TG206", f'column "{column.name}" is there twice', text.at(node_span(query)))
+            raise error("TG206", f'column "{column.name}" is given twice', text.at(node_span(query)))
         seen.add(column.name.casefold())
 
 

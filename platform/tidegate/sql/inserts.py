@@ -72,7 +72,7 @@ def _table(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Relation:
     found = catalog.get(syntax.table.text, where)
     if isinstance(found, Relation) and found.kind == "table":
         if found.connector is not None:
-            hint = "INSERT INTO a table without a connector"
+            hint = "only a table without a connector takes INSERT"
             raise error("TG213", f'the rows of "{found.name}" come from its connector', where, hint)
         return found
     if isinstance(found, Relation):
@@ -80,10 +80,10 @@ def _table(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Relation:
             "TG213",
             f'"{found.name}" is a source: its rows come from its connector',
             where,
-            "INSERT INTO a table",
+            "use INSERT INTO with a table",
         )
     what = "a materialized view" if isinstance(found, View) else "a system table"
-    raise error("TG213", f'"{found.name}" is {what}', where, "INSERT INTO a table")
+    raise error("TG213", f'"{found.name}" is {what}', where, "use INSERT INTO with a table")
 
 
 def _targets(text: Text, syntax: InsertSyntax, table: Relation, columns: tuple[str, ...]) -> list[str]:
@@ -97,10 +97,10 @@ def _targets(text: Text, syntax: InsertSyntax, table: Relation, columns: tuple[s
             message = f'there is no column "{name.text}" in table "{table.name}"'
             raise error("TG202", message, text.at(name.span), hint)
         if column.generated is not None:
-            message = f'"{column.name}" is generated: it takes no values'
+            message = f'"{column.name}" is a generated column: it cannot be given a value'
             raise error("TG213", message, text.at(name.span), f"leave out {column.name}")
         if column.name in targets:
-            raise error("TG206", f'column "{column.name}" is there twice', text.at(name.span))
+            raise error("TG206", f'column "{column.name}" is given twice', text.at(name.span))
         targets.append(column.name)
     return targets
 

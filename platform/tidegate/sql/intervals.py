@@ -122,7 +122,8 @@ def constant_ticks(text: Text, node: exp.Expr, kind: TimeKind) -> int | None:
         if length is None:
             what = text.slice(node_span(node))
             raise ValueError(
-                f"{what} is not an interval of numbers and units, or longer than times can be apart"
+                f"{what} is not an interval of numbers and units, or is longer than the distance "
+                "between any two times"
             )
         return length.ticks(kind)
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():

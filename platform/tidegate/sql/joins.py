@@ -102,7 +102,7 @@ def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp
             for flow in (left, right):
                 found = [c for c in flow.columns if c.called.casefold() == name.name.casefold() and c.plain]
                 if len(found) != 1:
-                    message = f'there is no one column "{name.name}" in "{flow.name}"'
+                    message = f'there is not exactly one column "{name.name}" in "{flow.name}"'
                     raise error("TG202", message, text.at(node_span(name)))
                 sides.append(exp.Column(this=exp.to_identifier(found[0].name, quoted=True)))
             equal.append(exp.EQ(this=sides[0], expression=sides[1]))
@@ -158,7 +158,7 @@ def _behind(
     own + far]."""
     low, near, far = apart
     assert other.derived is not None
-    reason = f"nobody knows how far it is from {own.called}, by which it is joined"
+    reason = f"its distance from {own.called}, by which it is joined, is not known"
     found = held(flow, own, shift(other.derived, low), Lost(reason, where))
     columns = []
     for column in found.columns:

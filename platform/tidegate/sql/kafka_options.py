@@ -80,7 +80,7 @@ class KafkaOptions(ConnectorOptions):
             hint = "scan.startup.mode = 'timestamp', or leave it out"
             yield Problem("TG404", "scan.startup.timestamp.millis", message, hint, at_name=True)
         if self.idle_advance and self.idle_timeout is None:
-            message = "idle_advance needs an idle_timeout: without one no partition is ever idle (W7)"
+            message = "idle_advance needs an idle_timeout: without one, no partition ever becomes idle (W7)"
             yield Problem("TG404", "idle_advance", message, "idle_timeout = '5 minutes'")
 
     def identity(self) -> dict[str, str]:
@@ -110,26 +110,30 @@ class KafkaSinkOptions(SinkOptions):
         for name, value in self.properties.items():
             lowered, option = name.lower(), _PREFIX + name
             if lowered == "acks" and value.strip().lower() not in ("all", "-1"):
-                message = f"{option}: a row is delivered when all replicas in sync have it"
-                yield Problem("TG404", option, message, "'all', or leave it out")
+                message = f"{option} must be 'all': a row is delivered only when all in-sync replicas have it"
+                yield Problem("TG404", option, message, "write 'all', or leave the option out")
             if lowered == "enable.idempotence" and value.strip().lower() != "true":
-                message = f"{option}: without it a row that is sent again is there twice"
-                yield Problem("TG404", option, message, "'true', or leave it out")
+                message = f"{option} must be 'true': otherwise, a row that is sent again is stored twice"
+                yield Problem("TG404", option, message, "write 'true', or leave the option out")
             if lowered in ("transactional.id", "transaction.timeout.ms"):
                 message = f"{option} can't be set: the tasks of a delivery have no transaction in common"
                 yield Problem(
-                    "TG402", option, message, "leave it out; docs/sinks.md says what holds", at_name=True
+                    "TG402",
+                    option,
+                    message,
+                    "leave it out; docs/sinks.md explains what a delivery guarantees",
+                    at_name=True,
                 )
         if self.upserts and not self.key:
             message = (
                 "amendments = 'upsert' needs key.columns: a new message replaces the one of the same key"
             )
             yield Problem(
-                "TG403", "amendments", message, "key.columns = '…': the columns that tell rows apart"
+                "TG403", "amendments", message, "key.columns = '…' names the columns that identify a row"
             )
         if self.key_encode == "text" and len(self.key) != 1:
             given = f"there are {len(self.key)}" if self.key else "there is none"
-            message = f"key.encode 'text' needs one column in key.columns, and {given}"
+            message = f"key.encode 'text' needs exactly one column in key.columns, but {given}"
             yield Problem("TG404", "key.encode", message, "key.encode = 'json'")
 
 
@@ -163,7 +167,7 @@ def client_problems(topic: str, properties: Mapping[str, str]) -> Iterator[Probl
             yield secret_problem(option)
     given = [name for name in properties if name.lower() in BOOTSTRAP]
     if len(given) > 1:
-        message = f"{_PREFIX}{given[1]} is there beside {_PREFIX}{given[0]}"
+        message = f"{_PREFIX}{given[1]} and {_PREFIX}{given[0]} cannot both be given"
         yield Problem("TG405", _PREFIX + given[1], message, "keep one of the two", at_name=True)
     if not given:
         hint = "properties.bootstrap.server = 'host:9092'"
@@ -171,15 +175,18 @@ def client_problems(topic: str, properties: Mapping[str, str]) -> Iterator[Probl
             "TG403", _PREFIX + BOOTSTRAP[0], "connector kafka needs properties.bootstrap.server", hint
         )
     elif not properties[given[0]].strip():
-        yield Problem("TG404", _PREFIX + given[0], f"{_PREFIX}{given[0]}: this is empty", "host:9092")
+        yield Problem("TG404", _PREFIX + given[0], f"{_PREFIX}{given[0]}: the value is empty", "host:9092")
 
 
 def secret_problem(option: str) -> Problem:
     """The error for a secret that stands in the SQL itself; it shows nothing of it."""
     if "jaas" in option.lower():
-        hint = 'its passwords as variables of the environment: username="${KAFKA_USER}" password="${KAFKA_PASSWORD}"'
+        hint = (
+            'write its passwords as environment variables: username="${KAFKA_USER}" '
+            'password="${KAFKA_PASSWORD}"'
+        )
     else:
         variable = "".join(c if c.isalnum() else "_" for c in option.removeprefix(_PREFIX)).upper()
         hint = f"{option} = '${{{variable}}}', and export {variable}=… where tidegate runs"
-    message = f"{option} is a secret, and stands here for everybody to read"
+    message = f"{option} is a secret, which everybody who reads this file can see"
     return Problem("TG410", option, message, hint, at_name=True)

@@ -33,17 +33,17 @@ _NAMES = """
 
 KNOWN = frozenset(_NAMES.split())
 
-_BYTES = ("Spark reads and writes bytes", "FORMAT PLAIN ENCODE … says how they are decoded")
+_BYTES = ("Spark reads and writes bytes", "FORMAT PLAIN ENCODE … says how the bytes are decoded")
 _OFFSETS = ("offsets are committed with the rows, in the log (R1)", "leave it out")
 
 #: (why, what to write instead). Spark refuses the same ones.
 REFUSED: dict[str, tuple[str, str]] = {
     "auto.offset.reset": (
-        "where reading begins is an option of the source",
+        "an option of the source says where reading begins",
         "scan.startup.mode = 'earliest', 'latest' or 'timestamp'",
     ),
     "enable.auto.commit": _OFFSETS,
-    "interceptor.classes": ("an interceptor may change what is read or written", "leave it out"),
+    "interceptor.classes": ("an interceptor could change what is read or written", "leave it out"),
     "key.deserializer": _BYTES,
     "value.deserializer": _BYTES,
     "key.serializer": _BYTES,

@@ -27,9 +27,14 @@ def lookup_side(reader: Reader, node: exp.Join, left: Flow, right: Flow) -> str 
     timed = next((name for number in table.reads if (name := _timed_input(reader, number)) is not None), None)
     if timed is not None:
         what = f'no column of "{table.name}" carries a watermark, but "{timed}" has one'
-        now = f"{table.name} FOR SYSTEM_TIME AS OF PROCTIME() is the table as it is when a row is processed"
+        now = (
+            f"{table.name} FOR SYSTEM_TIME AS OF PROCTIME() reads the table as it is when a row is processed"
+        )
         if side == "left" or not isinstance(node.this, exp.Table):
-            now = "make it a view, which a JOIN … FOR SYSTEM_TIME AS OF PROCTIME() can look up when a row is processed"
+            now = (
+                "put it into a view: JOIN … FOR SYSTEM_TIME AS OF PROCTIME() can then look up that "
+                "view when a row is processed"
+            )
         hint = f"join it by a column that carries a watermark; or {now}"
         raise error("TG345", f"{what}{_why(reader, table)}", reader.text.at(node_span(node.this)), hint)
     return side
@@ -55,7 +60,7 @@ def _why(reader: Reader, table: Flow) -> str:
         view = reader.catalog.find(reader.inputs[number].name)
         for step in reversed(view.derived if isinstance(view, View) else ()):
             for column, reason in step.lost:
-                return f": {view.name} lost that of {column}, because {reason}"
+                return f": {view.name} lost the watermark of {column}, because {reason}"
     return ""
 
 
@@ -66,8 +71,8 @@ def looked_up(
     text = reader.text
     table, kept = (right, {"INNER", "LEFT"}) if lookup == "right" else (left, {"INNER", "RIGHT"})
     if side not in kept:
-        message = f'{side} JOIN would keep rows of "{table.name}", which has no time, for ever'
-        hint = f"{'LEFT' if lookup == 'right' else 'RIGHT'} JOIN, or the other way round"
+        message = f'{side} JOIN would have to keep the rows of "{table.name}", which has no time, forever'
+        hint = f"use {('LEFT' if lookup == 'right' else 'RIGHT')} JOIN, or exchange the two sides"
         raise error("TG344", message, keyword_location(text, node.this, side), hint)
     for number in table.reads:
         reader.inputs[number] = replace(reader.inputs[number], time_column=None, lookup=True)
@@ -82,5 +87,9 @@ def _check_clock(text: Text, table: exp.Table) -> None:
     clock = version.expression
     name = clock.name.lower() if isinstance(clock, exp.Anonymous) else ""
     if version.text("kind").upper() != "AS OF" or name not in ("proctime", "proc_time"):
-        hint = "FOR SYSTEM_TIME AS OF PROCTIME(): the table as it is when the row is processed"
-        raise unsupported("another time than the present", text.at(node_span(table)), hint)
+        hint = (
+            "write FOR SYSTEM_TIME AS OF PROCTIME(), which reads the table as it is when the row is processed"
+        )
+        raise unsupported(
+            "FOR SYSTEM_TIME AS OF a time other than PROCTIME()", text.at(node_span(table)), hint
+        )

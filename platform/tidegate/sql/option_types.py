@@ -38,7 +38,7 @@ def _bytes(value: Any) -> Any:
 
 def _text(value: Any) -> Any:
     if isinstance(value, str) and not value.strip():
-        raise ValueError("this is empty")
+        raise ValueError("the value is empty")
     return value
 
 

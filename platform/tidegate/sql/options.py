@@ -18,7 +18,7 @@ def once(text: Text, options: tuple[OptionSyntax, ...]) -> dict[str, OptionSynta
     for option in options:
         name = option.name.text.lower()
         if name in given:
-            raise error("TG405", f"{name} is there twice", text.at(option.name.span))
+            raise error("TG405", f"{name} is given twice", text.at(option.name.span))
         given[name] = option
     return given
 

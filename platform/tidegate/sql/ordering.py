@@ -30,7 +30,9 @@ def in_reading_order(views: Sequence[tuple[Text, CreateViewSyntax]]) -> list[tup
         text, syntax = by_name[circle[0]]
         names = " reads ".join(f'"{by_name[n][1].name.text}"' for n in circle)
         hint = "a view can read sources, tables and views that do not read it"
-        raise error("TG201", f"views in a circle: {names}", text.at(syntax.name.span), hint) from None
+        raise error(
+            "TG201", f"these views read each other in a circle: {names}", text.at(syntax.name.span), hint
+        ) from None
 
 
 def named(query: exp.Expr) -> Iterator[str]:

@@ -99,7 +99,7 @@ def extract(
 def _require_same_time(call: OverCall, others: Sequence[OverCall]) -> None:
     first = next((c.time for c in others if c.time is not None), call.time)
     if call.time is not None and first is not None and first.name != call.time.name:
-        message = f"one call is in the order of {first.called}, this one in that of {call.time.called}"
+        message = f"one call is ordered by {first.called}, this one by {call.time.called}"
         raise error("TG361", message, call.location, "order all calls of a view by the same column")
 
 
@@ -114,7 +114,7 @@ def _over(
     for inner in written.find_all(exp.Window):
         if inner is not written:
             where = text.at(node_span(inner))
-            raise error("TG210", "OVER can't be inside OVER", where, "compute it in a subquery")
+            raise error("TG210", "OVER is not allowed inside OVER", where, "compute it in a subquery")
     window = _merged(text, written, named)
     where = text.at(node_span(written))
     call = read_call(text, written, scope)
@@ -174,7 +174,7 @@ def _time(
         message = "OVER needs an order in event time, and no column here carries a watermark"
         raise error("TG361", message, where, "declare WATERMARK FOR a column of the source")
     if not order:
-        raise error("TG361", "OVER has no ORDER BY: in which order do the rows come?", where, example)
+        raise error("TG361", "OVER has no ORDER BY, so the order of its rows is not known", where, example)
     first, at = order[0], text.at(node_span(written[0]))
     column = _column(first.this, scope)
     if column is not None and column.lost is not None:
@@ -184,10 +184,17 @@ def _time(
     if column is None or column.derived is None:
         what = f'"{column.called}"' if column is not None else "this expression"
         hint = f"{example}, {text.slice(node_span(written[0].this))}; or PARTITION BY a column of a window"
-        raise error("TG361", f"{what} carries no watermark: later rows may come before", at, hint)
+        raise error(
+            "TG361", f"{what} carries no watermark: a later row may come earlier in this order", at, hint
+        )
     if first.args.get("desc"):
-        hint = f"{example}; what follows in DESC order comes before: lead for lag, first_value for last_value"
-        raise error("TG361", "event time runs forward: nobody knows the last row yet", at, hint)
+        hint = (
+            f"write {example}; to look in the other direction, use lead for lag, and first_value "
+            "for last_value"
+        )
+        raise error(
+            "TG361", "the order must be ascending: in event time, the last row is not known yet", at, hint
+        )
     return column
 
 
@@ -212,7 +219,9 @@ def _plain(
 ) -> str:
     """The call as Spark SQL of its own, with the frame of C5 where none is written."""
     if not order and call.needs_order:
-        raise error("TG361", f"{call.name} needs ORDER BY", where, "say which row comes first")
+        raise error(
+            "TG361", f"{call.name} needs ORDER BY", where, "add ORDER BY, which says which row comes first"
+        )
     if spec is not None and not call.takes_frame:
         raise error("TG362", f"{call.name} has no frame", where, "leave it out")
     frame = plain_frame(spec, where) if spec is not None else None
@@ -258,7 +267,7 @@ def _named(text: Text, named: Sequence[exp.Expr]) -> dict[str, exp.Window]:
         assert isinstance(window, exp.Window)
         name = window.this.name
         if name.casefold() in found:
-            raise error("TG362", f'window "{name}" is there twice', text.at(node_span(window.this)))
+            raise error("TG362", f'window "{name}" is given twice', text.at(node_span(window.this)))
         found[name.casefold()] = _merged(text, window, found)
     return found
 
@@ -277,6 +286,6 @@ def _merged(text: Text, window: exp.Window, named: Mapping[str, exp.Window]) -> 
     for key, clause in (("partition_by", "PARTITION BY"), ("order", "ORDER BY"), ("spec", "frame")):
         if own[key] and (taken.args.get(key) or key == "partition_by"):
             message = f'window "{base.name}" can\'t be given another {clause}'
-            raise error("TG362", message, where, "write the whole window out")
+            raise error("TG362", message, where, "write out the whole window")
     args = {key: value or taken.args.get(key) for key, value in own.items()}
     return exp.Window(this=window.this, **args)

@@ -73,24 +73,33 @@ class Call:
         if self.function in _WHOLE:
             hint = "put a window's column into PARTITION BY: PARTITION BY window_start"
             raise error(
-                "TG363", f"{name} needs all rows of its partition, and there are always more", at, hint
+                "TG363", f"{name} needs all rows of its partition, but more rows keep arriving", at, hint
             )
         if self.function in _OFFSETS and self.ignore_nulls:
             hint = (
-                f"last_value(x) IGNORE NULLS OVER (… ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING), for {name}"
+                f"instead of {name}, write last_value(x) IGNORE NULLS OVER (… ROWS BETWEEN 10 "
+                "PRECEDING AND 1 PRECEDING)"
             )
             raise error("TG363", f"{name} with IGNORE NULLS may reach any number of rows away", at, hint)
         if self.function in (*_RANKS, *_OFFSETS):
             return
         mergeable = self.function in RUNNING and self.arguments == 1
         if frame.is_running and not mergeable:
-            hint = f"give it a frame that is bounded: {name}(…) OVER (… ROWS BETWEEN 100 PRECEDING AND CURRENT ROW)"
-            raise error("TG363", f"{name} from UNBOUNDED PRECEDING would need every row again", at, hint)
+            hint = f"give it a bounded frame: {name}(…) OVER (… ROWS BETWEEN 100 PRECEDING AND CURRENT ROW)"
+            raise error(
+                "TG363",
+                f"{name} from UNBOUNDED PRECEDING would have to read every earlier row again",
+                at,
+                hint,
+            )
         if frame.exclude and not mergeable:
-            message = f"{name} can't leave a row out of the middle of its frame"
-            raise error("TG363", message, at, f"EXCLUDE CURRENT ROW goes with {', '.join(RUNNING)}")
+            message = f"{name} can't leave out a row in the middle of its frame"
+            raise error("TG363", message, at, f"EXCLUDE CURRENT ROW works with {', '.join(RUNNING)}")
         if frame.unit != "rows" and self.function in _BY_ORDER:
-            message = f"{name} depends on the order of rows, and in this frame rows of one time have none"
+            message = (
+                f"{name} depends on the order of rows, but in this frame, rows with the same time "
+                "have no order"
+            )
             raise error("TG363", message, at, "write ROWS")
 
 
@@ -105,7 +114,7 @@ def read_call(text: Text, window: exp.Window, scope: Scope) -> Call:
         if isinstance(node, exp.Anonymous) and kind_of(node.name) is None:
             scope.resolve(node)
         what = node.name if isinstance(node, exp.Anonymous) else text.slice(node_span(node))
-        hint = "OVER goes with lead, lag, row_number, rank, first_value, sum and their like"
+        hint = "OVER works with lead, lag, row_number, rank, first_value, sum and similar functions"
         raise error("TG210", f"{what} can't have OVER", name_location(text, window), hint)
     at = name_location(text, window)
     call = scope.resolve(node)

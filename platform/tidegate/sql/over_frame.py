@@ -50,20 +50,26 @@ def read_frame(text: Text, spec: exp.WindowSpec, kind: TimeKind, terms: int, whe
         return Frame("session", gap, 0, _excludes(spec, where))
     if unit not in ("ROWS", "RANGE"):
         raise error(
-            "TG362", f"{unit} frames are not there", where, f"ROWS counts rows, RANGE time: {_EXAMPLES}"
+            "TG362",
+            f"{unit} frames are not supported",
+            where,
+            f"ROWS counts rows, RANGE measures time: {_EXAMPLES}",
         )
     start, end = (_bound(text, spec, side, unit, kind, where) for side in ("start", "end"))
     if end is None:
-        hint = "say how far it reaches: 5 FOLLOWING; or take a SESSION WITH GAP; or a window in PARTITION BY"
+        hint = (
+            "write how far the frame reaches, such as 5 FOLLOWING; or use SESSION WITH GAP, or a "
+            "window in PARTITION BY"
+        )
         raise error("TG362", "a frame to UNBOUNDED FOLLOWING is never complete", where, hint)
     if start is not None and start > end:
         raise error("TG362", "this frame ends before it starts", where, _EXAMPLES)
     if unit == "RANGE" and terms > 1 and {start, end} - {None, 0}:
-        hint = "leave the time alone in ORDER BY, or write ROWS"
+        hint = "write only the time in ORDER BY, or use a ROWS frame"
         raise error("TG362", "a RANGE with a length needs one expression in ORDER BY", where, hint)
     exclude = _excludes(spec, where) and (start is None or start <= 0) and end >= 0
     if exclude and start == end == 0 and unit == "ROWS":
-        raise error("TG362", "this frame never holds a row", where, _EXAMPLES)
+        raise error("TG362", "this frame never contains a row", where, _EXAMPLES)
     if exclude and unit == "ROWS" and 0 in (start, end):
         # The same without EXCLUDE: the current row is the frame's first or last.
         start, end, exclude = (1, end, False) if start == 0 else (start, -1, False)
@@ -75,16 +81,22 @@ def plain_frame(spec: exp.WindowSpec, where: Location) -> exp.WindowSpec:
     unit = str(spec.args.get("kind")).upper()
     if unit not in ("ROWS", "RANGE"):
         hint = "group by SESSION(…) in FROM" if unit == SESSION else _EXAMPLES
-        raise error("TG362", f"{unit} frames are not there in one window", where, hint)
+        raise error("TG362", f"{unit} frames are not supported within a window", where, hint)
     copy = spec.copy()
     if not _excludes(spec, where):
         copy.set("exclude", None)
         return copy
     first, last = (spec.args.get(side) == CURRENT_ROW for side in ("start", "end"))
     if unit != "ROWS" or first == last:
-        hint = "two calls, one for the rows before and one for those after: ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING"
+        hint = (
+            "write two calls, one for the rows before and one for those after: ROWS BETWEEN 2 "
+            "PRECEDING AND 1 PRECEDING"
+        )
         raise error(
-            "TG362", "EXCLUDE CURRENT ROW in the middle of a frame is not there in one window", where, hint
+            "TG362",
+            "EXCLUDE CURRENT ROW in the middle of a frame is not supported within a window",
+            where,
+            hint,
         )
     copy.set("exclude", None)
     copy.set("start" if first else "end", exp.Literal.number(1))
@@ -104,17 +116,17 @@ def _bound(
             raise error("TG362", f"a frame can't {side} at UNBOUNDED {direction}", where, _EXAMPLES)
         return None
     if not isinstance(value, exp.Expr) or direction not in ("PRECEDING", "FOLLOWING"):
-        raise error("TG362", "a bound is PRECEDING, FOLLOWING or CURRENT ROW", where, _EXAMPLES)
+        raise error("TG362", "a bound must be PRECEDING, FOLLOWING or CURRENT ROW", where, _EXAMPLES)
     if unit == "ROWS":
         count = int(value.name) if isinstance(value, exp.Literal) and value.name.isdigit() else None
         if count is None or value.is_string or count > _MOST_ROWS:
-            message = "ROWS are counted with a number"
-            raise error("TG362", message, text.at(node_span(value)), "RANGE takes a length of time")
+            message = "a bound of ROWS must be a number of rows"
+            raise error("TG362", message, text.at(node_span(value)), "use RANGE for a length of time")
         length = count
     else:
         length = _length(text, value, kind, "a bound of RANGE", where)
         if length < 0:
-            raise error("TG362", "a length is not negative", text.at(node_span(value)), _EXAMPLES)
+            raise error("TG362", "a length must not be negative", text.at(node_span(value)), _EXAMPLES)
     return length if direction == "FOLLOWING" else -length
 
 
@@ -139,6 +151,9 @@ def _excludes(spec: exp.WindowSpec, where: Location) -> bool:
     what = written.name.upper() if isinstance(written, exp.Expr) else ""
     if what in ("GROUP", "TIES"):
         raise error(
-            "TG362", f"EXCLUDE {what} is not there", where, "EXCLUDE CURRENT ROW leaves out the row itself"
+            "TG362",
+            f"EXCLUDE {what} is not supported",
+            where,
+            "write EXCLUDE CURRENT ROW, which leaves out the row itself",
         )
     return what == CURRENT_ROW

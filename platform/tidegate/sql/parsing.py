@@ -94,7 +94,7 @@ def _syntax_error(text: Text, span: list[Token], problem: NotUnderstood) -> Exce
         message, hint = f'unknown type "{found}"', did_you_mean(found, NAMES) or ABSENT.get(found.upper())
         return error("TG207", message, text.at(problem.span), hint)
     if found == "$":
-        hint = 'names with a $ stand in double quotes: "flights$late"'
+        hint = 'write names that contain $ in double quotes: "flights$late"'
     return error("TG102", message, text.at(problem.span), hint)
 
 

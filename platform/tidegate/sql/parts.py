@@ -37,12 +37,14 @@ _PARTS = {
 }
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 _INSTEAD = {
-    "order": "order when you read the view; EMIT ON WINDOW CLOSE releases rows in event time",
-    "limit": "row_number() OVER (PARTITION BY window_start ORDER BY …) in a subquery, and WHERE … <= n",
+    "order": (
+        "use ORDER BY when you read the view; EMIT ON WINDOW CLOSE releases rows in the order of event time"
+    ),
+    "limit": "use row_number() OVER (PARTITION BY window_start ORDER BY …) in a subquery, and WHERE … <= n",
     "offset": "number the rows with row_number() OVER (…) in a subquery",
-    "qualify": "SELECT … FROM (SELECT …, row_number() OVER (…) AS n FROM …) WHERE n = 1",
-    "sort": "order when you read the view",
-    "version": "FOR SYSTEM_TIME AS OF PROCTIME() stands behind a table that is joined",
+    "qualify": "write SELECT … FROM (SELECT …, row_number() OVER (…) AS n FROM …) WHERE n = 1",
+    "sort": "use ORDER BY when you read the view",
+    "version": "FOR SYSTEM_TIME AS OF PROCTIME() is only allowed after a joined table",
 }
 
 

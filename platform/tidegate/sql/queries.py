@@ -186,19 +186,19 @@ class QueryAnalysis:
     def _table(self, table: exp.Table, ctes: Mapping[str, Columns], sources: Sources) -> tuple[str, Columns]:
         call = window_function(table)
         if call is not None:
-            hint = "CREATE MATERIALIZED VIEW with it, then SELECT from the view"
+            hint = "use it in CREATE MATERIALIZED VIEW, then SELECT from the view"
             raise unsupported(
                 f"{call.name.upper()} outside of a materialized view", name_location(self.text, call), hint
             )
         if (gate := watermark_call(table)) is not None:
-            hint = "CREATE MATERIALIZED VIEW with it, then SELECT from the view"
+            hint = "use it in CREATE MATERIALIZED VIEW, then SELECT from the view"
             where = name_location(self.text, gate)
             raise unsupported("WATERMARK outside of a materialized view", where, hint)
         if not isinstance(table.this, exp.Identifier):
             return table.alias, None
         where = self.text.at(node_span(table.this))
         if table.args.get("db"):
-            raise error("TG201", "names have no schema before them", where, table.name)
+            raise error("TG201", "schema-qualified names are not supported", where, table.name)
         if table.name.casefold() in ctes:
             return table.name, ctes[table.name.casefold()]
         found = self.catalog.get(table.name, where)
@@ -288,7 +288,7 @@ class QueryAnalysis:
         where = self.text.at(node_span(first))
         hint = did_you_mean(name, names)
         if hint is None and not names:
-            hint = f"strings stand in single quotes: '{name}'"
+            hint = f"write strings in single quotes: '{name}'"
         raise error("TG202", f'there is no {kind} "{name}" here', where, hint)
 
     def _output(self, select: exp.Select, sources: Sources) -> Columns:

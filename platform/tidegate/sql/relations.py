@@ -65,11 +65,17 @@ def analyse_relation(
         refuse_other_options(text, options)
     if syntax.kind == "table" and not options:
         if syntax.format is not None:
-            hint = "WITH (connector = '…', …) says where its rows are; a table without takes INSERTs"
+            hint = (
+                "add WITH (connector = '…', …), which says where its rows come from; a table without "
+                "a connector takes INSERTs"
+            )
             raise error("TG403", "FORMAT without a connector", text.at(syntax.format.format.span), hint)
         return _relation(text, syntax, columns, watermark, None, None, key, ttl)
     if syntax.options is None or syntax.options_span is None:
-        hint = "WITH (connector = 'filesystem', path = '…') FORMAT PLAIN ENCODE JSON; a table needs none"
+        hint = (
+            "add WITH (connector = 'filesystem', path = '…') FORMAT PLAIN ENCODE JSON; only a "
+            "table can be without a connector"
+        )
         raise error("TG403", f'source "{syntax.name.text}" has no connector', text.at(syntax.name.span), hint)
     connector = read_connector(text, options, text.at(syntax.options_span))
     if syntax.format is None:
@@ -87,22 +93,34 @@ def analyse_relation(
 def check_object_name(text: Text, name: Name) -> None:
     """TG205 for names that would be mistaken for system tables."""
     if "$" in name.text or not name.text.strip():
-        raise error("TG205", f'"{name.text}" can\'t be a name', text.at(name.span), "$ is for system tables")
+        raise error(
+            "TG205",
+            f'"{name.text}" can\'t be a name',
+            text.at(name.span),
+            "names with $ are reserved for system tables",
+        )
     if name.text.startswith(".") or any(c in "/\\" or not c.isprintable() for c in name.text):
         raise error(
-            "TG205", f'"{name.text}" can\'t be a name', text.at(name.span), "it names files and folders"
+            "TG205",
+            f'"{name.text}" can\'t be a name',
+            text.at(name.span),
+            "tidegate uses the name for files and folders",
         )
     if len(name.text.encode()) > _LONGEST_NAME:
-        message = f"a name of {len(name.text.encode())} bytes is too long, {_LONGEST_NAME} are the most"
-        raise error("TG205", message, text.at(name.span), "it names files and folders: use a shorter name")
+        message = f"this name has {len(name.text.encode())} bytes; at most {_LONGEST_NAME} are allowed"
+        raise error(
+            "TG205", message, text.at(name.span), "use a shorter name: tidegate uses it for files and folders"
+        )
 
 
 def check_column_name(text: Text, name: Name) -> None:
     """TG205 for the columns that tidegate adds itself, and for names like theirs."""
     if MARK in name.text:
-        raise error("TG205", "this name holds the control character 31", text.at(name.span), "leave it out")
+        raise error(
+            "TG205", "this name contains the control character 31", text.at(name.span), "leave it out"
+        )
     if name.text.casefold() in RESERVED_COLUMNS or name.text.casefold().startswith(RESERVED_BEGINNINGS):
-        hint = f"tidegate adds a column of this name: use {name.text.lstrip('_$')}"
+        hint = f"tidegate adds a column with this name: use {name.text.lstrip('_$')}"
         raise error("TG205", f'"{name.text}" is reserved', text.at(name.span), hint)
 
 
@@ -141,7 +159,7 @@ def _columns(text: Text, syntax: CreateRelationSyntax) -> tuple[Column, ...]:
     for column in syntax.columns:
         check_column_name(text, column.name)
         if column.name.text.casefold() in seen:
-            raise error("TG206", f'column "{column.name.text}" is there twice', text.at(column.name.span))
+            raise error("TG206", f'column "{column.name.text}" is given twice', text.at(column.name.span))
         seen.add(column.name.text.casefold())
     if not any(c.generated is None for c in syntax.columns):
         raise error("TG102", f'"{syntax.name.text}" has no column of its own', text.at(syntax.name.span))
@@ -170,7 +188,7 @@ def _generated(
                 f'"{column.name.text}" is computed from {"itself" if own else f"{name}, which comes later"}'
             )
             where = text.at(node_span(used.parts[0]))
-            raise error("TG218", message, where, None if own else f"define {name} first")
+            raise error("TG218", message, where, None if own else f"define {name} before it")
     scope = _scope(text, syntax, in_sight)
     resolved = scope.resolve(column.generated)
     require_scalar(text, resolved, "in a generated column")
@@ -262,7 +280,7 @@ def analyse_watermark(
     if column is None:
         hint = did_you_mean(name, [c.name for c in columns])
         if name.casefold() == ROWTIME and connector_of(syntax.options).message_columns:
-            hint = f"name it by a column of its own: event_time TIMESTAMPTZ AS {ROWTIME}"
+            hint = f"give it a column of its own: event_time TIMESTAMPTZ AS {ROWTIME}"
         message = f'there is no column "{name}" in {syntax.kind} "{syntax.name.text}"'
         raise error("TG202", message, text.at(watermark.column.span), hint)
     kind = TimeKind.from_spark_type(column.type)
@@ -271,7 +289,10 @@ def analyse_watermark(
         message = f'"{column.name}" is {display(column.type)}: {needs}'
         hint = "name a column that holds a time"
         if (time := as_time(column, columns)) is not None:
-            hint = f"add a column for it, and name that one: {time.name} {time.type} AS {time.sql}"
+            hint = (
+                f"add a column for it, and write the name of that column here: {time.name} "
+                f"{time.type} AS {time.sql}"
+            )
         raise error("TG301", message, text.at(watermark.column.span), hint)
     scope = _scope(text, syntax, columns)
     given, others = split_options(syntax.options)
@@ -318,7 +339,7 @@ def _filter(
     try:
         tokens = tokenize(tokens_of)
         if not tokens:
-            raise error("TG404", "filter: this is empty", text.at(span))
+            raise error("TG404", "filter: the value is empty", text.at(span))
         node = parse_expression(inner_text, tokens)
         scope = _scope(inner_text, syntax, columns)
         resolved = scope.resolve(node)

@@ -84,7 +84,7 @@ def check_round_trip(
         if isinstance(alias.parent, exp.Paren):
             where = text.at(node_span(alias.args["alias"]))
             raise error(
-                "TG102", f'unexpected "{alias.alias}"', where, "a name can't be given inside brackets"
+                "TG102", f'unexpected "{alias.alias}"', where, "an alias is not allowed inside parentheses"
             )
     written = dialect.to_text(node)
     again = dialect.tokenize(Text(written))
@@ -101,7 +101,9 @@ def check_round_trip(
         same = False
     if not same:
         raise error(
-            "TG105", "this is not understood in the same way twice", text.at(token_span(span[0], span[-1]))
+            "TG105",
+            "tidegate and Spark would not read this in the same way",
+            text.at(token_span(span[0], span[-1])),
         )
 
 
@@ -110,7 +112,12 @@ def _check_commas(text: Text, span: list[Token]) -> None:
     for token, following in zip(span, [*span[1:], None], strict=True):
         dangling = following is None or following.token_type in _CLOSERS
         if token.token_type is TokenType.SELECT and (dangling or following.token_type is TokenType.GROUP_BY):
-            raise error("TG102", "SELECT without columns", text.at(token_span(token)), "SELECT * takes all")
+            raise error(
+                "TG102",
+                "SELECT without columns",
+                text.at(token_span(token)),
+                "write SELECT * to select all columns",
+            )
         if token.token_type is TokenType.GROUP_BY and (dangling or following.token_type in _AFTER_GROUP_BY):
             raise error("TG102", f'nothing follows this "{token.text}"', text.at(token_span(token)))
         if dangling and token.token_type in (TokenType.COMMA, TokenType.PLUS, TokenType.DASH):

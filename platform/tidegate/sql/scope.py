@@ -145,7 +145,7 @@ class Scope:
 
     def _column(self, column: exp.Column) -> exp.Expr:
         if isinstance(column.this, exp.Star):
-            raise error("TG102", "* can't stand inside an expression", self.at(column))
+            raise error("TG102", "* is not allowed inside an expression", self.at(column))
         parts = list(column.parts)
         qualifier = None
         if len(parts) > 1 and parts[0].name.casefold() in self.qualifiers and not self.written(parts[0].name):
@@ -177,7 +177,7 @@ class Scope:
         if type_ is None:
             return None
         if type_.name != "struct":
-            raise error("TG202", f"there are no fields in a {type_}", self.at(part))
+            raise error("TG202", f"a {type_} has no fields", self.at(part))
         found = type_.field(part.name)
         if found is None:
             hint = did_you_mean(part.name, type_.fields) or f"its fields are {', '.join(type_.fields)}"
@@ -202,7 +202,7 @@ def quotes_hint(name: exp.Expr) -> str | None:
     """For a name in double quotes that nobody knows: likely a string, or a hidden column of something else."""
     if name.name.casefold() in NAMES:
         return absent_hint(name.name.casefold())
-    return f"a string stands in single quotes: '{name.name}'" if name.args.get("quoted") else None
+    return f"write strings in single quotes: '{name.name}'" if name.args.get("quoted") else None
 
 
 #: What to use in the place of a function that reaches the machine.
@@ -210,10 +210,11 @@ _INSTEAD = {
     **dict.fromkeys(
         ("from_avro", "from_protobuf", "to_protobuf"), "FORMAT PLAIN ENCODE AVRO or PROTOBUF of a source"
     ),
-    **dict.fromkeys(("from_xml", "schema_of_xml"), "let the row bring its fields, or JSON for from_json(…)"),
     **dict.fromkeys(
-        ("current_user", "session_user", "user"), "let the row bring the name, in a column of its own"
+        ("from_xml", "schema_of_xml"),
+        "put its fields into columns of the row, or store JSON and use from_json(…)",
     ),
+    **dict.fromkeys(("current_user", "session_user", "user"), "put the name into a column of the row"),
 }
 
 
@@ -225,18 +226,18 @@ def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
         name = call.name.lower()
         if name == "source_watermark":
             hint = "WATERMARK FOR column AS SOURCE_WATERMARK()"
-            message = "SOURCE_WATERMARK() is a whole strategy, not a part of an expression"
+            message = "SOURCE_WATERMARK() is a whole strategy: it cannot be a part of an expression"
             raise error("TG210", message, name_location(text, call), hint)
         if name == "current_watermark":
-            hint = "CURRENT_WATERMARK(column) stands in a query over the relation that has the watermark"
+            hint = "use CURRENT_WATERMARK(column) in a query over the relation that has the watermark"
             raise error("TG323", "there is no watermark here", name_location(text, call), hint)
         if name in CLOCK and clock:
             continue
         if name in CLOCK:
-            message = f"{name.upper()}() is the clock of a micro-batch, and stands in a watermark only"
+            message = f"{name.upper()}() is the clock of a micro-batch, and is only allowed in a watermark"
             raise error("TG210", message, name_location(text, call), "write now()")
         if name.upper() in (*WINDOW_FUNCTIONS, "WATERMARK"):
-            message = f"{name.upper()} stands in FROM, not in an expression"
+            message = f"{name.upper()} is only allowed in FROM, not in an expression"
             raise error("TG210", message, name_location(text, call))
         if kind_of(name) is None:
             known = [*spark_functions(), *WINDOW_FUNCTIONS]
@@ -262,14 +263,14 @@ def refuse_long_intervals(text: Text, node: exp.Expr) -> None:
     for interval in node.find_all(exp.Interval):
         if is_too_long(interval):
             where = text.at(node_span(interval))
-            hint = f"no times are further apart than {MOST_YEARS:,} years"
+            hint = f"two times are at most {MOST_YEARS:,} years apart"
             raise error("TG214", f"{text.slice(node_span(interval))} is too long", where, hint)
 
 
 def _refuse_machine(text: Text, name: str, call: exp.Expr) -> None:
     """TG221 for what reaches the machine; `name` is in lower-case letters."""
     if reach_of(name) == "machine":
-        message = f"{name} reaches the machine, and SQL may reach relations and pure functions only (X1)"
+        message = f"{name} accesses the machine, but SQL may only use relations and pure functions (X1)"
         raise error("TG221", message, name_location(text, call), _INSTEAD.get(name))
 
 
@@ -278,9 +279,10 @@ def refuse_clock(text: Text, node: exp.Expr) -> None:
     for call in node.find_all(exp.Anonymous):
         if call.name.lower() in CLOCK:
             message = (
-                f"{call.name.upper()}() is another value for every batch, and stands in a watermark only"
+                f"{call.name.upper()}() has a different value for every batch, and is only allowed in "
+                "a watermark"
             )
-            hint = "let the row bring the value, in a column of its own"
+            hint = "put the value into a column of the row"
             raise error("TG220", message, name_location(text, call), hint)
 
 
@@ -291,13 +293,16 @@ def require_repeatable(text: Text, node: exp.Expr) -> None:
         name = (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
         if reach_of(name) == "varying" or (name == "unix_timestamp" and not call.expressions):
             message = (
-                f"{name}() is another value at every run, and a definition has to give the same each time"
+                f"{name}() has a different value in every run, but a definition must give the same "
+                "result each time"
             )
-            hint = "let the row bring the value, in a column of its own"
+            hint = "put the value into a column of the row"
             raise error("TG220", message, name_location(text, call), hint)
         if reach_of(name) == "throwing":
-            message = f"{name}() fails on purpose, and a view would never get past such a row (C7)"
-            hint = "leave such rows out by WHERE, or name them in the expectations of the project"
+            message = (
+                f"{name}() raises an error on purpose, and a view could never go on past such a row (C7)"
+            )
+            hint = "exclude such rows with WHERE, or check for them with an expectation in quality/"
             raise error("TG222", message, name_location(text, call), hint)
 
 
@@ -314,13 +319,15 @@ def aggregates(node: exp.Expr) -> list[exp.Expr]:
 def require_scalar(text: Text, node: exp.Expr, where: str) -> None:
     """TG210 for aggregates, windows, generators and subqueries in a place for a value of one row."""
     for found in aggregates(node):
-        raise error("TG210", f"{found.name} is an aggregate: it can't be {where}", name_location(text, found))
+        raise error(
+            "TG210", f"{found.name} is an aggregate: it is not allowed {where}", name_location(text, found)
+        )
     for window in node.find_all(exp.Window):
-        raise error("TG210", f"OVER can't be {where}", text.at(node_span(window)))
+        raise error("TG210", f"OVER is not allowed {where}", text.at(node_span(window)))
     for call in node.find_all(exp.Anonymous):
         if kind_of(call.name) in ("table", "window") or call.name.lower() in _WINDOWING:
             hint = "use TUMBLE or HOP in FROM" if call.name.lower() in _WINDOWING else None
-            raise error("TG210", f"{call.name} can't be {where}", name_location(text, call), hint)
+            raise error("TG210", f"{call.name} is not allowed {where}", name_location(text, call), hint)
     refuse_subqueries(text, node)
 
 
@@ -335,7 +342,7 @@ def require_type(
     """TG214 if the type is known and is none of these."""
     if type_ is not None and type_.name not in wanted and type_.name != "void":
         raise error(
-            "TG214", f"{what} must be {' or '.join(wanted)}, this is {type_}", text.at(node_span(node))
+            "TG214", f"{what} must be {' or '.join(wanted)}, but this is {type_}", text.at(node_span(node))
         )
 
 

@@ -178,7 +178,7 @@ def _items(text: Text, written: list[exp.Expr], scope: Scope, named: bool) -> li
                 name = output_name(text, one) if named else _positional(one, len(items), scope)
             if any(name.text.casefold() == i.name.text.casefold() for i in items):
                 where = text.at(name.span)
-                raise error("TG206", f'column "{name.text}" is there twice', where, "AS another_name")
+                raise error("TG206", f'column "{name.text}" is given twice', where, "write AS another_name")
             items.append(one if isinstance(one, Item) else _item(text, one, name, scope))
     return items
 
@@ -313,7 +313,7 @@ def _in_time(reader: Reader, source: Flow, calls: list[OverCall]) -> Flow:
         source = losing(source, lost)
     elif ahead:
         lost = Lost(
-            f"nobody knows how far it is from {time.called}, in whose order rows wait", first.location
+            f"its distance from {time.called}, by which the rows are ordered, is not known", first.location
         )
         source = held(source, time, shift(time.derived, -ahead), lost)
     ties = source.hidden or tuple(c.name for c in source.columns if can_sort(c))
@@ -349,10 +349,10 @@ def _union(reader: Reader, query: exp.SetOperation, ctes: Ctes, named: bool) -> 
     word = query.key.upper()
     if not isinstance(query, exp.Union):
         where = keyword_location(text, query.expression, word)
-        raise unsupported(f"{word} in a view", where, "a LEFT JOIN and WHERE … IS [NOT] NULL")
+        raise unsupported(f"{word} in a view", where, "use a LEFT JOIN and WHERE … IS [NOT] NULL")
     if query.args.get("distinct"):
         where = keyword_location(text, query.expression, word)
-        raise unsupported("UNION in a view", where, "UNION ALL; then GROUP BY makes rows distinct")
+        raise unsupported("UNION in a view", where, "use UNION ALL; a GROUP BY after it removes duplicates")
     refuse_arguments(text, query, ("this", "expression", "distinct", "with_"))
     ctes = with_ctes(reader, query, ctes)
     left, right = (

@@ -68,8 +68,8 @@ def analyse_set(text: Text, syntax: SetSyntax) -> SetSetting:
     """The statement. TG408 for a value that a known setting can't have; an unknown name is only warned of, when it
     runs, but for Spark's (TG409): somebody would believe that it was set (X1)."""
     if syntax.name is not None and _OF_SPARK.match(syntax.name.text):
-        message = f"{syntax.name.text} is a setting of the machinery, which SQL can't change"
-        todo = "spark.conf of the environment's file has Spark's settings"
+        message = f"{syntax.name.text} is an internal setting, which SQL can't change"
+        todo = "set Spark's settings under spark.conf, in the environment's file"
         raise error("TG409", message, text.at(syntax.name.span), todo)
     if syntax.name is None or syntax.value is None:
         return SetSetting(syntax.name.text if syntax.name else None, None)

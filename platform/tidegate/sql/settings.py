@@ -50,8 +50,8 @@ def _rows(text: str) -> int | None:
 def _utc(text: str) -> str:
     if text.casefold() not in ("utc", "etc/utc", "gmt", "z", "zulu", "universal", "+00:00", "0"):
         raise ValueError(
-            f'the time zone is always UTC, not "{text}": watermarks, windows and stored times must not depend on '
-            "who asks. Shift times in the query: t AT TIME ZONE …"
+            f'the time zone is always UTC, not "{text}": watermarks, windows and stored times '
+            "must not depend on the user. Shift times in the query: t AT TIME ZONE …"
         )
     return "UTC"
 

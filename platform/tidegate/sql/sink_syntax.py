@@ -77,7 +77,7 @@ def _clauses(cursor: Cursor) -> tuple[tuple[OptionSyntax, ...] | None, Span | No
     while not cursor.done():
         start, where, clause = cursor.index, cursor.here(), cursor.word()
         if clause in seen:
-            raise error("TG108", f"{clause} is there twice", where)
+            raise error("TG108", f"{clause} is given twice", where)
         seen.add(clause)
         if cursor.accept("WITH"):
             options = tuple(cursor.listed(lambda: read_option(cursor), "WITH"))

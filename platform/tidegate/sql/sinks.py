@@ -24,7 +24,7 @@ from tidegate.sql.text import Text
 from tidegate.sql.views import analyse_view
 
 _APPEND_ONLY = "a sink is append-only: it delivers rows that never change"
-_EMIT = "SELECT … from something with a watermark, and EMIT ON WINDOW CLOSE"
+_EMIT = "SELECT … from a relation with a watermark, and write EMIT ON WINDOW CLOSE"
 
 
 def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink:
@@ -40,7 +40,7 @@ def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink
     delivered = view or catalog.get(upstream)
     assert isinstance(delivered, Relation | View)
     if connector.upserts and isinstance(delivered, Relation):
-        message = f'rows of "{delivered.name}" are never amended: amendments are of views (B2)'
+        message = f'rows of "{delivered.name}" are never amended: only the rows of views are amended (B2)'
         where = text.at(_option(syntax, "amendments").value_span)
         raise error("TG404", message, where, "leave it out")
     if isinstance(connector, KafkaSinkOptions) and connector.key:
@@ -63,7 +63,7 @@ def analyse_sink(text: Text, syntax: CreateSinkSyntax, catalog: Catalog) -> Sink
 def _target(text: Text, syntax: CreateSinkSyntax, guard: Guard | None) -> tuple[SinkOptions, Format | None]:
     where = text.at(syntax.name.span)
     if syntax.options is None or syntax.options_span is None:
-        hint = f"WITH (connector = '…', …): there are {', '.join(SINK_CONNECTORS)}"
+        hint = f"add WITH (connector = '…', …); available connectors: {', '.join(sorted(SINK_CONNECTORS))}"
         raise error("TG403", f'sink "{syntax.name.text}" has no connector', where, hint)
     whole = text.at(syntax.options_span)
     connector = read_connector(text, syntax.options, whole, SINK_CONNECTORS, LATER_SINK_CONNECTORS)
@@ -93,10 +93,10 @@ def _key(
     for name in key:
         column = names.get(name.casefold())
         if column is None:
-            hint = did_you_mean(name, names.values()) or f"it delivers {', '.join(names.values())}"
+            hint = did_you_mean(name, names.values()) or f"available columns: {', '.join(names.values())}"
             raise error("TG407", f'key.columns: there is no column "{name}"', where, hint)
         if column in found:
-            raise error("TG405", f'key.columns: "{name}" is there twice', where)
+            raise error("TG405", f'key.columns: "{name}" is given twice', where)
         found.append(column)
     return tuple(found)
 
@@ -110,8 +110,8 @@ def _tells_apart(text: Text, syntax: CreateSinkSyntax, key: Sequence[str], view:
     if one_of and not bounds & set(key):
         missing.insert(0, one_of[0])
     if missing:
-        what = f"key.columns: rows of different groups have the same key without {' and '.join(missing)}"
-        hint = f"'{', '.join([*key, *missing])}': an amended row replaces the message of the same key"
+        what = f"key.columns: without {' and '.join(missing)}, rows of different groups have the same key"
+        hint = f"write '{', '.join([*key, *missing])}': an amended row replaces the message with the same key"
         raise error("TG404", what, text.at(_option(syntax, "key.columns").value_span), hint)
 
 

@@ -56,7 +56,7 @@ def analyse_strategy(
         shift = node.expression.unnest()
         if isinstance(shift, exp.Literal) and shift.is_string:
             hint = f"write: INTERVAL {text.slice(node_span(shift))}"
-            raise error("TG303", "this is a text, not an INTERVAL", text.at(node_span(shift)), hint)
+            raise error("TG303", "this is a string, not an INTERVAL", text.at(node_span(shift)), hint)
         try:
             ticks = constant_ticks(text, node.expression, kind)
         except ValueError as problem:
@@ -136,18 +136,20 @@ def _window(text: Text, scope: Scope, window: exp.Window) -> tuple[PrecedingRows
     where = text.at(node_span(window))
     call = window.this
     if not isinstance(call, exp.Anonymous) or any(isinstance(a, exp.Distinct) for a in call.expressions):
-        message = "FILTER, DISTINCT and IGNORE NULLS can't be over the preceding rows in a watermark"
+        message = "FILTER, DISTINCT and IGNORE NULLS are not allowed over the preceding rows in a watermark"
         hint = "choose the values inside: max(CASE WHEN … THEN event_time END) OVER (…)"
         raise error("TG331", message, where, hint)
     if call.name.lower() not in FUNCTIONS:
-        hint = f"there are {', '.join(FUNCTIONS)}"
-        raise error("TG331", f"{call.name} can't be over the preceding rows in a watermark", where, hint)
+        hint = f"available functions: {', '.join(FUNCTIONS)}"
+        raise error(
+            "TG331", f"{call.name} is not allowed over the preceding rows in a watermark", where, hint
+        )
     name = call.name.lower()
     if window.args.get("partition_by") or window.args.get("order") or window.args.get("alias"):
         message = (
             "a window in a watermark is over the rows of the source's partition in the order of their arrival"
         )
-        raise error("TG331", message, where, f"without PARTITION BY and ORDER BY: {_EXAMPLE}")
+        raise error("TG331", message, where, f"leave out PARTITION BY and ORDER BY: {_EXAMPLE}")
     start, end = _frame(text, window)
     arguments = list(call.expressions)
     if name == "lag":
@@ -158,12 +160,12 @@ def _window(text: Text, scope: Scope, window: exp.Window) -> tuple[PrecedingRows
             )
         start, end, arguments = steps, steps, arguments[:1]
     elif start is None:
-        message = "without a frame this would remember every row that there ever was"
-        raise error("TG331", message, where, f"say how many rows: {_EXAMPLE}")
+        message = "without a frame, this would have to remember every earlier row"
+        raise error("TG331", message, where, f"write how many rows: {_EXAMPLE}")
     if len(arguments) != 1:
         raise error("TG331", f"{name} takes one expression here", where, _EXAMPLE)
     if start > _MOST_ROWS or end > start:
-        message = f"a frame of a watermark is at most {_MOST_ROWS:,} rows, from an earlier one to a later one"
+        message = f"a frame in a watermark spans at most {_MOST_ROWS:,} rows, and begins before it ends"
         raise error("TG331", message, where, _EXAMPLE)
     sql, type_ = _argument(text, scope, name, arguments[0])
     result = BIGINT if name == "count" else DOUBLE if name == "avg" else type_
@@ -188,7 +190,7 @@ def _argument(text: Text, scope: Scope, function: str, argument: exp.Expr) -> tu
         return sql, found
     shown = "of a type that is not known" if found is None else shown_type(found)
     wanted = "a number" if function in ("sum", "avg") else "a number or a time"
-    message = f"{function} over the preceding rows takes {wanted}, this is {shown}"
+    message = f"{function} over the preceding rows takes {wanted}, but this is {shown}"
     raise error("TG331", message, where, "CAST(… AS BIGINT), or AS DOUBLE")
 
 
@@ -199,14 +201,16 @@ def _frame(text: Text, window: exp.Window) -> tuple[int | None, int]:
         return None, 0
     where = text.at(node_span(window))
     if str(spec.args.get("kind")).upper() != "ROWS":
-        raise error("TG331", "a frame of a watermark counts rows", where, f"write ROWS: {_EXAMPLE}")
+        raise error("TG331", "a frame in a watermark counts rows", where, f"write ROWS: {_EXAMPLE}")
     bounds = []
     for key in ("start", "end"):
         bound, side = spec.args.get(key), str(spec.args.get(f"{key}_side") or "").upper()
         rows = 0 if bound is None or bound == "CURRENT ROW" else _count(bound)
         if rows is None or (rows and side != "PRECEDING"):
-            message = "a frame of a watermark reaches back a number of rows, and never ahead"
-            raise error("TG331", message, where, f"ROWS BETWEEN n PRECEDING AND CURRENT ROW: {_EXAMPLE}")
+            message = "a frame in a watermark reaches back a number of rows, and never ahead"
+            raise error(
+                "TG331", message, where, f"write ROWS BETWEEN n PRECEDING AND CURRENT ROW: {_EXAMPLE}"
+            )
         bounds.append(rows)
     return bounds[0], bounds[1]
 

@@ -20,11 +20,11 @@ def primary_key(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column,
         return ()
     first = syntax.primary_keys[0]
     if syntax.kind == "source":
-        hint = "CREATE TABLE … WITH (connector = …) keeps the last row of each key"
+        hint = "use CREATE TABLE … WITH (connector = …), which keeps the last row of each key"
         raise unsupported("PRIMARY KEY on a source", text.at(first.span), hint)
     if len(syntax.primary_keys) > 1:
-        hint = "a key of several columns: PRIMARY KEY (a, b)"
-        raise error("TG108", "PRIMARY KEY is there twice", text.at(syntax.primary_keys[1].span), hint)
+        hint = "write a key of several columns as PRIMARY KEY (a, b)"
+        raise error("TG108", "PRIMARY KEY is given twice", text.at(syntax.primary_keys[1].span), hint)
     names: list[str] = []
     for name in first.columns:
         column = next((c for c in columns if c.name.casefold() == name.text.casefold()), None)
@@ -33,10 +33,10 @@ def primary_key(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column,
             message = f'there is no column "{name.text}" in table "{syntax.name.text}"'
             raise error("TG202", message, text.at(name.span), hint)
         if column.name in names:
-            raise error("TG206", f'column "{column.name}" is there twice', text.at(name.span))
+            raise error("TG206", f'column "{column.name}" is given twice', text.at(name.span))
         if column.type.startswith(_NO_KEY):
-            message = f'"{column.name}" is {display(column.type)}: it can\'t be part of a PRIMARY KEY'
-            raise error("TG214", message, text.at(name.span), "take columns of plain types")
+            message = f'"{column.name}" is {display(column.type)}: it is not allowed in a PRIMARY KEY'
+            raise error("TG214", message, text.at(name.span), "use columns of simple types")
         names.append(column.name)
     return tuple(names)
 
@@ -54,7 +54,7 @@ def check_table(
         where = text.at(syntax.primary_keys[0].span)
         hint = "leave out APPEND ONLY, or the PRIMARY KEY"
         raise error(
-            "TG305", f'table "{name}" replaces rows by its PRIMARY KEY: it is not APPEND ONLY', where, hint
+            "TG305", f'table "{name}" replaces rows by its PRIMARY KEY: it can\'t be APPEND ONLY', where, hint
         )
     if ttl is not None and not key:
         hint = "add PRIMARY KEY (…); an APPEND ONLY table keeps all rows"
@@ -62,7 +62,7 @@ def check_table(
     if watermark is not None and ttl is None and not syntax.append_only:
         where = text.at(syntax.watermarks[0].span)
         if key:
-            hint = "write WITH TTL behind the strategy"
+            hint = "write WITH TTL after the strategy"
             raise error(
                 "TG305", f'table "{name}" has a PRIMARY KEY and a watermark without WITH TTL', where, hint
             )

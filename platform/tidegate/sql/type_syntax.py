@@ -45,7 +45,7 @@ def _base_type(cursor: Cursor) -> SparkType:
         if word in ("TIMESTAMP", "NUMERIC", "DECIMAL", "DEC"):
             return _timestamp(cursor) if word == "TIMESTAMP" else _decimal(cursor)
         if (length := cursor.peek()) is not None and length.token_type is TokenType.L_PAREN:
-            hint = f"write {word}: strings have no limit here" if str(NAMES[word]) == "string" else None
+            hint = f"write {word}: strings have no limit of length" if str(NAMES[word]) == "string" else None
             raise error("TG208", f"{word} takes no length", cursor.here(), hint)
         return NAMES[word]
     if word in ABSENT:
@@ -112,7 +112,7 @@ def _struct(cursor: Cursor) -> SparkType:
         name = cursor.name("the name of a field")
         if name.text.casefold() in (f.casefold() for f in fields) and token is not None:
             where = cursor.text.at(token_span(token))
-            raise error("TG206", f'field "{name.text}" is there twice', where)
+            raise error("TG206", f'field "{name.text}" is given twice', where)
         cursor.accept_sign(TokenType.COLON)
         fields.append(name.text)
         types.append(read_type(cursor))

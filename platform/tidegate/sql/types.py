@@ -100,9 +100,9 @@ ABSENT: dict[str, str] = {
     "UUID": "use VARCHAR",
     "CHAR": "use VARCHAR: strings have no fixed length here",
     "CHARACTER": "use VARCHAR: strings have no fixed length here",
-    "INTERVAL": "keep a length of time as a number, and multiply it by INTERVAL '1 second' in the query",
-    "SERIAL": "use BIGINT: nothing is numbered on the way in",
-    "BIGSERIAL": "use BIGINT: nothing is numbered on the way in",
+    "INTERVAL": "store a length of time as a number, and multiply it by INTERVAL '1 second' in the query",
+    "SERIAL": "use BIGINT: tidegate does not number rows",
+    "BIGSERIAL": "use BIGINT: tidegate does not number rows",
     "MONEY": "use DECIMAL(19, 4)",
 }
 
@@ -118,9 +118,9 @@ _DISPLAY = {
 def decimal_problem(precision: int, scale: int) -> str | None:
     """Why DECIMAL(precision, scale) can't be, or None."""
     if not 1 <= precision <= 38:
-        return "the precision of a DECIMAL is 1 to 38"
+        return "the precision of a DECIMAL must be 1 to 38"
     if not 0 <= scale <= precision:
-        return "the scale of a DECIMAL is 0 to its precision"
+        return "the scale of a DECIMAL must be 0 to its precision"
     return None
 
 
@@ -218,7 +218,7 @@ def from_datatype(node: exp.DataType) -> SparkType:
         return SparkType("map", args=tuple(from_datatype(t) for t in inner))
     if kind is exp.DType.STRUCT and inner and all(isinstance(f, exp.ColumnDef) for f in inner):
         if any(f.args.get("constraints") for f in inner):
-            raise ValueError("a field of a STRUCT has a name and a type, nothing else")
+            raise ValueError("a field of a STRUCT has only a name and a type")
         return SparkType(
             "struct",
             args=tuple(from_datatype(f.args["kind"]) for f in inner),
@@ -233,6 +233,6 @@ def from_datatype(node: exp.DataType) -> SparkType:
     known = _FROM_SQLGLOT.get(kind)
     name = kind.value if isinstance(kind, exp.DType) else str(kind)
     if known is None or inner:
-        hint = ABSENT.get(name, "lengths and precisions are for DECIMAL only" if inner else "")
+        hint = ABSENT.get(name, "only DECIMAL has a length or precision" if inner else "")
         raise ValueError(f"there is no type {node.sql(dialect='postgres')}" + (f": {hint}" if hint else ""))
     return known

@@ -56,7 +56,9 @@ def analyse_view(text: Text, syntax: CreateViewSyntax, catalog: Catalog) -> View
         if slot in text.slice(syntax.query_span):
             # The engine puts its own tables there.
             at = text.sql.index(slot, syntax.query_span[0])
-            raise error("TG205", f"{slot} can't stand in a view's query", text.at((at, at + len(slot) - 1)))
+            raise error(
+                "TG205", f"{slot} is not allowed in a view's query", text.at((at, at + len(slot) - 1))
+            )
     reader = Reader(text, catalog)
     query: exp.Expr = syntax.query
     ctes: Ctes = {}
@@ -290,7 +292,7 @@ def _no_watermark(text: Text, syntax: CreateViewSyntax, flow: Flow, selected: Se
     lost = next((c for c in keys if c.lost is not None), None)
     if grouped and source.carriers() and lost is None:
         names = " or ".join(c.called for c in source.carriers()[-2:])
-        hint = f"add {names} to GROUP BY: it says when a group is final; or leave out EMIT …"
+        hint = f"add {names} to GROUP BY, so that it is known when a group is final; or leave out EMIT …"
         return error("TG309", "EMIT ON WINDOW CLOSE needs a watermark column in GROUP BY", where, hint)
     what = "EMIT ON WINDOW CLOSE needs a watermark" + (" column in GROUP BY" if grouped else "")
     lost = lost or next((c for c in (*source.columns, *flow.columns) if c.lost is not None), None)
@@ -301,5 +303,8 @@ def _no_watermark(text: Text, syntax: CreateViewSyntax, flow: Flow, selected: Se
         name = f"{source.relation.kind} {source.relation.name}"
         hint = f"declare WATERMARK FOR ts AS ts - INTERVAL '5 seconds' in {name}, or leave out EMIT …"
     else:
-        hint = "no column that it reads carries one: tidegate explain shows why; or leave out EMIT …"
+        hint = (
+            "no column that the query reads carries a watermark, and tidegate explain shows why; "
+            "or leave out EMIT …"
+        )
     return error("TG309", what, where, hint)

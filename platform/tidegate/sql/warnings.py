@@ -9,13 +9,13 @@ from contextvars import ContextVar
 from tidegate.errors import Location, TidegateWarning
 
 WARNINGS: dict[str, str] = {
-    "TG901": "a view of windows without EMIT ON WINDOW CLOSE, where it is plainly meant",
+    "TG901": "a view of windows without EMIT ON WINDOW CLOSE, where it is probably intended",
     "TG902": "a path that does not exist",
-    "TG903": "numbers made of text: sum or avg of a VARCHAR",
-    "TG904": "an append-only sink over a view that changes what it shows",
+    "TG903": "sum or avg of a VARCHAR: the text is converted to numbers",
+    "TG904": "an append-only sink over a view whose shown rows can change",
     "TG905": "cron fields that never fire",
     "TG906": "a source that nothing reads",
-    "TG907": "a definition that is not the one of what is stored",
+    "TG907": "a definition that differs from the one of the stored rows",
 }
 
 _found: ContextVar[list[TidegateWarning] | None] = ContextVar("warnings", default=None)

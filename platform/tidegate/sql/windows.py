@@ -99,7 +99,7 @@ def _windowed(flow: Flow, sql: str, bounds: tuple[ScopeColumn, ...], table: Wind
 def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) -> Flow:
     arguments = call.expressions
     if flow.open_sql is not None:
-        hint = "make the inner one a view of its own, and read that"
+        hint = "put the inner one into a view of its own, and read that view"
         raise error("TG343", "SESSION over SESSION in one query", name_location(text, call), hint)
     kind = time_kind(time)
     gap = _length(text, arguments[-1], kind, "SESSION", "gap")
@@ -110,9 +110,7 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
         require_scalar(text, node, "a key of SESSION")
     keys = [safe_sql(node, scope.lookup) for node in nodes]
     flow, keep = _without_bounds(flow)
-    reason = (
-        "a row says in which session it is only when the session is closed, and that is what window_end says"
-    )
+    reason = "the session of a row is only known when the session is closed, and window_end is its time"
     flow = losing(flow, Lost(reason, name_location(text, call)))
     sql = session_sql(flow.sql, keep, quoted(time.name), keys, gap, kind, str(time.type))
     assert time.derived is not None
@@ -159,7 +157,7 @@ def _window(text: Text, call: exp.Anonymous, function: str, kind: TimeKind) -> W
 def _require_few(text: Text, call: exp.Anonymous, windows: int) -> None:
     """TG311 where a row is in more windows than anybody can compute."""
     if windows > _MOST_WINDOWS:
-        message = f"every row would be in {windows:,} windows of HOP, and {_MOST_WINDOWS:,} are the most"
+        message = f"every row would be in {windows:,} windows of HOP; at most {_MOST_WINDOWS:,} are allowed"
         where = text.at(node_span(call.expressions[2]))
         raise error("TG311", message, where, "write a longer slide, or a shorter size")
 
@@ -246,7 +244,7 @@ def _no_watermark(text: Text, node: exp.Expr, column: ScopeColumn, flow: Flow) -
         return error("TG306", f'{relation.kind} "{relation.name}" has no watermark', where, example)
     if not carriers and relation is None:
         message = f'no column of "{flow.name}" carries a watermark'
-        return error("TG306", message, where, "tidegate explain shows where it was lost")
+        return error("TG306", message, where, "run tidegate explain, which shows where it was lost")
     hint = f"use {carriers[0]}" if carriers else _carrier_hint(flow)
     return error("TG307", f'"{column.called}" is not the watermark column', where, hint)
 

@@ -104,7 +104,7 @@ class _CalendarWindows:
 
     def _validate(self) -> None:
         if self.kind is TimeKind.EPOCH:
-            raise ValueError("an integer column has no months: nobody says what its unit is")
+            raise ValueError("an integer column has no months: its unit is not known")
         if self.slide_months <= 0 or self.size_months <= 0:
             raise ValueError("the lengths of a window must be positive")
         if self.size_months % self.slide_months:

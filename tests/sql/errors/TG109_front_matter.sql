@@ -2,7 +2,7 @@
 -- how: assets
 -- at 7:1
 -- message: this front matter is not closed
--- hint: it ends with another line
+-- hint: end it with another line `-- ---`, and begin each line between the two with --
 CREATE TABLE t (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
 -- ---
 -- owners: [team:shops]

@@ -1,6 +1,6 @@
 -- TG210
 -- at 7:7
--- message: count is an aggregate: it can't be in WHERE
+-- message: count is an aggregate: it is not allowed in WHERE
 CREATE MATERIALIZED VIEW v AS
 SELECT window_start, count(*) AS n
 FROM TUMBLE(orders, ts, INTERVAL '1 hour')

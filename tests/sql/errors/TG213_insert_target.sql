@@ -1,5 +1,5 @@
 -- TG213
 -- at 5:13
 -- message: "orders" is a source
--- hint: INSERT INTO a table
+-- hint: use INSERT INTO with a table
 INSERT INTO orders SELECT * FROM orders;

@@ -1,6 +1,6 @@
 -- TG217
 -- at 7:13
--- message: there is no column 3 in SELECT: there are 2
+-- message: there is no column 3 in SELECT: the last one is 2
 CREATE MATERIALIZED VIEW v AS
 SELECT window_start, count(*) AS n
 FROM TUMBLE(orders, ts, INTERVAL '1 hour')

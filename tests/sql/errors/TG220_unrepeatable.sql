@@ -1,7 +1,7 @@
 -- TG220
 -- at 8:7
--- message: rand() is another value at every run
--- hint: let the row bring the value
+-- message: rand() has a different value in every run, but a definition must give the same result each time
+-- hint: put the value into a column of the row
 CREATE MATERIALIZED VIEW v AS
 SELECT window_start, count(*) AS n
 FROM TUMBLE(orders, ts, INTERVAL '1 hour')

@@ -1,6 +1,6 @@
 -- TG308
 -- at 10:26
--- message: "t" lost its watermark at line 7, column 12: a watermark does not travel through CAST
+-- message: "t" lost its watermark at line 7, column 12: a watermark does not pass through CAST
 -- hint: use ts itself
 CREATE MATERIALIZED VIEW v AS
 WITH cast_orders AS (

@@ -1,6 +1,6 @@
 -- TG344
 -- at 7:15
--- message: FULL JOIN would keep rows of "p"
+-- message: FULL JOIN would have to keep the rows of "p", which has no time, forever
 -- hint: LEFT JOIN
 CREATE MATERIALIZED VIEW v AS
 SELECT o.id

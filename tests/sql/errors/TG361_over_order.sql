@@ -1,6 +1,6 @@
 -- TG361
 -- at 7:52
--- message: "price" carries no watermark: later rows may come before
+-- message: "price" carries no watermark: a later row may come earlier in this order
 -- hint: ORDER BY ts, price
 CREATE MATERIALIZED VIEW v AS
 SELECT id,

@@ -81,13 +81,21 @@ class Catalog:
         obj = self.find(name)
         if obj is None and name in self.sinks:
             sink = self.sinks.find(name)
-            hint = f"it only delivers {sink.upstream}: read that" if sink else None
+            hint = (
+                f"a sink only delivers the rows of {sink.upstream}: read {sink.upstream} instead"
+                if sink
+                else None
+            )
             raise error("TG215", f'"{name}" is a sink', location, hint)
         if obj is None:
             known = [*self.names(), *(f"{r.name}${s}" for r in self.relations for s in SYSTEM_TABLES)]
             hint = did_you_mean(name, known)
             if hint is None and "$" not in name:
-                hint = f"there are {', '.join(self.names())}" if self.names() else "nothing is defined yet"
+                hint = (
+                    f"available names: {', '.join(self.names())}"
+                    if self.names()
+                    else "nothing is defined yet"
+                )
             raise error("TG201", f'there is no source, table or view "{name}"', location, hint)
         return obj
 
