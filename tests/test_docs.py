@@ -20,7 +20,7 @@ from tidegate.sql.grammar import read_statement, split
 from tidegate.sql.kafka_options import KafkaOptions
 from tidegate.sql.text import Text
 
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TEMPLATE = sorted((ROOT / "platform" / "tidegate" / "cli" / "template").rglob("*.md"))
 FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 #: A command line: in a block of code at the beginning of a line, or as a whole in backticks.

@@ -1,10 +1,25 @@
 """tidegate: RisingWave's watermark semantics on Apache Spark, orchestrated by Dagster.
 
+This module is the public Python API, together with `tidegate.dagster` for Dagster projects. Every other module may
+change from release to release.
+
+```python
+import tidegate
+
+with tidegate.connect(project="shop") as session:
+    report: tidegate.RunReport = session.run()
+    late: tidegate.Result = session.execute('SELECT * FROM "orders$late"')
+    for row in late.rows(10):
+        print(row)
+    session.table("orders_hourly").show()
+```
+
 Importing this package loads neither pyspark nor dagster nor pandas; `connect` loads Spark when it is called.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import Location, TidegateError
@@ -12,10 +27,38 @@ from tidegate.errors import Location, TidegateError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidegate.engine.result import Result, RunReport
     from tidegate.engine.session import Session
+    from tidegate.engine.table import Cleaned
+    from tidegate.plan.events import Event
 
 __version__ = "0.1.0"
-__all__ = ["Location", "TidegateError", "__version__", "connect"]
+__all__ = [
+    "Cleaned",
+    "Event",
+    "Location",
+    "Result",
+    "RunReport",
+    "Session",
+    "TidegateError",
+    "__version__",
+    "connect",
+]
+
+#: What is loaded when it is asked for: `connect` gives these, or calls back with them.
+_LOADED_LATER = {
+    "Cleaned": "tidegate.engine.table",
+    "Event": "tidegate.plan.events",
+    "Result": "tidegate.engine.result",
+    "RunReport": "tidegate.engine.result",
+    "Session": "tidegate.engine.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LOADED_LATER:
+        return getattr(import_module(_LOADED_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def connect(project: Any = None, env: str = "local", spark: SparkSession | None = None) -> Session:
