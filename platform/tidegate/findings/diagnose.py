@@ -65,8 +65,7 @@ def _of_source(source: SourceFacts, facts: Facts, limits: Limits, memory: Memory
     )
     at = facts.at
     yield from sources.unreachable(source, at)
-    yield from sources.crashed(source, at)
-    yield from sources.undeclared(source, at)
+    yield from sources.on_record(source, at)
     running = list(sources.running(source, limits, at, memory, waiting))
     yield from running
     if _told(running, limits, at, memory)[0]:

@@ -9,7 +9,8 @@ from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import Memory
 from tidegate.findings.model import Finding, Waiting
-from tidegate.plan.undeclared import undeclared_text
+from tidegate.plan.crashes import Crashes
+from tidegate.plan.undeclared import Undeclared, undeclared_text
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import Limits
 from tidegate.store.writers import Writer
@@ -61,44 +62,37 @@ def unreachable(source: SourceFacts, at: float) -> Iterator[Candidate]:
     )
 
 
-def crashed(source: SourceFacts, at: float) -> Iterator[Candidate]:
-    """Rows that no decoder survives (X2): nothing waits for them, but somebody should look."""
-    found = source.crashes
-    if found is None or at - found.at / 1e6 > TOLD:
-        return
-    name = source.status.name
-    yield Candidate(
-        Finding(
-            kind="crashed_decoder",
-            severity="warning",
-            asset=name,
-            text=f"{name}: rows have ended the process that decodes them, {found.rows:,} so far; "
-            f"the last: {found.last}",
-            advice=f"nothing waits for them: SELECT * FROM \"{name}$rejected\" WHERE reason = 'crashed_decoder' "
-            "has their bytes; find out who sends them, and report them to whoever keeps the library",
-            numbers={"rows": found.rows},
-        ),
-        found.at / 1e6,
+def on_record(source: SourceFacts, at: float) -> Iterator[Candidate]:
+    """What commits of the last day have put on record. Nothing waits for it, but somebody should look."""
+    for record, finding in ((source.crashes, _crashed), (source.undeclared, _undeclared)):
+        if record is not None and at - record.at / 1e6 <= TOLD:
+            yield Candidate(finding(source.status.name, record), record.at / 1e6)
+
+
+def _crashed(name: str, crashes: Crashes) -> Finding:
+    """Rows that no decoder survives (X2)."""
+    return Finding(
+        kind="crashed_decoder",
+        severity="warning",
+        asset=name,
+        text=f"{name}: rows have ended the process that decodes them, {crashes.rows:,} so far; "
+        f"the last: {crashes.last}",
+        advice=f"nothing waits for them: SELECT * FROM \"{name}$rejected\" WHERE reason = 'crashed_decoder' "
+        "has their bytes; find out who sends them, and report them to whoever keeps the library",
+        numbers={"rows": crashes.rows},
     )
 
 
-def undeclared(source: SourceFacts, at: float) -> Iterator[Candidate]:
+def _undeclared(name: str, undeclared: Undeclared) -> Finding:
     """Columns of files that nobody reads: a name may be spelled in another way, or a column may be new."""
-    found = source.undeclared
-    if found is None or at - found.at / 1e6 > TOLD:
-        return
-    name = source.status.name
-    yield Candidate(
-        Finding(
-            kind="undeclared_columns",
-            severity="info",
-            asset=name,
-            text=f"{name}: {undeclared_text(found.columns)}",
-            advice="nothing waits for them; to read one, declare it: the definition is another one then, "
-            f"and DROP SOURCE {name} reads all files anew",
-            numbers={"columns": len(found.columns)},
-        ),
-        found.at / 1e6,
+    return Finding(
+        kind="undeclared_columns",
+        severity="info",
+        asset=name,
+        text=f"{name}: {undeclared_text(undeclared.columns)}",
+        advice="nothing waits for them; to read one, declare it: the definition is another one then, "
+        f"and DROP SOURCE {name} reads all files anew",
+        numbers={"columns": len(undeclared.columns)},
     )
 
 
