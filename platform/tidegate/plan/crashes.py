@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from tidegate.plan.recorded import Recorded
 
 #: Key of a log's commits.
 CRASHES = "tidegate.crashes"
@@ -14,23 +15,15 @@ _SPELLED = 3
 
 
 @dataclass(frozen=True)
-class Crashes:
+class Crashes(Recorded):
     """`rows`: of all commits so far. `at`: when the last batch that had some was planned, µs since 1970; `last`: which
     rows those were, as people read it."""
+
+    KEY = CRASHES
 
     rows: int
     at: int
     last: str
-
-    @classmethod
-    def of(cls, summary: Mapping[str, str]) -> Crashes | None:
-        """As a log's commit says it; None: there were none."""
-        text = summary.get(CRASHES)
-        return None if text is None else cls(**json.loads(text))
-
-    def to_text(self) -> str:
-        """The inverse of `of`."""
-        return json.dumps(asdict(self))
 
 
 def and_crashed(before: Crashes | None, crashed: Sequence[Sequence[Any]], at: int) -> Crashes | None:

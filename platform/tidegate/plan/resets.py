@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from tidegate.plan.recorded import Recorded
 from tidegate.watermark import Mark, SessionMark
 
 if TYPE_CHECKING:
@@ -38,24 +39,16 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Beyond:
+class Beyond(Recorded):
     """What a view had emitted beyond the frontier that it stepped back to, and has not closed again. `start`: the
     lowest frontier; `first`: no row that ends (of sessions and OVER: begins) before it is concerned; `upto`: nor
     one that ends after it. Ticks."""
 
+    KEY = BEYOND
+
     start: int
     first: int
     upto: int
-
-    @classmethod
-    def of(cls, summary: Mapping[str, str]) -> Beyond | None:
-        """As a view's commit says it; None: nothing."""
-        text = summary.get(BEYOND)
-        return None if text is None else cls(**json.loads(text))
-
-    def to_text(self) -> str:
-        """The inverse of `of`."""
-        return json.dumps(asdict(self))
 
 
 def steps(summary: Mapping[str, str]) -> list[Step]:

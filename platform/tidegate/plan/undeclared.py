@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from tidegate.plan.recorded import Recorded
 
 #: Key of a log's commits.
 UNDECLARED = "tidegate.undeclared"
@@ -13,22 +14,14 @@ _NAMES, _LENGTH, _SPELLED = 50, 60, 5
 
 
 @dataclass(frozen=True)
-class Undeclared:
+class Undeclared(Recorded):
     """`columns`: by name, the file that had it last. `at`: when the last batch with such a file was planned, µs since
     1970."""
 
+    KEY = UNDECLARED
+
     columns: Mapping[str, str]
     at: int
-
-    @classmethod
-    def of(cls, summary: Mapping[str, str]) -> Undeclared | None:
-        """As a log's commit says it; None: there were none."""
-        text = summary.get(UNDECLARED)
-        return None if text is None else cls(**json.loads(text))
-
-    def to_text(self) -> str:
-        """The inverse of `of`."""
-        return json.dumps(asdict(self), ensure_ascii=False)
 
 
 def and_undeclared(before: Undeclared | None, columns: Mapping[str, str], at: int) -> Undeclared | None:

@@ -1,0 +1,24 @@
+"""What commits put on record for whoever reads them later: facts under one key of a summary, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
+
+
+class Recorded:
+    """Base of dataclasses that one key of a commit's summary holds."""
+
+    KEY: ClassVar[str]
+
+    @classmethod
+    def of(cls, summary: Mapping[str, str]) -> Self | None:
+        """As a commit says it; None: it says nothing of this."""
+        text = summary.get(cls.KEY)
+        return None if text is None else cls(**json.loads(text))
+
+    def to_text(self: Any) -> str:
+        """The inverse of `of`."""
+        return json.dumps(asdict(self), ensure_ascii=False)
