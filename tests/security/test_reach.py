@@ -127,6 +127,38 @@ def test_what_is_not_listed_is_refused_in_files_and_in_the_shell(
     assert refused.value.code == "TG614"
 
 
+@pytest.mark.parametrize(
+    ("sql", "option", "text"),
+    [
+        (sink("${PLACE}_sent"), "path", "${PLACE}"),
+        (sink("${PLACE}"), "path", "${PLACE}"),
+        (files("data/${OTHER}/*.json"), "path", "${OTHER}"),
+        (files("${", "replay"), "path", "${"),
+        (files("$${PLACE}"), "path", "${PLACE}"),
+        (kafka(encode="AVRO (schema.location = '${PLACE}.avsc')"), "schema.location", "${PLACE}"),
+        (kafka(encode="JSON (timestamp_format = '${PLACE}')"), "timestamp_format", "${PLACE}"),
+        (
+            "CREATE SINK out FROM s WITH (connector = 'iceberg', table = '${PLACE}');",
+            "table",
+            "${PLACE}",
+        ),
+    ],
+)
+def test_X1_what_looks_like_a_variable_is_no_part_of_a_name(
+    sql: str, option: str, text: str, problems: Callable[..., list[TidegateError]]
+) -> None:
+    """Where no variable is put in, a listed one is as wrong as any other."""
+    if option == "table":
+        sql = files("data") + sql
+    (error, *_) = problems(sql, "{variables: [PLACE, BROKER]}")
+    assert error.code == "TG614"
+    assert error.message == f"{option}: {text} would be taken as it stands, no variable is put in here"
+    assert error.location is not None
+    assert text in error.location.text[error.location.column - 1 :][: error.location.length]
+    assert "resources/local.yaml" in (error.hint or "")
+    assert "PLACE, BROKER" in (error.hint or "")
+
+
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="${P}";'
 
 
@@ -166,6 +198,8 @@ ALLOWED = [
         "{endpoints: [localhost, 'https://registry.example/api']}",
     ),
     (kafka(encode="AVRO (schema.location = 'schemas/x.avsc')"), "{}"),
+    (kafka(topic="${T}_sent", more="properties.client.id = '$${x}'"), "{variables: [T]}"),
+    (files("data").replace("JSON", "CSV (null_value = '${}')"), "{}"),
 ]
 
 

@@ -10,13 +10,18 @@ from urllib.parse import urlsplit
 
 from tidegate.project.environment import AllowSettings
 from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
-from tidegate.sql.formats import LOCATION, REGISTRY, Format
+from tidegate.sql.formats import LOCATION, PASSWORD, REGISTRY, USERNAME, Format
 from tidegate.sql.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
 from tidegate.sql.option_types import ConnectorOptions, Problem
 from tidegate.sql.secrets import variables
 from tidegate.sql.sink_connectors import FilesystemSinkOptions
 
 _WILDCARD = re.compile(r"[*?\[]")
+#: Into these variables are put, when a client is made.
+_EXPANDED, _ACCESS = ("topic", "properties"), (REGISTRY, USERNAME, PASSWORD)
+#: SQL, and what stands for NULL in a file: `${` is a text there.
+_TEXTS = ("filter", "null_value")
+_LIKE_VARIABLE = re.compile(r"\$\{[^}]*\}?")
 _VARIABLE = re.compile(r"\$\{\w+\}")
 #: Nothing that clients could read in different ways: no `#`, `?` or backslash before the path.
 _ADDRESS = re.compile(
@@ -51,6 +56,7 @@ class Reach:
     def __call__(self, connector: ConnectorOptions, form: Format | None) -> Iterator[Problem]:
         """TG614 for each thing that is not allowed (`sql.connectors.Guard`)."""
         options = dict(form.options) if form is not None else {}
+        yield from self._literal(connector, options)
         yield from self._format(options)
         if isinstance(connector, KafkaOptions | KafkaSinkOptions):
             options |= {"topic": connector.topic}
@@ -68,6 +74,20 @@ class Reach:
         value = entry if key == "python" else f'["{entry}"]'
         hint = f"whoever operates tidegate allows it in {self._file}, allow: {{{key}: {value}}}"
         return Problem("TG614", option, f"{option}: {message}", hint)
+
+    def _literal(self, connector: ConnectorOptions, form: Mapping[str, str]) -> Iterator[Problem]:
+        """What looks like a variable in an option into which none is put: it would be a part of a name."""
+        own = connector.model_dump(by_alias=True, exclude={"connector", *_EXPANDED, *_TEXTS})
+        for option, value in (own | {k: v for k, v in form.items() if k not in (*_ACCESS, *_TEXTS)}).items():
+            found = next((m[0] for m in _LIKE_VARIABLE.finditer(str(value))), None)
+            if found is not None:
+                listed = ", ".join(self._allow.variables) or "none"
+                hint = (
+                    "write what it stands for; variables are put into topic, properties.*, and the address and login "
+                    f"of a registry: those that {self._file} lists, allow: {{variables: […]}}, which are: {listed}"
+                )
+                message = f"{option}: {found} would be taken as it stands, no variable is put in here"
+                yield Problem("TG614", option, message, hint)
 
     def _format(self, options: Mapping[str, str]) -> Iterator[Problem]:
         if REGISTRY in options:

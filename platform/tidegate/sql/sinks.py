@@ -72,6 +72,7 @@ def _target(text: Text, syntax: CreateSinkSyntax, guard: Guard | None) -> tuple[
         if syntax.format is not None:
             message = f"connector {connector.connector} has no FORMAT"
             raise error("TG406", message, text.at(syntax.format.format.span), "leave it out")
+        guarded(text, guard, syntax.options, whole, connector, None, None)
         return connector, None
     if syntax.format is None:
         *others, last = [name.upper() for name in connector.encodings]
