@@ -35,10 +35,10 @@ class _CalendarWindows:
         """The starts of all windows that contain `t`, ascending: a list of size // slide integers, or for
         int64[n] an int64[n, size // slide].
         """
-        last = self._last_month(t)
         back = range(self.size_months - self.slide_months, -1, -self.slide_months)
-        if isinstance(last, np.ndarray):
-            return self._tick(last[:, None] - np.array(back, dtype=np.int64))
+        if isinstance(t, np.ndarray):
+            return self._tick(self._last_month(t)[:, None] - np.array(back, dtype=np.int64))
+        last = self._last_month(t)
         return [self._tick(last - b) for b in back]
 
     def end(self, start: Times) -> Times:
@@ -89,7 +89,8 @@ class _CalendarWindows:
     def _last_month(self, t: Times) -> Times:
         """The month at which the last window starts that starts at or before `t`."""
         month = self._month(t)
-        return month - (month - self.offset_months) % self.slide_months
+        last: Times = month - (month - self.offset_months) % self.slide_months
+        return last
 
     def _month(self, t: Times) -> Times:
         """The number of the month that holds `t`, on the grid that the fixed part of the offset has moved."""
@@ -99,8 +100,9 @@ class _CalendarWindows:
 
     def _tick(self, month: Times) -> Times:
         days = np.asarray(month, dtype="datetime64[M]").astype("datetime64[D]").astype(np.int64)
-        days = days if isinstance(month, np.ndarray) else int(days)
-        return days * _day(self.kind) + self.offset
+        if isinstance(month, np.ndarray):
+            return days * _day(self.kind) + self.offset
+        return int(days) * _day(self.kind) + self.offset
 
     def _validate(self) -> None:
         if self.kind is TimeKind.EPOCH:
@@ -128,7 +130,7 @@ class CalendarTumble(_CalendarWindows):
         self._validate()
 
     @property
-    def slide_months(self) -> int:  # type: ignore[override]
+    def slide_months(self) -> int:  # type: ignore[override]  # what others are given as a field, this one knows
         """A new window starts where the last one ends."""
         return self.size_months
 

@@ -54,9 +54,11 @@ class EarliestOpen:
     def at(self, *marks: Mark) -> int | None:
         """This column's watermark when those of the inputs are `marks`; None (undefined) gives None."""
         mark = marks[self.input]
-        if not isinstance(mark, SessionMark) or mark.watermark is None or mark.earliest_open is None:
-            return mark.watermark if isinstance(mark, SessionMark) else mark
-        return min(mark)
+        if not isinstance(mark, SessionMark):
+            return mark
+        if mark.watermark is None or mark.earliest_open is None:
+            return mark.watermark
+        return min(mark.watermark, mark.earliest_open)
 
     def describe(self, kind: TimeKind | None = None, inputs: Sequence[str] = ()) -> str:
         """Readable text."""
@@ -181,7 +183,7 @@ Derived = Identity | EarliestOpen | Shift | Least | WindowStart | WindowEnd | Tr
 def shift(derived: Derived, ticks: int) -> Derived:
     """`derived` + a constant, in as few words as can be."""
     if isinstance(derived, Shift):
-        derived, ticks = derived.of, derived.ticks + ticks
+        ticks, derived = derived.ticks + ticks, derived.of
     return Shift(derived, ticks) if ticks else derived
 
 

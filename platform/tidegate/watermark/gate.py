@@ -72,7 +72,7 @@ class GateState:
     def from_dict(cls, values: Mapping[str, Any]) -> GateState:
         """The inverse of `to_dict`; raises TypeError for a key it doesn't know."""
         text = values.get("memory")
-        return cls(**values | {"memory": None if text is None else Memory(text=text)})
+        return cls(**{**values, "memory": None if text is None else Memory(text=text)})
 
 
 class Judgement(NamedTuple):
@@ -149,6 +149,8 @@ def judge(
     may_raise = leads & ~is_late(event_time, None, published, config.expires)
     if strategy_valid is not None:
         may_raise &= _checked("strategy_valid", strategy_valid, n, np.bool_)
+    before: np.ndarray | int | None
+    watermark: int | None
     if config.by_batch:
         before = (batch_start or state).watermark
         may_raise &= ~is_late(event_time, before, None, config.expires)

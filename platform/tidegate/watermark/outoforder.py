@@ -151,11 +151,12 @@ class _Known:
 def _behind(largest: np.ndarray, event_time: np.ndarray) -> np.ndarray:
     """largest - event_time where it is positive, stopping at the end of int64 instead of wrapping around."""
     with np.errstate(over="ignore"):
-        difference = largest - event_time
+        difference: np.ndarray = largest - event_time
     difference[(largest >= event_time) & (difference < 0)] = _INT64.max
     return difference
 
 
 def _plus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The sum of numbers that are not negative, stopping at the end of int64."""
-    return np.minimum(a, _INT64.max - b) + b
+    total: np.ndarray = np.minimum(a, _INT64.max - b) + b
+    return total

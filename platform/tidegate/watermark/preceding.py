@@ -57,10 +57,11 @@ def recall(windows: tuple[PrecedingRows, ...], memory: Memory | None) -> list[Va
     if numbers is None:
         none = np.empty(0, dtype=bool)
         return [Values(np.empty(0, dtype=_dtype(w)), none) for w in windows]
-    out, at = [], 0
+    out: list[Values] = []
+    at = 0
     for window in windows:
         n = int(numbers[at])
-        values = numbers[at + 1 : at + 1 + n].view(_dtype(window))
+        values: np.ndarray = numbers[at + 1 : at + 1 + n].view(_dtype(window))
         out.append(Values(values, numbers[at + 1 + n : at + 1 + 2 * n].astype(bool)))
         at += 1 + 2 * n
     return out

@@ -51,9 +51,13 @@ class Delay:
         """int64[n] in, int64[n] out. Stops at the ends of int64 instead of wrapping around: wrapped, an event
         time near the minimum would make every other row late.
         """
+        bounded: np.ndarray
         if self.ticks >= 0:
-            return np.maximum(event_time, _INT64.min + self.ticks) - self.ticks
-        return np.minimum(event_time, _INT64.max + self.ticks) - self.ticks
+            bounded = np.maximum(event_time, _INT64.min + self.ticks)
+        else:
+            bounded = np.minimum(event_time, _INT64.max + self.ticks)
+        values: np.ndarray = bounded - self.ticks
+        return values
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,11 @@ class _Windows:
         """The starts of all windows that contain `t`, ascending: a list of size // slide integers, or for
         int64[n] an int64[n, size // slide].
         """
-        last = self._last_start(t)
         back = range(self.size - self.slide, -1, -self.slide)
-        if isinstance(last, np.ndarray):
-            return last[:, None] - np.array(back, dtype=np.int64)
+        if isinstance(t, np.ndarray):
+            starts: np.ndarray = self._last_start(t)[:, None] - np.array(back, dtype=np.int64)
+            return starts
+        last = self._last_start(t)
         return [last - b for b in back]
 
     def end(self, start: Times) -> Times:
@@ -74,7 +75,8 @@ class _Windows:
 
     def _last_start(self, t: Times) -> Times:
         # The remainder comes first: t - offset could leave int64 for the very first times.
-        return t - (t % self.slide - self.offset) % self.slide
+        last: Times = t - (t % self.slide - self.offset) % self.slide
+        return last
 
     def _validate(self) -> None:
         if self.slide <= 0 or self.size <= 0:
@@ -95,7 +97,7 @@ class Tumble(_Windows):
         self._validate()
 
     @property
-    def slide(self) -> int:  # type: ignore[override]
+    def slide(self) -> int:  # type: ignore[override]  # what others are given as a field, this one knows
         """A new window starts where the last one ends."""
         return self.size
 
@@ -137,8 +139,7 @@ class Cumulate:
 
     def starts(self, t: int | np.ndarray) -> list[int] | np.ndarray:
         """The starts of all windows that contain `t`, each once: always one. A list, or for int64[n] an int64[n, 1]."""
-        start = self.watermark_start(t)
-        return start[:, None] if isinstance(start, np.ndarray) else [start]
+        return self.watermark_start(t)[:, None] if isinstance(t, np.ndarray) else [self.watermark_start(t)]
 
     def bounds(self, t: int) -> list[tuple[int, int]]:
         """(start, end) of all windows that contain `t`, the shortest first."""
@@ -148,7 +149,8 @@ class Cumulate:
 
     def watermark_start(self, watermark: Times) -> Times:
         """The watermark of window_start (D1): the start of the earliest window still open at `watermark`."""
-        return watermark - (watermark % self.size - self.offset) % self.size
+        start: Times = watermark - (watermark % self.size - self.offset) % self.size
+        return start
 
     def watermark_end(self, watermark: int) -> int:
         """The watermark of window_end (D1): the end of the earliest window still open at `watermark`."""
