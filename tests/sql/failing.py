@@ -129,6 +129,7 @@ MUCH = [
     "sequence(ntz, ts::timestamp, INTERVAL '1 day')",
     "sequence(DATE '0001-01-01', d)",
     "format_string(wide, 1)",
+    "format_number(1.5, huge)",
 ]
 #: And what does not, though the row says how much.
 ENOUGH = {

@@ -41,6 +41,7 @@ def test_C7_what_may_fail_is_asked_whether_it_does(sql: str, monkeypatch: pytest
         "upper(s)",
         "s LIKE 'a%'",
         "zero + 1",
+        "round(zero)",
         "sum(zero)",
         "repeat(s, 3)",
         "ts + INTERVAL '1' DAY",
@@ -48,6 +49,10 @@ def test_C7_what_may_fail_is_asked_whether_it_does(sql: str, monkeypatch: pytest
 )
 def test_what_can_not_fail_is_not(sql: str) -> None:
     assert ATTEMPT not in written(sql)
+
+
+def test_C7_an_integer_that_is_rounded_to_tens_may_overflow() -> None:
+    assert written("round(zero, -1)").startswith(f"{ATTEMPT}(")
 
 
 @pytest.mark.parametrize("call", ["raise_error('x')", "assert_true(id > 0)"])

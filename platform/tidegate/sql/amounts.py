@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from tidegate.sql.infer import Lookup, infer
-from tidegate.sql.types import INTEGERS, SparkType
+from tidegate.sql.types import SparkType
 
 #: Elements of an array, and bytes of a text, that one call may make.
 MOST_ELEMENTS, MOST_BYTES = 1_000_000, 16_777_216
@@ -83,7 +83,8 @@ def _formatted(arguments: list[exp.Expr], _: _Types) -> exp.Expr | None:
 
 def _places(arguments: list[exp.Expr], types: _Types) -> exp.Expr | None:
     """The second argument says how many digits; or it is a pattern."""
-    return _count(1, _FEW)(arguments, types) if len(types) == 2 and types[1] in INTEGERS else None
+    given = types[1] if len(types) == 2 else None
+    return _count(1, _FEW)(arguments, types) if given is not None and given.is_integer else None
 
 
 def _sequence(arguments: list[exp.Expr], types: _Types) -> exp.Expr | None:
@@ -91,8 +92,8 @@ def _sequence(arguments: list[exp.Expr], types: _Types) -> exp.Expr | None:
     if len(arguments) not in (2, 3) or types[0] is None or all(map(_is_few, arguments)):
         return None
     if types[0].name not in _TIMES:
-        length = _call("abs", _double(arguments[2])) if len(arguments) == 3 else exp.Literal.number(1)
-        return _few_steps(_distance(_double(arguments[1]), _double(arguments[0])), length)
+        step = _call("abs", _double(arguments[2])) if len(arguments) == 3 else exp.Literal.number(1)
+        return _few_steps(_distance(_double(arguments[1]), _double(arguments[0])), step)
     day = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("DAY"))
     start = exp.Cast(this=exp.Literal.string("2000-01-01"), to=exp.DataType.build("TIMESTAMPTZ"))
     length = _distance(_micros(_call("try_add", start, (*arguments, day)[2])), _micros(start))

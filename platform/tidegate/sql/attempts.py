@@ -4,12 +4,11 @@ does so with any other, behind its own `try_` functions; sessions know it as `ti
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.sql.dialect import SparkText
 from tidegate.sql.functions import reach_of
 from tidegate.sql.infer import Lookup, infer
-from tidegate.sql.types import INTEGERS
 
 #: `tidegate_attempt(x)` is x, or NULL where x fails. No statement can write it: TG209 knows Spark's functions only.
 ATTEMPT = "tidegate_attempt"
@@ -51,7 +50,9 @@ def _is_safe(call: exp.Expr, lookup: Lookup) -> bool:
         return len({key.name for key in keys}) == len(call.expressions[::2])
     if call.name.lower() in _OF_DECIMALS and call.expressions:
         type_ = infer(call.expressions[0], lookup)
-        return type_ is not None and (type_ in INTEGERS or type_.name in ("double", "float"))
+        # An integer is its own rounding, unless a second argument rounds it to tens: that can overflow.
+        is_whole = type_ is not None and type_.is_integer and len(call.expressions) == 1
+        return is_whole or (type_ is not None and type_.name in ("double", "float"))
     return False
 
 
