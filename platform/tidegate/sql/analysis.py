@@ -160,8 +160,9 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
             return analyse_alter(text, syntax, _altered(text, syntax, catalog))
         case ResetWatermarkSyntax():
             found = catalog.find(syntax.name.text)
-            is_gate = isinstance(found, Relation) and found.kind == "gate"
-            return analyse_reset(text, syntax, found if is_gate else _altered(text, syntax, catalog), catalog)
+            if not isinstance(found, Relation) or found.kind != "gate":
+                found = _altered(text, syntax, catalog)
+            return analyse_reset(text, syntax, found, catalog)
         case InsertSyntax():
             return analyse_insert(text, syntax, catalog)
         case UpdateSyntax():

@@ -118,8 +118,9 @@ def _is_made_a_time(node: exp.Expr) -> bool:
     above = node.parent
     if isinstance(above, exp.Cast):
         return _has_time(from_datatype(above.to))
-    first = isinstance(above, exp.Anonymous) and above.expressions[0] is node
-    return first and above.name.lower() in _OF_TIMES and above.name.lower() not in _UNIT_FIRST
+    if not isinstance(above, exp.Anonymous) or above.expressions[0] is not node:
+        return False
+    return above.name.lower() in _OF_TIMES and above.name.lower() not in _UNIT_FIRST
 
 
 def _may_be_time(node: exp.Expr, type_of: TypeOf) -> bool:

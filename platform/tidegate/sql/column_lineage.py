@@ -31,8 +31,7 @@ Shown = dict[str, Origins]
 def column_lineage(catalog: Catalog, item: View | Sink) -> dict[str, tuple[Origin, ...]]:
     """For each column: the columns of what the view reads that its expression names, sorted; () for what is counted or
     constant. What only filters, joins or groups is not among them. A sink delivers its columns as they are."""
-    view = item.view if isinstance(item, Sink) else item
-    if view is None:
+    if isinstance(item, Sink) and item.view is None:
         upstream = catalog.get(item.upstream)
         return {c.name: (Origin(upstream.name, c.name),) for c in upstream.columns}
     text = Text(item.definition)
@@ -41,7 +40,9 @@ def column_lineage(catalog: Catalog, item: View | Sink) -> dict[str, tuple[Origi
     assert isinstance(statement, CreateViewSyntax | CreateSinkSyntax)
     assert statement.query is not None
     shown = _query(catalog, statement.query, {})
-    return {c.name: tuple(sorted(shown.get(c.name.casefold(), frozenset()))) for c in view.columns}
+    view = item.view if isinstance(item, Sink) else item
+    columns = view.columns if view is not None else ()
+    return {c.name: tuple(sorted(shown.get(c.name.casefold(), frozenset()))) for c in columns}
 
 
 def _query(catalog: Catalog, query: exp.Expr, outer: Mapping[str, Shown]) -> Shown:

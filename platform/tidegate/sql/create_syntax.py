@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.codes import error, unsupported
@@ -205,8 +205,8 @@ def _column(cursor: Cursor) -> ColumnSyntax:
         token = cursor.peek()
         if token is None or token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
             break
-        again = {"NOT": nullable, "NULL": nullable, "COMMENT": comment}.get(cursor.word())
-        if again is not None:
+        before: dict[str, object] = {"NOT": nullable, "NULL": nullable, "COMMENT": comment}
+        if before.get(cursor.word()) is not None:
             what = "COMMENT" if cursor.word() == "COMMENT" else "NULL or NOT NULL"
             raise error("TG108", f"{what} is given twice", cursor.here())
         if cursor.word() == "NOT":

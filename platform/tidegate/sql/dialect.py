@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.sql.codes import error
 from tidegate.sql.frame_syntax import FrameGenerator, FrameParser
@@ -67,7 +67,7 @@ class TidegateParser(FrameParser):
     others)."""
 
     STRICT_CAST = True
-    FUNCTIONS: ClassVar[dict[str, Callable]] = {}
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
     FUNCTION_PARSERS: ClassVar = {
         **{k: v for k, v in SparkParser.FUNCTION_PARSERS.items() if k in _SPECIAL_FORMS},
         "POSITION": lambda self: self._parse_worded("position", TokenType.IN),
@@ -83,7 +83,7 @@ class TidegateParser(FrameParser):
     NO_PAREN_FUNCTION_PARSERS: ClassVar = {
         k: v for k, v in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if k in _NO_PAREN_FORMS
     }
-    PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable]] = {}
+    PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {}
     # A temporal join; Spark's own time travel is an option of its reader, not of these queries.
     VERSION_PHRASES: ClassVar[dict[tuple[str, ...], str]] = {("FOR", "SYSTEM_TIME"): "SYSTEM_TIME"}
     # No JSON arrows: `->` is a lambda and nothing else.
@@ -91,7 +91,7 @@ class TidegateParser(FrameParser):
         k: v for k, v in SparkParser.COLUMN_OPERATORS.items() if k in (TokenType.DOT, TokenType.DCOLON)
     }
 
-    def raise_error(self, message: str, token: Token | None = None) -> None:  # type: ignore[override]
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         where = token or self._curr or self._prev
         raise NotUnderstood(message, token_span(where) if where else (0, 0))
 
@@ -105,16 +105,15 @@ class TidegateParser(FrameParser):
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         return super()._parse_select(*args, **{**kwargs, "consume_pipe": False})
 
-    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:  # type: ignore[override]
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         table = super()._parse_table(*args, **kwargs)
         # FOR SYSTEM_TIME AS OF PROCTIME() may stand behind the alias, too.
         if isinstance(table, exp.Table) and not table.args.get("version"):
             table.set("version", self._parse_version())
         return table
 
-    def _parse_parameter(self) -> exp.Parameter:  # type: ignore[override]
+    def _parse_parameter(self) -> exp.Parameter:
         self.raise_error("a name cannot start with this character", self._prev)
-        raise AssertionError("raise_error always raises")
 
     def _parse_at_time_zone(self, this: exp.Expr | None) -> exp.Expr | None:
         if self._match_text_seq("AT", "TIME", "ZONE", advance=False):
@@ -132,7 +131,7 @@ class TidegateParser(FrameParser):
                 arguments.append(self._parse_bitwise())
         return self.expression(exp.Anonymous(this=name, expressions=arguments))
 
-    def _parse_trim(self) -> exp.Expr:  # type: ignore[override]
+    def _parse_trim(self) -> exp.Expr:  # type: ignore[override]  # the base makes nothing but exp.Trim
         sides = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
         side = self._curr.text.upper()
         if side not in sides or self._curr.token_type is TokenType.IDENTIFIER:

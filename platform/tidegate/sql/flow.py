@@ -75,13 +75,12 @@ class Flow:
     def scope(self, text: Text) -> Scope:
         """Its columns in sight, and the names that may stand before them."""
         qualifiers = frozenset(c.qualifier for c in self.columns if c.qualifier) or {self.name.casefold()}
-        kind = f'{self.relation.kind} "{self.name}"' if self._is_relation else f'"{self.name}"'
+        relation = self.relation
+        # A relation as it is, not what is made of it.
+        plain = relation is not None and relation.name == self.name and self.sql.startswith("{")
+        kind = f'{relation.kind} "{self.name}"' if relation is not None and plain else f'"{self.name}"'
         what = f"in {kind}" if len(qualifiers) == 1 else "here"
         return Scope(text, self.columns, frozenset(qualifiers), what, merged=self.merged)
-
-    @property
-    def _is_relation(self) -> bool:
-        return self.relation is not None and self.relation.name == self.name and self.sql.startswith("{")
 
     def everything(self) -> tuple[str, ...]:
         """The names of all that `sql` yields, each once: `$offset` in a query is one of the hidden ones."""
@@ -168,10 +167,10 @@ def held(flow: Flow, column: ScopeColumn, until: Derived, lost: Lost) -> Flow:
     for one in flow.columns:
         if one.derived is not None:
             low = 0 if one.name == column.name else between(column.spans, one.spans, flow.ways)[0]
-            if low is None:
-                one = replace(one, derived=None, spans={}, lost=lost)
-            else:
-                one = replace(one, derived=least(one.derived, shift(until, low)))
+            bounded = None if low is None else least(one.derived, shift(until, low))
+            one = (
+                replace(one, derived=bounded) if bounded else replace(one, derived=None, spans={}, lost=lost)
+            )
         columns.append(one)
     return replace(flow, columns=tuple(columns))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.codes import error, unsupported
 from tidegate.sql.kafka_options import secret_problem
-from tidegate.sql.option_types import ConnectorOptions, Problem
+from tidegate.sql.option_types import ConnectorOptions, Encoding, Problem
 from tidegate.sql.options import located, once
 from tidegate.sql.secrets import MALFORMED, MALFORMED_HINT, is_malformed, passwords_in, variables, written_out
 from tidegate.sql.syntax import ColumnSyntax, FormatSyntax
@@ -25,7 +24,7 @@ _SCHEMA = (LOCATION, REGISTRY, SUBJECT, USERNAME, PASSWORD)
 #: How a registry is reached: nothing of it decides what a row is.
 _ACCESS = (REGISTRY, USERNAME, PASSWORD)
 
-FORMAT_OPTIONS = {
+FORMAT_OPTIONS: dict[str, tuple[str, ...]] = {
     "json": ("timestamp_format", "case"),
     "csv": ("without_header", "delimiter", "null_value", "timestamp_format"),
     "parquet": (),
@@ -44,7 +43,7 @@ class Format(BaseModel):
     `schema.location` (a file of the project) or `schema.registry`, and PROTOBUF `message`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    encode: Literal["json", "csv", "parquet", "avro", "protobuf", "bytes"]
+    encode: Encoding
     options: dict[str, str] = {}
 
     def identity(self) -> str:
@@ -72,8 +71,7 @@ def read_format(
             )
         hint = did_you_mean(syntax.format.text, ["PLAIN"]) or "write FORMAT PLAIN"
         raise error("TG406", f'unknown format "{syntax.format.text}"', where, hint)
-    encode = syntax.encode.text.lower()
-    _check_encoding(text, syntax, encode, connector)
+    encode = _encoding(text, syntax, connector)
     given = once(text, syntax.options)
     known = tuple(n for n in FORMAT_OPTIONS[encode] if n not in connector.refused_format_options)
     for name, option in given.items():
@@ -89,8 +87,9 @@ def read_format(
                     else f"the option {name} applies only to files: a message has no header"
                 )
                 raise error("TG402", message, where, "leave it out")
-            hint = did_you_mean(name, known) or (f"available options: {', '.join(known)}" if known else None)
-            raise error("TG402", f'{what} has no option "{option.name.text}"', where, hint)
+            options = f"available options: {', '.join(known)}" if known else None
+            meant = did_you_mean(name, known) or options
+            raise error("TG402", f'{what} has no option "{option.name.text}"', where, meant)
         problem = _value_problem(name, option.value)
         if problem:
             raise error("TG404", f"{name}: {problem}", text.at(option.value_span))
@@ -99,11 +98,13 @@ def read_format(
     return Format(encode=encode, options={n: _value(n, o.value) for n, o in given.items()})
 
 
-def _check_encoding(
-    text: Text, syntax: FormatSyntax, encode: str, connector: ConnectorOptions | type[ConnectorOptions]
-) -> None:
-    if encode in connector.encodings:
-        return
+def _encoding(
+    text: Text, syntax: FormatSyntax, connector: ConnectorOptions | type[ConnectorOptions]
+) -> Encoding:
+    encode = syntax.encode.text.lower()
+    for known_encoding in connector.encodings:
+        if encode == known_encoding:
+            return known_encoding
     where, known = text.at(syntax.encode.span), [name.upper() for name in connector.encodings]
     there_are = f"there {'are' if known[1:] else 'is'} {_and(known)}"
     if encode == "parquet":

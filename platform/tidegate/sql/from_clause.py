@@ -155,8 +155,8 @@ class _From:
         if isinstance(node, exp.Subquery):
             refuse_arguments(text, node, ("this", "alias"))
             return named(self.read_query(self.reader, node.this, self.ctes), node.alias)
-        if watermark_call(node) is not None:
-            return self._gate(node)
+        if (gate := watermark_call(node)) is not None:
+            return self._gate(gate)
         if isinstance(node, exp.Anonymous) and node.name.upper() in _TABLE_FUNCTIONS:
             hint = f"{function}((SELECT … FROM {node.name.upper()}(…)), …)"
             where = name_location(text, node)

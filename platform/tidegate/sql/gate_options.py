@@ -139,7 +139,7 @@ def read_gate_options(text: Text, options: tuple[OptionSyntax, ...]) -> GateOpti
     """The gate's options, checked. Raises TG404, TG405."""
     given = once(text, options)
     try:
-        return GateOptions(**{_FIELDS[name]: option.value for name, option in given.items()})
+        return GateOptions.model_validate({_FIELDS[name]: option.value for name, option in given.items()})
     except ValidationError as problem:
         first = problem.errors()[0]
         name = next(s for s, f in _FIELDS.items() if first["loc"][:1] in ((f,), (s,)))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.alter_syntax import read_alter
@@ -168,7 +169,7 @@ def _create(
     if cursor.word() != "MATERIALIZED":
         token = cursor.peek()
         hint = did_you_mean(token.text, ["SOURCE", "TABLE", "MATERIALIZED", "SINK"]) if token else None
-        if hint:
+        if token and hint:
             raise error("TG104", f'"{cursor.take().text}" in CREATE', cursor.text.at(token_span(token)), hint)
         cursor.fail("expected SOURCE, TABLE, MATERIALIZED VIEW or SINK")
     cursor.expect("MATERIALIZED", "VIEW", clause="CREATE MATERIALIZED VIEW")
@@ -261,10 +262,10 @@ def _insert(cursor: Cursor, head: tuple[Span, str | None]) -> InsertSyntax:
     return InsertSyntax(*head, table, columns, None, query, token_span(rest[0], rest[-1]))
 
 
-def _row(cursor: Cursor) -> tuple[Span, tuple]:
+def _row(cursor: Cursor) -> tuple[Span, tuple[exp.Expr, ...]]:
     start = cursor.index
 
-    def value():
+    def value() -> exp.Expr:
         if cursor.word() == "DEFAULT":
             raise unsupported(
                 "DEFAULT", cursor.here(), "write NULL, or name the other columns after the table"

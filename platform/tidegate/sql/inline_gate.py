@@ -155,8 +155,8 @@ def _rows(text: Text, source: exp.Expr, catalog: Catalog, ctes: Container[str]) 
     if isinstance(source, exp.Subquery):
         rows = _projection(text, source.this, catalog, ctes)
         return replace(rows, name=source.alias or rows.name)
-    if watermark_call(source) is not None:
-        where = name_location(text, source.find(exp.Anonymous))
+    if (inner := watermark_call(source)) is not None:
+        where = name_location(text, inner)
         raise unsupported(
             "WATERMARK of a WATERMARK", where, "write WATERMARK once, with the strategy that you want"
         )
@@ -244,7 +244,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
             if (time := _time(text, item.unalias(), scope, inner)) is not None:
                 times[column.name.casefold()] = time
     _check_twice(text, query, columns)
-    where = ""
+    only = ""
     if (condition := query.args.get("where")) is not None:
         if inner.windows:
             instead = "write WHERE in the same SELECT as OVER, where it is applied first"
@@ -252,8 +252,8 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
         resolved = scope.resolve(condition.this)
         require_scalar(text, resolved, "in WHERE")
         require_type(text, condition.this, scope.type(resolved), ("boolean",), "WHERE")
-        where = f" WHERE {safe_sql(resolved, scope.lookup)}"
-    sql = f"(SELECT {', '.join([*items, _PLACE])} FROM {inner.sql}{where})"
+        only = f" WHERE {safe_sql(resolved, scope.lookup)}"
+    sql = f"(SELECT {', '.join([*items, _PLACE])} FROM {inner.sql}{only})"
     return _Rows(inner.relation, inner.name, tuple(columns), sql, windows, times)
 
 
@@ -352,4 +352,5 @@ def _with_windows(strategy: exp.Expr, windows: dict[str, exp.Expr]) -> exp.Expr:
             written = window.copy()
             written.meta["span"] = node_span(column)
             column.replace(written)
-    return root.this.pop()
+    written_out: exp.Expr = root.this.pop()
+    return written_out

@@ -208,7 +208,7 @@ def _comparisons(
     if isinstance(condition, exp.Between):
         parts = ((">=", condition.args["low"]), ("<=", condition.args["high"]))
         pairs = [(condition.this, sign, bound) for sign, bound in parts]
-    elif type(condition) in _COMPARED:
+    elif isinstance(condition, exp.Binary) and type(condition) in _COMPARED:
         pairs = [(condition.this, _COMPARED[type(condition)], condition.expression)]
     else:
         return

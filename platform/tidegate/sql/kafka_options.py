@@ -12,6 +12,7 @@ from tidegate.sql.kafka_properties import KNOWN, REFUSED
 from tidegate.sql.option_types import (
     Boolean,
     ConnectorOptions,
+    Encoding,
     Filled,
     Names,
     OptionalSeconds,
@@ -46,7 +47,7 @@ class KafkaOptions(ConnectorOptions):
 
     open_prefix: ClassVar[str] = _PREFIX
     live: ClassVar[bool] = True
-    encodings: ClassVar[tuple[str, ...]] = ("json", "csv", "avro", "protobuf", "bytes")
+    encodings: ClassVar[tuple[Encoding, ...]] = ("json", "csv", "avro", "protobuf", "bytes")
     refused_format_options: ClassVar[tuple[str, ...]] = ("without_header",)
     message_columns: ClassVar[tuple[tuple[str, str], ...]] = MESSAGE_COLUMNS
     connector: Literal["kafka"] = "kafka"
@@ -94,7 +95,7 @@ class KafkaSinkOptions(SinkOptions):
     sources."""
 
     open_prefix: ClassVar[str] = _PREFIX
-    encodings: ClassVar[tuple[str, ...]] = ("json",)
+    encodings: ClassVar[tuple[Encoding, ...]] = ("json",)
     connector: Literal["kafka"] = "kafka"
     topic: Filled
     properties: dict[str, str] = Field(default_factory=dict)

@@ -58,7 +58,9 @@ def _why(reader: Reader, table: Flow) -> str:
         return f": it was lost at line {lost.location.line}, column {lost.location.column}, because {lost.reason}"
     for number in table.reads:
         view = reader.catalog.find(reader.inputs[number].name)
-        for step in reversed(view.derived if isinstance(view, View) else ()):
+        if not isinstance(view, View):
+            continue
+        for step in reversed(view.derived):
             for column, reason in step.lost:
                 return f": {view.name} lost the watermark of {column}, because {reason}"
     return ""

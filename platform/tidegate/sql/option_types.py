@@ -11,6 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tidegate.sql.intervals import Length, read_length
 
+#: What can stand after ENCODE.
+Encoding = Literal["json", "csv", "parquet", "avro", "protobuf", "bytes"]
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _OFF = ("off", "none")
 _DAY_SECONDS = 86_400
@@ -100,7 +102,7 @@ class ConnectorOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
     open_prefix: ClassVar[str] = ""
     live: ClassVar[bool] = False
-    encodings: ClassVar[tuple[str, ...]] = ("json", "csv", "parquet")
+    encodings: ClassVar[tuple[Encoding, ...]] = ("json", "csv", "parquet")
     refused_format_options: ClassVar[tuple[str, ...]] = ()
     message_columns: ClassVar[tuple[tuple[str, str], ...]] = ()
     connector: str

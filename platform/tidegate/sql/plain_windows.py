@@ -13,8 +13,8 @@ from tidegate.sql.plain_conditions import plain_condition
 from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value
 
 if TYPE_CHECKING:
-    from tidegate.sql.flow import Reader, WindowTable
-    from tidegate.sql.selects import Item, Selected
+    from tidegate.sql.flow import Item, Reader, WindowTable
+    from tidegate.sql.selects import Selected
 
 _TIMES = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)
 _WHOLE, _NUMBERS = ("int", "bigint"), ("int", "bigint", "double")

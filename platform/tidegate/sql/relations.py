@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.catalog.objects import RESERVED_COLUMNS, Column, Relation, Watermark
@@ -30,7 +30,7 @@ from tidegate.sql.inner_names import MARK
 from tidegate.sql.option_types import ConnectorOptions
 from tidegate.sql.parsing import parse_expression
 from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.scope import Scope, ScopeColumn, columns_of, known, require_scalar, require_type
+from tidegate.sql.scope import Scope, ScopeColumn, known, require_scalar, require_type
 from tidegate.sql.strategies import analyse_strategy, shown_type
 from tidegate.sql.syntax import ColumnSyntax, CreateRelationSyntax, Name
 from tidegate.sql.system_names import ROWTIME
@@ -230,7 +230,7 @@ def _scope(text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tup
         ScopeColumn(c.stored, known(c.type), written=c.name, starred=False)
         for c in (message_columns(messages) if messages else ())
     ]
-    seen = (*columns_of(columns), *hidden)
+    seen = (*(ScopeColumn(c.name, known(c.type)) for c in columns), *hidden)
     return Scope(text, seen, frozenset([name.casefold()]), f'in {syntax.kind} "{name}"')
 
 

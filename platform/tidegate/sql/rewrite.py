@@ -50,8 +50,8 @@ def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
     total = _total(node, lookup)
     if total is not None:
         return total
-    name = _OPERATORS.get(type(node))
-    if name and _can_overflow(node, lookup):
+    name = _OPERATORS.get(type(node)) if isinstance(node, exp.Binary) else None
+    if isinstance(node, exp.Binary) and name and _can_overflow(node, lookup):
         arguments = [safe(_bare(node.this), lookup), safe(_bare(node.expression), lookup)]
         return exp.Anonymous(this=name, expressions=arguments)
     if (absolute := _absolute(node, lookup)) is not None:
@@ -97,9 +97,9 @@ def _absolute(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
     if is_call and type_ is not None and type_.name in ("int", "bigint"):
         value = safe(inner, lookup)
         minus = exp.Anonymous(this="try_subtract", expressions=[exp.Literal.number(0), value])
-        below = exp.LT(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0))
+        negative = exp.LT(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0))
         absolute = node.name.lower() == "abs"
-        return exp.Case(ifs=[exp.If(this=below, true=minus)], default=value.copy()) if absolute else minus
+        return exp.Case(ifs=[exp.If(this=negative, true=minus)], default=value.copy()) if absolute else minus
     if type_ is None or type_.name != "decimal" or not type_.params or type_.params[0] <= _NEGATED:
         return None
     value, zero = safe(inner, lookup), exp.Literal.number(0)
@@ -171,7 +171,7 @@ def _total(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
 def lost_totals(node: exp.Expr, lookup: Lookup) -> list[exp.Expr]:
     """For each sum and average in an expression that can be NULL because its total does not fit: whether it is, though
     there are values (C7)."""
-    found = []
+    found: list[exp.Expr] = []
     for call in node.find_all(exp.Anonymous):
         name, outer = call.name.lower(), call.parent if isinstance(call.parent, exp.Filter) else call
         if (

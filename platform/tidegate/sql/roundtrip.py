@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.sql import dialect
 from tidegate.sql.codes import error
@@ -110,15 +110,16 @@ def check_round_trip(
 def _check_commas(text: Text, span: list[Token]) -> None:
     """sqlglot forgives a comma too many and an operator without an operand; Spark and PostgreSQL don't."""
     for token, following in zip(span, [*span[1:], None], strict=True):
-        dangling = following is None or following.token_type in _CLOSERS
-        if token.token_type is TokenType.SELECT and (dangling or following.token_type is TokenType.GROUP_BY):
+        next_type = following.token_type if following is not None else None
+        dangling = next_type is None or next_type in _CLOSERS
+        if token.token_type is TokenType.SELECT and (dangling or next_type is TokenType.GROUP_BY):
             raise error(
                 "TG102",
                 "SELECT without columns",
                 text.at(token_span(token)),
                 "write SELECT * to select all columns",
             )
-        if token.token_type is TokenType.GROUP_BY and (dangling or following.token_type in _AFTER_GROUP_BY):
+        if token.token_type is TokenType.GROUP_BY and (dangling or next_type in _AFTER_GROUP_BY):
             raise error("TG102", f'nothing follows this "{token.text}"', text.at(token_span(token)))
         if dangling and token.token_type in (TokenType.COMMA, TokenType.PLUS, TokenType.DASH):
             raise error("TG102", f'nothing follows this "{token.text}"', text.at(token_span(token)))

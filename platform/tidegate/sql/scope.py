@@ -3,7 +3,7 @@ where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -103,7 +103,7 @@ class Scope:
                 self._current_watermark(call)
         for column in list(root.find_all(exp.Column)):
             column.replace(self._column(column))
-        resolved = root.this.pop()
+        resolved: exp.Expr = root.this.pop()
         resolved.meta.update(node.meta)
         self._check_functions(resolved)
         if self.repeatable:
@@ -153,8 +153,8 @@ class Scope:
         first = parts[0]
         matches = self.written(first.name, qualifier)
         if len(matches) > 1:
-            hint = " or ".join(f"{c.qualifier}.{c.called}" for c in matches if c.qualifier)
-            raise error("TG203", f'"{first.name}" is in more than one relation', self.at(first), hint)
+            several = " or ".join(f"{c.qualifier}.{c.called}" for c in matches if c.qualifier)
+            raise error("TG203", f'"{first.name}" is in more than one relation', self.at(first), several)
         found = matches[0] if matches else None
         if found is None:
             of = self.what if qualifier is None or len(self.qualifiers) < 2 else f'in "{qualifier}"'
@@ -240,14 +240,13 @@ def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
             message = f"{name.upper()} is only allowed in FROM, not in an expression"
             raise error("TG210", message, name_location(text, call))
         if kind_of(name) is None:
-            known = [*spark_functions(), *WINDOW_FUNCTIONS]
-            hint = did_you_mean(name, known)
-            raise error("TG209", f'there is no function "{call.name}"', name_location(text, call), hint)
+            meant = did_you_mean(name, [*spark_functions(), *WINDOW_FUNCTIONS])
+            raise error("TG209", f'there is no function "{call.name}"', name_location(text, call), meant)
         _refuse_machine(text, name, call)
-    for call in node.find_all(exp.CurrentUser, exp.SessionUser):
-        _refuse_machine(text, call.sql_name().lower(), call)
-    for call in node.find_all(exp.QueryTransform):
-        _refuse_machine(text, "transform using", call)
+    for user in node.find_all(exp.CurrentUser, exp.SessionUser):
+        _refuse_machine(text, user.sql_name().lower(), user)
+    for script in node.find_all(exp.QueryTransform):
+        _refuse_machine(text, "transform using", script)
     if not clock:
         # A watermark that is a constant behind its column says so in its own words.
         refuse_long_intervals(text, node)
@@ -359,8 +358,3 @@ def common_type(a: ScopeColumn, b: ScopeColumn) -> SparkType | None:
 def known(ddl: str) -> SparkType | None:
     """A column's type as the catalog has it."""
     return None if ddl == UNKNOWN else parse_ddl(ddl)
-
-
-def columns_of(columns: Iterable) -> tuple[ScopeColumn, ...]:
-    """The columns of an object in the catalog, without watermarks."""
-    return tuple(ScopeColumn(c.name, known(c.type)) for c in columns)

@@ -171,7 +171,8 @@ def _filtered(source: Flow, where: str) -> Flow:
 def _items(text: Text, written: list[exp.Expr], scope: Scope, named: bool) -> list[Item]:
     items: list[Item] = []
     for item in written:
-        for one in _starred(text, item, scope) or [item]:
+        columns: list[Item | exp.Expr] = [*_starred(text, item, scope)] or [item]
+        for one in columns:
             if isinstance(one, Item):
                 name = one.name
             else:

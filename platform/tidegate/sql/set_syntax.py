@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.codes import error

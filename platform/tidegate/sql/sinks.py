@@ -12,12 +12,12 @@ from tidegate.sql.codes import error
 from tidegate.sql.connectors import Guard, guarded, read_connector
 from tidegate.sql.formats import Format, read_format
 from tidegate.sql.kafka_options import KafkaSinkOptions
+from tidegate.sql.option_types import SinkOptions
 from tidegate.sql.relations import check_object_name
 from tidegate.sql.sink_connectors import (
     LATER_SINK_CONNECTORS,
     SINK_CONNECTORS,
     FilesystemSinkOptions,
-    SinkOptions,
 )
 from tidegate.sql.syntax import CreateSinkSyntax, CreateViewSyntax, Name, OptionSyntax
 from tidegate.sql.text import Text

@@ -112,7 +112,8 @@ def _with_clock(text: Text, resolved: exp.Expr) -> exp.Expr:
             if call.expressions:
                 raise error("TG210", f"{call.name} takes no arguments", name_location(text, call))
             call.replace(_column(PROC_TIME, call))
-    return root.this.pop()
+    strategy: exp.Expr = root.this.pop()
+    return strategy
 
 
 def _over_rows(

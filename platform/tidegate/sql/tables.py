@@ -20,11 +20,11 @@ def primary_key(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column,
         return ()
     first = syntax.primary_keys[0]
     if syntax.kind == "source":
-        hint = "use CREATE TABLE … WITH (connector = …), which keeps the last row of each key"
-        raise unsupported("PRIMARY KEY on a source", text.at(first.span), hint)
+        instead = "use CREATE TABLE … WITH (connector = …), which keeps the last row of each key"
+        raise unsupported("PRIMARY KEY on a source", text.at(first.span), instead)
     if len(syntax.primary_keys) > 1:
-        hint = "write a key of several columns as PRIMARY KEY (a, b)"
-        raise error("TG108", "PRIMARY KEY is given twice", text.at(syntax.primary_keys[1].span), hint)
+        instead = "write a key of several columns as PRIMARY KEY (a, b)"
+        raise error("TG108", "PRIMARY KEY is given twice", text.at(syntax.primary_keys[1].span), instead)
     names: list[str] = []
     for name in first.columns:
         column = next((c for c in columns if c.name.casefold() == name.text.casefold()), None)

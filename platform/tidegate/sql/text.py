@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from tidegate.errors import Location
 
@@ -52,7 +52,8 @@ def node_span(node: exp.Expr) -> Span:
     names and literals cover."""
     meta = node.meta
     if "span" in meta:
-        return meta["span"]
+        span: Span = meta["span"]
+        return span
     inner = [n.meta for n in node.walk() if "start" in n.meta or "span" in n.meta]
     if not inner:
         parent = node.parent

@@ -286,9 +286,11 @@ def _no_watermark(text: Text, syntax: CreateViewSyntax, flow: Flow, selected: Se
     """TG309 (C6): with why the query has none, where that is known."""
     assert syntax.emit is not None
     where = text.at(syntax.emit)
-    grouped = selected is not None and selected.grouping is not None
+    grouping = selected.grouping if selected is not None else None
+    grouped = grouping is not None
     source = selected.source if selected is not None else flow
-    keys = [i.column for i in selected.items if selected.grouping.is_key(i.node)] if grouped else []
+    items = selected.items if selected is not None else ()
+    keys = [i.column for i in items if grouping is not None and grouping.is_key(i.node)]
     lost = next((c for c in keys if c.lost is not None), None)
     if grouped and source.carriers() and lost is None:
         names = " or ".join(c.called for c in source.carriers()[-2:])

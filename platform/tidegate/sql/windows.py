@@ -213,8 +213,8 @@ def _time_column(text: Text, call: exp.Anonymous, flow: Flow, function: str) -> 
     if isinstance(node, exp.Interval | exp.Literal):
         raise error("TG307", f"{function} needs a column as its time", where, _USAGE[function])
     if not isinstance(node, exp.Column):
-        hint = f"{function}((SELECT …, {text.slice(node_span(node))} AS t FROM {flow.name}), t, …)"
-        raise error("TG307", f"{function} needs a column as its time", where, hint)
+        instead = f"{function}((SELECT …, {text.slice(node_span(node))} AS t FROM {flow.name}), t, …)"
+        raise error("TG307", f"{function} needs a column as its time", where, instead)
     scope = flow.scope(text)
     if len(node.parts) > 1 and node.parts[0].name.casefold() not in scope.qualifiers:
         raise error("TG202", f'there is no relation "{node.parts[0].name}" here', where)
