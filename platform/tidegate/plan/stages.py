@@ -124,7 +124,7 @@ def _relation_stages(relation: Relation, namespace: Namespace) -> list[Stage]:
         carried = (ColumnWatermark(mark.column, Identity(), mark.kind, (relation.name,)),)
         days = () if mark.kind is TimeKind.EPOCH else (f"day of {mark.column}",)
     inserts = relation.kind == "table" and relation.connector is None
-    differences = differ.GATE_OF_A_TABLE if inserts else differ.GATE
+    differences: tuple[Difference, ...] = differ.GATE_OF_A_TABLE if inserts else differ.GATE
     if relation.ttl:
         differences += differ.TTL
     if mark is not None and mark.by_batch:

@@ -6,7 +6,7 @@ import re
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-_FIELDS = (
+_FIELDS: tuple[tuple[str, int, int, list[str]], ...] = (
     ("minute", 0, 59, []),
     ("hour", 0, 23, []),
     ("day of month", 1, 31, []),
@@ -54,7 +54,7 @@ def _values(field: str, low: int, high: int, words: list[str]) -> set[int]:
     """All that one field means."""
     found: set[int] = set()
     for term in field.split(","):
-        first, last, step = _TERM.match(term).groups()  # type: ignore[union-attr]
+        first, last, step = _TERM.match(term).groups()  # type: ignore[union-attr]  # `check_cron` has accepted it
         start = low if first == "*" else _number(first, "", low, high, words)
         end = high if first == "*" or (last is None and step) else start
         end = end if last is None else _number(last, "", low, high, words)

@@ -182,12 +182,14 @@ def require_great_expectations() -> None:
 
 @cache
 def _known() -> dict[str, Any]:
-    return json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    known: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    return known
 
 
 def known_expectations() -> dict[str, dict[str, Any]]:
     """Every expectation that runs on Spark: what it is `about`, what it `requires`, its `parameters`."""
-    return _known()["expectations"]
+    expectations: dict[str, dict[str, Any]] = _known()["expectations"]
+    return expectations
 
 
 def columns_of(item: Relation | View) -> list[str]:
@@ -196,7 +198,8 @@ def columns_of(item: Relation | View) -> list[str]:
 
 
 def _asset(catalog: Catalog, file: YamlFile, content: QualityFile) -> Relation | View:
-    found = {o.name.casefold(): o for o in (*catalog.relations, *catalog.views)}
+    objects: tuple[Relation | View, ...] = (*catalog.relations, *catalog.views)
+    found = {o.name.casefold(): o for o in objects}
     item = found.get(content.asset.casefold())
     if item is None:
         names = [o.name for o in found.values()]

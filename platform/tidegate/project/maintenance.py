@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.jobs import MAINTENANCE, Schedule, Seconds, Times
+from tidegate.project.jobs import MAINTENANCE, Schedule, Times
 from tidegate.project.sizes import Bytes
-from tidegate.project.strict import StrictModel, validate
+from tidegate.project.strict import Seconds, StrictModel, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Relation, View
 
 _DAY = 86_400
 #: Younger snapshots are never removed: a tick, an audit or a query may be reading them.
@@ -142,7 +143,8 @@ class Maintenance:
         if self.file is None:
             return
         self.content.defaults.check(self.file, ("defaults",))
-        known = {o.name.casefold(): o for o in (*catalog.relations, *catalog.views)}
+        objects: tuple[Relation | View, ...] = (*catalog.relations, *catalog.views)
+        known = {o.name.casefold(): o for o in objects}
         for name, rules in self.content.tables.items():
             rules.check(self.file, ("tables", name))
             found = known.get(name.casefold())
@@ -188,8 +190,10 @@ def _set(rules: Rules) -> dict[str, int]:
     return {key: value for key, value in rules if value is not None}
 
 
-def _kind(found: object) -> TimeKind | None:
+def _kind(found: Relation | View) -> TimeKind | None:
     """What a table's event time counts in; None where it has none."""
-    if hasattr(found, "connector"):
+    from tidegate.sql.catalog import Relation
+
+    if isinstance(found, Relation):
         return found.watermark.kind if found.watermark is not None else None
-    return getattr(found, "kind", None)
+    return found.kind

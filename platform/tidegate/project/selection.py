@@ -122,11 +122,8 @@ class _Graph:
         if text in self._objects or not colon:
             return self._by_name(text)
         if method not in _METHODS:
-            hint = (
-                did_you_mean(method, _METHODS)
-                or f"there are {', '.join(f'{m}:' for m in _METHODS)} and names"
-            )
-            raise self._error(f'"{method}:" selects nothing', hint)
+            methods = f"there are {', '.join(f'{m}:' for m in _METHODS)} and names"
+            raise self._error(f'"{method}:" selects nothing', did_you_mean(method, _METHODS) or methods)
         values = {name: _METHODS[method](self._catalog, obj) for name, obj in self._objects.items()}
         found = {name for name, has in values.items() if any(_fits(one, value) for one in has)}
         if not found:
@@ -143,10 +140,8 @@ class _Graph:
             n for n in self.names if _PATTERN.search(text) and fnmatchcase(n.casefold(), text.casefold())
         }
         if not found:
-            hint = (
-                did_you_mean(text, self.names) or f"there are {', '.join(self.names[:8]) or 'no assets yet'}"
-            )
-            raise self._error(f'no asset "{text}"', hint)
+            known = f"there are {', '.join(self.names[:8]) or 'no assets yet'}"
+            raise self._error(f'no asset "{text}"', did_you_mean(text, self.names) or known)
         return found
 
     def _error(self, message: str, hint: str | None) -> TidegateError:

@@ -52,7 +52,7 @@ ScalarText = Annotated[str, WrapValidator(_keep_expanded), BeforeValidator(_scal
 def refuse(message: str, *, code: str = "TG605", hint: str | None = None) -> PydanticCustomError:
     """The error a validator of a strict model raises to choose its own code and hint."""
     escaped = message.replace("{", "{{").replace("}", "}}")
-    return PydanticCustomError("tidegate", escaped, {"code": code, "hint": hint})  # type: ignore[arg-type]
+    return PydanticCustomError("tidegate", escaped, {"code": code, "hint": hint})
 
 
 def _duration(value: object) -> object:

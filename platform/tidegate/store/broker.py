@@ -130,6 +130,7 @@ class Broker:
     def _described(self, topic: str) -> dict[str, Any]:
         from kafka.errors import KafkaError
 
+        found: dict[str, Any]
         try:
             (found,) = self._client.describe_topics([topic])
         except KafkaError as error:

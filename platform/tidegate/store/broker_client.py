@@ -28,7 +28,7 @@ class CanNotConnect(Exception):
         self.reason = reason
 
 
-class _Connections(KafkaConnectionManager):
+class _Connections(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ships no types
     """Keeps why a connection failed: its own start knows only that time is up."""
 
     failure: Exception | None = None

@@ -68,12 +68,17 @@ class _Place:
 def _find_offset(
     place: _Place, uuid: str, partition: str, column: str, kind: TimeKind, value: int
 ) -> int | None:
-    from pyiceberg.expressions import And, EqualTo, NotEqualTo
+    from pyiceberg.expressions import And, EqualTo, NotEqualTo, Reference
+    from pyiceberg.expressions.literals import literal
     from pyiceberg.table import StaticTable
 
     static = StaticTable.from_metadata(place.table.metadata_location, place.storage.pyiceberg_properties())
     text = kind.format(value).replace(" ", "T")
-    wanted = And(EqualTo("_source_partition", partition), NotEqualTo("_outcome", "watermark"))
-    scan = static.scan(row_filter=And(wanted, EqualTo(column, text)), selected_fields=("_offset",))
+    wanted = And(
+        EqualTo(term=Reference("_source_partition"), value=literal(partition)),
+        NotEqualTo(term=Reference("_outcome"), value=literal("watermark")),
+        EqualTo(term=Reference(column), value=literal(text)),
+    )
+    scan = static.scan(row_filter=wanted, selected_fields=("_offset",))
     offsets = [o for o in scan.to_arrow().column("_offset").to_pylist() if o is not None]
     return min(offsets, default=None)

@@ -61,8 +61,8 @@ class Position:
     def of_document(cls, document: Mapping[str, Any]) -> Position:
         """From a position file; what else is in it is its connector's."""
         # One of an earlier version knows nothing of amendments.
-        later = {"amendments": 0, "since": None}
-        return cls(**{f.name: (later | document)[f.name] for f in fields(cls)})
+        known = {"amendments": 0, "since": None, **document}
+        return cls(**{f.name: known[f.name] for f in fields(cls)})
 
 
 def final_keys(upstream: Relation | View) -> tuple[str, str]:

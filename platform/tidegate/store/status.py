@@ -139,6 +139,11 @@ class ProjectStatus:
     views: tuple[ViewStatus, ...]
     sinks: tuple[SinkStatus, ...] = ()
 
+    @property
+    def all(self) -> tuple[RelationStatus | ViewStatus | SinkStatus, ...]:
+        """Relations, views and sinks."""
+        return (*self.relations, *self.views, *self.sinks)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return asdict(self)

@@ -5,9 +5,10 @@ The rows of a log's progress outlive its snapshots, so this reaches back to the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.project.storage import Storage
@@ -35,7 +36,8 @@ def read_timeline(
 ) -> list[Moment]:
     """Moments of a log, oldest first: the newest, the oldest, and evenly those between. `partitions`: whose watermarks
     are read as well. Empty before the first batch. Raises TG620 if the log can't be read."""
-    from pyiceberg.expressions import And, EqualTo, In, IsNull, Or
+    from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, IsNull, Or, Reference
+    from pyiceberg.expressions.literals import literal
     from pyiceberg.table import StaticTable
 
     last = table.integer("tidegate.epoch")
@@ -43,10 +45,11 @@ def read_timeline(
         return []
     step = max(1.0, (last - 1) / max(most - 1, 1))
     epochs = {round(1 + k * step) for k in range(most) if 1 + k * step <= last} | {last}
-    whose = IsNull("_source_partition")
+    whose: BooleanExpression = IsNull(term=Reference("_source_partition"))
     if partitions:
-        whose = Or(whose, In("_source_partition", set(partitions)))
-    wanted = And(And(EqualTo("_outcome", "watermark"), In("_epoch", epochs)), whose)
+        whose = Or(whose, In(term=Reference("_source_partition"), values={literal(p) for p in partitions}))
+    of_batches = EqualTo(term=Reference("_outcome"), value=literal("watermark"))
+    wanted = And(of_batches, In(term=Reference("_epoch"), values={literal(e) for e in epochs}), whose)
     facts = ("watermark", "published", "state", "max_event_time")
     try:
         static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
@@ -61,7 +64,7 @@ def read_timeline(
     return _moments(rows)
 
 
-def _moments(rows: Sequence[dict]) -> list[Moment]:
+def _moments(rows: Sequence[Mapping[str, Any]]) -> list[Moment]:
     found: dict[int, Moment] = {}
     for row in sorted(rows, key=lambda r: (r["_epoch"], r["_source_partition"] is not None)):
         progress, at = row["_progress"], row["_arrival"]

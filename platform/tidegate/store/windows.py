@@ -32,4 +32,4 @@ def earliest_end(storage: Storage, table: TableState) -> int | None:
         ]
     except (OSError, ValueError, KeyError) as error:
         raise TidegateError("TG620", f"can't read the manifests of {table.name}: {error}") from None
-    return min((from_bytes(kind, bound) for bound in bounds), default=None)
+    return min((int(from_bytes(kind, bound)) for bound in bounds), default=None)
