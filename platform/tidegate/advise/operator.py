@@ -229,7 +229,8 @@ class _Run:
         if int(epochs[0]) == group.epoch:
             values[0] = group.epoch_newest
         group.epoch, group.epoch_newest = int(epochs[-1]), int(values[-1])
-        return values[np.cumsum(firsts) - 1]
+        began: np.ndarray = values[np.cumsum(firsts) - 1]
+        return began
 
     def _written_before(self, moments: np.ndarray) -> np.ndarray:
         written = self.task.written

@@ -75,12 +75,12 @@ def takes(route: Route, finding: Finding) -> bool:
 def _route(
     route: Route, before: Mapping[str, Alert], findings: Sequence[Finding], now: datetime
 ) -> tuple[dict[str, Alert], _News]:
-    at, news, after = now.timestamp(), _News(), {}
-    quiet = route.quiet is not None and route.quiet.at(now)
+    at, news = now.timestamp(), _News()
+    after: dict[str, Alert] = {}
+    quiet = route.quiet if route.quiet is not None and route.quiet.at(now) else None
 
     def held(finding: Finding) -> bool:
-        assert not quiet or route.quiet is not None
-        return quiet and not (route.quiet.lets_through == "error" and finding.severity == "error")  # type: ignore[union-attr]
+        return quiet is not None and not (quiet.lets_through == "error" and finding.severity == "error")
 
     for finding in findings:
         if not takes(route, finding) or finding.key in after:

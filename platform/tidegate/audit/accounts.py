@@ -234,7 +234,11 @@ def _problems(session: Session, view: View, stored: str, bad: DataFrame) -> list
         WindowProblem(
             str(r["_window_start"]),
             str(r["_window_end"]),
-            *[r[c] for c in COUNTS],
+            raw=r["raw"],
+            counted=r["counted"],
+            filtered=r["filtered"],
+            late=r["late"],
+            rejected=r["rejected"],
             remainder=r["remainder"],
             offsets=offsets.get((r["_window_start"], r["_window_end"]), []),
         )

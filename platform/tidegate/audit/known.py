@@ -75,11 +75,14 @@ def first_to_come(one: Pinned) -> int | None:
     if frontier is None:
         return None
     # Windows of one length end at some instants only.
-    grid = [
-        c for c in one.source.watermarks if isinstance(c.derived, WindowStart | WindowEnd) and c.low == c.high
-    ]
-    ends = [c.derived.at(frontier) + c.low for c in grid if c.derived.of == Identity()]
-    return max([frontier + 1, *ends])
+    ends = [frontier + 1]
+    for column in one.source.watermarks:
+        derived, low = column.derived, column.low
+        if isinstance(derived, WindowStart | WindowEnd) and derived.of == Identity() and low == column.high:
+            end = derived.at(frontier)
+            if end is not None and low is not None:
+                ends.append(end + low)
+    return max(ends)
 
 
 def _least(a: int | None, b: int | None) -> int | None:

@@ -143,13 +143,14 @@ def _missing(
 ) -> list[str]:
     """The first ranges of offsets that are not there; with `next_offset`, between 0 and it. None if there are just as
     many as were `retired`: by event time they are no range, and only their number is known."""
-    if retired and next_offset is not None and next_offset - (found["distinct"] if found else 0) == retired:
+    distinct: int = found["distinct"] if found else 0
+    if retired and next_offset is not None and next_offset - distinct == retired:
         return []
-    low, high = (found["low"], found["high"]) if found else (None, None)
-    if low is None:
+    if found is None or found["low"] is None:
         return [_range(0, next_offset - 1)] if next_offset else []
+    low, high = found["low"], found["high"]
     ranges = [(0, low - 1)] if next_offset is not None and low > 0 else []
-    if high - low + 1 != found["distinct"]:
+    if high - low + 1 != distinct:
         ranges += _holes(rows, partition)
     if next_offset is not None and high < next_offset - 1:
         ranges.append((high + 1, next_offset - 1))

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import WindowProblem, account
-from tidegate.audit.batch import Comparison, comparable_since, compare
+from tidegate.audit.batch import Comparison, compare
 from tidegate.engine.commit import IcebergTable
+from tidegate.engine.comparable import comparable_since
 from tidegate.engine.resolve import pin
 from tidegate.engine.retire import retired
 from tidegate.engine.step_back import effective_frontier

@@ -119,8 +119,11 @@ def _gather(
 ) -> Facts:
     expected = {name: run.name for run in jobs.live if run.enabled for name in live_members(catalog, run)}
     # All views: which windows wait for a source is seen there.
-    relations = [o.name for o in computed(catalog) if isinstance(o, Relation) and o.name in wanted]
-    relations = [name for name in relations if catalog.get(name).watermark is not None]  # type: ignore[union-attr]
+    relations = [
+        o.name
+        for o in computed(catalog)
+        if isinstance(o, Relation) and o.name in wanted and o.watermark is not None
+    ]
     views = [o.name for o in computed(catalog) if isinstance(o, View)]
     # An environment that reads another one's sources delivers nothing.
     sinks = [s for s in catalog.sinks if project.lender is None]

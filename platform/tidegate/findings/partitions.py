@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import Memory
-from tidegate.findings.model import Finding, Waiting
+from tidegate.findings.model import Finding, Severity, Waiting
 from tidegate.findings.skews import seconds_of, skews
 from tidegate.findings.sources import QUIET, committed
 from tidegate.project.durations import format_duration
@@ -283,7 +283,7 @@ class _One:
     def _finding(
         self,
         kind: str,
-        severity: str,
+        severity: Severity,
         text: str,
         advice: str,
         since: float,
@@ -293,7 +293,7 @@ class _One:
         name = self.source.status.name
         finding = Finding(
             kind=kind,
-            severity=severity,  # type: ignore[arg-type]
+            severity=severity,
             asset=name,
             partition=self.name,
             text=f"{name}, partition {self.name or '(one without a name)'}: {text}",

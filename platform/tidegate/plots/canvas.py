@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from tidegate.project.durations import format_duration
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 #: Okabe and Ito's palette: lines of partitions.
@@ -73,7 +75,7 @@ def spoken(seconds: float, in_seconds: bool = True) -> str:
     return format_duration(seconds)
 
 
-def instants(seconds: Sequence[float | None]) -> list:
+def instants(seconds: Sequence[float | None]) -> list[np.datetime64]:
     """Seconds since 1970 as matplotlib takes times, in UTC; None becomes a gap."""
     import numpy as np
 
@@ -81,13 +83,13 @@ def instants(seconds: Sequence[float | None]) -> list:
     return [np.datetime64("NaT") if m is None else np.datetime64(m, "us") for m in micros]
 
 
-def dated(axis: object) -> None:
+def dated(axis: Axis) -> None:
     """Ticks of an axis of times that repeat no date."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator = AutoDateLocator(minticks=3, maxticks=8)
-    axis.set_major_locator(locator)  # type: ignore[attr-defined]
-    axis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[attr-defined]
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def empty(axes: Axes, text: str) -> None:

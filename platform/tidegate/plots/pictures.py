@@ -140,7 +140,11 @@ def of_windows(view: str, windows: Sequence[WindowRows]) -> bytes:
     return plots.reconciliation(
         view,
         [w.end for w in windows],
-        *[[getattr(w, name) for w in windows] for name in ("raw", "counted", "late", "filtered", "rejected")],
+        raw=[w.raw for w in windows],
+        counted=[w.counted for w in windows],
+        late=[w.late for w in windows],
+        filtered=[w.filtered for w in windows],
+        rejected=[w.rejected for w in windows],
     )
 
 

@@ -112,16 +112,15 @@ def _library() -> Any:
 def _make(expectation: Expectation, number: int) -> Any:
     from great_expectations.expectations.registry import get_expectation_impl
 
-    arguments: dict[str, Any] = dict(expectation.arguments)
+    arguments: dict[str, Any] = {
+        **expectation.arguments,
+        "severity": expectation.severity,
+        "description": expectation.description,
+        "meta": {"number": number},
+    }
     if "row_condition" in arguments:
         arguments["condition_parser"] = "spark"
-    kind = get_expectation_impl(expectation.type)
-    return kind(
-        **arguments,
-        severity=expectation.severity,
-        description=expectation.description,
-        meta={"number": number},
-    )
+    return get_expectation_impl(expectation.type)(**arguments)
 
 
 def _outcome(

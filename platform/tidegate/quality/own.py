@@ -124,11 +124,10 @@ def _spanned(rows: DataFrame, item: Relation | View, span: Span, reached: int) -
         found = rows.where(~F.col("_open")).where(F.col(time) < F.expr(kind.spark_literal(high)))
         scope = window_scope(Span(span.low, high), kind)
     else:
-        kind = item.watermark.kind if item.watermark is not None else TimeKind.EPOCH
-        time = item.watermark.column if item.watermark is not None else None
         found = rows.where(F.col("_outcome") == ON_TIME)
-        if time is None:
+        if item.watermark is None:
             return found, "all rows: there is no event time to choose by"
+        kind, time = item.watermark.kind, item.watermark.column
         scope = (
             f"on-time rows from {kind.format(span.low)} on" if span.low is not None else "all on-time rows"
         )

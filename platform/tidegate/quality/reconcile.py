@@ -196,7 +196,7 @@ def log_tables(audits: list[SourceAudit]) -> list[Table]:
 
 
 def _day(day: int) -> str:
-    return TimeKind.DATE.format(day)
+    return TimeKind.format(TimeKind.DATE, day)
 
 
 def _seconds(ticks: int, kind: TimeKind) -> int:

@@ -83,7 +83,8 @@ def check_quality(
     audits: dict[str, SourceAudit] = {}
     steps = steps or Steps(fail_fast=True)
     # What another environment ingests is checked there.
-    own = [o.name for o in (*catalog.relations, *catalog.views) if o.name not in session.foreign]
+    objects: tuple[Relation | View, ...] = (*catalog.relations, *catalog.views)
+    own = [o.name for o in objects if o.name not in session.foreign]
 
     def one(item: Relation | View, found: list[SuiteResult]) -> None:
         stored = session.stored(item.name)
@@ -161,7 +162,8 @@ class _Asset:
             wrong = [w["end"] for w in windows.rows if w["wrong"]]
             results.append(replace(result, seconds=_passed(began), windows=drawn, wrong=wrong))
         if LATE_RATE in wanted and windows.accounts:
-            began, notes = time.monotonic(), []
+            began = time.monotonic()
+            notes: list[str] = []
             outcomes = self._tables(LATE_RATE, late_tables(windows, limits, notes))
             results.append(SuiteResult(view.name, LATE_RATE, scope, outcomes, notes, None, _passed(began)))
         return results

@@ -130,8 +130,10 @@ def _compared(session: Session, view: View, stored: str, rows: DataFrame) -> Dat
         return windows.withColumn("times", F.least("results", F.lit(1)))
     # A window is emitted by one commit: its rows are final together (C2). A session is its key's own.
     times = inner("times")
-    ticks = session.spark.table(stored).where(~F.col("_open")).groupBy(*map(quote, units(view)))
-    ticks = ticks.agg(F.count_distinct("_tick").alias(times)).groupBy(*keys).agg(F.max(times).alias("times"))
+    emitted = session.spark.table(stored).where(~F.col("_open")).groupBy(*map(quote, units(view)))
+    ticks = (
+        emitted.agg(F.count_distinct("_tick").alias(times)).groupBy(*keys).agg(F.max(times).alias("times"))
+    )
     return windows.join(ticks, keys, "left").na.fill(0)
 
 
@@ -144,8 +146,8 @@ def _read(frame: DataFrame, kind: TimeKind, accountable: bool, notes: list[str])
         _ticks("_window_start", kind).alias("start"), _ticks("_window_end", kind).alias("end"), *numbers
     )
     if accountable:
-        sums = F.col("counted") + F.col("filtered") + F.col("late") + F.col("rejected")
-        wrong = (F.col("raw") != sums) | (F.col("uneven") > 0)
+        accounted = F.col("counted") + F.col("filtered") + F.col("late") + F.col("rejected")
+        wrong = (F.col("raw") != accounted) | (F.col("uneven") > 0)
     else:
         frame = frame.withColumns({name: F.lit(0).cast("bigint") for name in ("raw", "late", "absorbed")})
         wrong = F.greatest(*_WRONG) > 0

@@ -34,7 +34,7 @@ _DIRECTIVES = (
     "project",
     "run",
 )
-_SORT_MODES = get_args(r.SortMode)
+_SORT_MODES: tuple[r.SortMode, ...] = get_args(r.SortMode)
 _UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _DELIMITER = "----"
 _NAME = re.compile(r"\$?([A-Za-z_]\w*)")
@@ -135,12 +135,13 @@ class _Parser:
                     self._fail("TG802", "the error is there twice: behind error, and below ----", _DELIMITER)
                 error = self._error_text()
             return r.Query(**at, sql=sql, sql_line=line, **self._taken(retry), error=error)
-        types, sort, label = (*rest, *[None] * 3)[:3]
+        types, word, label = (*rest, *[None] * 3)[:3]
         if types is not None and not re.fullmatch(r"[A-Za-z?]+", types):
             self._fail("TG802", f'"{types}" is not a list of types', types, "a letter for each column: TIR")
-        if sort is not None and sort not in _SORT_MODES:
-            hint = did_you_mean(sort, _SORT_MODES) or ", ".join(_SORT_MODES)
-            self._fail("TG802", f'"{sort}" is not a way to sort', sort, hint)
+        sort = next((mode for mode in _SORT_MODES if mode == word), None)
+        if word is not None and sort is None:
+            hint = did_you_mean(word, _SORT_MODES) or ", ".join(_SORT_MODES)
+            self._fail("TG802", f'"{word}" is not a way to sort', word, hint)
         if len(rest) > 3:
             self._fail("TG802", "the record should end here", rest[3])
         sql, line = self._sql()
