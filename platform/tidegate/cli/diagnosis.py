@@ -202,7 +202,8 @@ def _tables(project: Project) -> list[Finding]:
     counts: Counter[int] = Counter()
     later = []
     try:
-        names = [(None, o.name) for o in (*catalog.relations, *catalog.views)]
+        names: list[tuple[str | None, str]] = [(None, r.name) for r in catalog.relations]
+        names += [(None, v.name) for v in catalog.views]
         names += [(None, f"{r.name}$state") for r in catalog.relations if r.primary_key]
         iceberg = (s for s in catalog.sinks if isinstance(s.connector, IcebergSinkOptions))
         names += [sink_table(project.storage, sink) for sink in iceberg]

@@ -48,7 +48,7 @@ def conclude(
 
 def told(steps: Steps) -> dict[str, Any]:
     """What was not done, for `--json`; nothing where everything was."""
-    found = {"failed": steps.failures, "skipped": steps.skipped}
+    found: dict[str, Sequence[Failure | Skipped]] = {"failed": steps.failures, "skipped": steps.skipped}
     return {key: [asdict(one) for one in ones] for key, ones in found.items() if ones}
 
 

@@ -188,10 +188,10 @@ def _give_options(command: Callable[..., Any], function: Callable[..., Any]) -> 
         )
     ]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    command.__signature__ = inspect.Signature([first, *own, *shared])  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature([first, *own, *shared])  # type: ignore[attr-defined]  # what typer reads
     command.__annotations__ = {p.name: p.annotation for p in [first, *own, *shared]}
     # typer would look through functools.wraps at the undecorated function.
-    del command.__wrapped__  # type: ignore[attr-defined]
+    del command.__wrapped__  # type: ignore[attr-defined]  # functools.wraps has set it
 
 
 def asked(text: str) -> bool:

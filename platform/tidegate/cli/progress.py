@@ -33,7 +33,7 @@ class Progress:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
         counts = [f"{report.count('passed')} passed"]
-        counts += [f"{n} {s}" for s in ("failed", "updated", "skipped") if (n := report.count(s))]  # type: ignore[arg-type]
+        counts += [f"{n} {s}" for s in ("failed", "updated", "skipped") if (n := report.count(s))]
         mark = self._paint(_RED, "✗") if report.failures else self._paint(_GREEN, "✓")
         lines = [f"{mark} {report.path}: {', '.join(counts)} ({report.seconds:.1f} s)"]
         lines += [self._failure(o) for o in report.outcomes if o.status in ("failed", "updated")]

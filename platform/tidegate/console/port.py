@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event
 
+Layout = Literal["auto", "grid", "blocks"]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -23,7 +25,7 @@ class Table:
     types: Sequence[str | None] | None = None
     title: str | None = None
     unit: str | None = "row"
-    layout: Literal["auto", "grid", "blocks"] = "auto"
+    layout: Layout = "auto"
 
 
 class Console(Protocol):

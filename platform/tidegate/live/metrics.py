@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -46,7 +46,7 @@ class Metrics:
         self,
         read: Callable[[], ProjectStatus],
         pids: Callable[[], dict[str, int]],
-        health: Callable[[], dict],
+        health: Callable[[], dict[str, Any]],
         fresh: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -169,7 +169,7 @@ class Metrics:
 class _Workers(Collector):
     """Of the supervisor's own knowledge, when it is scraped."""
 
-    def __init__(self, health: Callable[[], dict], pids: Callable[[], dict[str, int]]) -> None:
+    def __init__(self, health: Callable[[], dict[str, Any]], pids: Callable[[], dict[str, int]]) -> None:
         self._health, self._pids = health, pids
 
     def collect(self) -> Iterator[Metric]:

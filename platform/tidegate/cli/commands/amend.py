@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -118,8 +119,12 @@ def _what_if(
 
         steps = steps_for(names, fail_fast)
         found: list[WhatIf] = []
+
+        def ask(view: View) -> None:
+            found.append(what_if(session, view, strategy))
+
         for view in views:
-            steps.do(view, lambda view=view: found.append(what_if(session, view, strategy)))
+            steps.do(view, partial(ask, view))
     if call.json:
         call.console.document({"what_if": [asdict(one) for one in found]} | told(steps), "")
     else:

@@ -161,7 +161,7 @@ def show_source(console: Console, source: SourceAudit) -> None:
     from tidegate.console.port import Table
 
     columns = ["partition", "raw", "on_time", "late", "rejected", "counted", "repeated", "missing"]
-    rows = [
+    rows: list[tuple[str | int | None, ...]] = [
         (
             p.partition,
             p.raw,

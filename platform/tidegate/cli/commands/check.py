@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -168,7 +168,7 @@ def _accepted(call: Invocation, found: _Project, selected: list[str] | None, str
         f"{project.name}, environment {project.env_name}: {_count(files, 'SQL file')}, "
         + (_count(len(warnings), "warning") if warnings else "all good")
     ]
-    said = data | {"amended": data["amendments"]}
+    said: dict[str, Any] = data | {"amended": data["amendments"]}
     labels = (
         "sources",
         "tables",

@@ -124,16 +124,19 @@ def newest_late_rows(session: Session, relation: Relation, limit: int) -> _Rows:
     the rest.
     """
     from tidegate.engine.result import Result
+    from tidegate.sql.catalog import SystemTable
 
     assert relation.watermark is not None
     time = relation.watermark.column
     name = f"{relation.name}$late"
-    frame, shown = session.table(name), session.catalog.get(name).shown
+    table = session.catalog.get(name)
+    assert isinstance(table, SystemTable)
+    frame, shown = session.table(name), table.shown
     newest = frame.orderBy(*[frame[_quoted(shown(c))].desc() for c in ("_arrival", "_offset")]).limit(limit)
     own = [c.name for c in relation.columns if c.name != time]
     system = [shown(c) for c in ("_source_partition", "_offset", "_wm", "_late_by")]
     chosen = newest.select(*[_quoted(c) for c in [*system[:2], time, *system[2:], *own]])
-    types = [f.dataType.simpleString() for f in chosen.schema.fields]
+    types: list[str | None] = [f.dataType.simpleString() for f in chosen.schema.fields]
     names = ["partition", "offset", time, "missed", "late_by", *own]
     # Bounded: `limit` rows.
     return names, types, Result(dataframe=chosen).rows()

@@ -101,7 +101,7 @@ def live(
             metavar="TIME",
             help="How long a worker may take to finish its commit when stopped.",
         ),
-    ] = "60s",  # type: ignore[assignment]
+    ] = "60s",  # type: ignore[assignment]  # parsed like what is given
     log_file: Annotated[
         Path | None,
         typer.Option(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidegate.console.port import Console
     from tidegate.quality.model import Outcome, Span, SuiteResult
     from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Relation, View
 
 
 @guarded
@@ -67,7 +68,8 @@ def quality(
     # What is wrong in quality/ costs no JVM.
     load_quality(project.root, catalog)
     require_great_expectations()
-    assets = {o.name: o for o in (*catalog.relations, *catalog.views)}
+    objects: tuple[Relation | View, ...] = (*catalog.relations, *catalog.views)
+    assets = {o.name: o for o in objects}
     wanted = chosen(catalog, names, select, exclude)
     if wanted is not None:
         wanted = [catalog.get(name).name for name in wanted if name not in catalog.sinks]

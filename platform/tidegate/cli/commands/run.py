@@ -13,7 +13,7 @@ from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
 
 if TYPE_CHECKING:
-    from tidegate.engine.result import RunReport
+    from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
     from tidegate.project import Project
     from tidegate.sql.catalog.catalog import Catalog
 
@@ -78,8 +78,9 @@ def run(
     late = [s for s, count in memory.late.items() if count]
     if late:
         call.console.note(f"late rows are kept: tidegate late {late[0]}")
-    over = {one.name for one in [*report.failed, *report.skipped]}
-    done = sum(one.name not in over for one in [*report.sources, *report.views, *report.sinks])
+    over = {*(one.name for one in report.failed), *(one.name for one in report.skipped)}
+    reports: list[SourceReport | ViewReport | SinkReport] = [*report.sources, *report.views, *report.sinks]
+    done = sum(one.name not in over for one in reports)
     return conclude(call, report.failed, report.skipped, done)
 
 

@@ -38,7 +38,7 @@ def status(
     from tidegate.engine.deployed import changed_definitions
 
     found = read_status(project, wanted)
-    shown = [x.name for x in (*found.relations, *found.views, *found.sinks)]
+    shown = [x.name for x in found.all]
     changed = changed_definitions(project, project.catalog(), shown)
     data = found.to_dict() | {"changed": [{"name": name} | w.to_dict() for name, w in changed.items()]}
     text = "" if call.json else render(found, partitions)
@@ -83,7 +83,7 @@ def render(found: ProjectStatus, partitions: bool) -> str:
         notes += _notes(view)
     if not parts:
         notes.append("there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
-    elif not any(x.ran for x in [*found.relations, *found.views, *found.sinks]):
+    elif not any(x.ran for x in found.all):
         notes.append("nothing has run yet: tidegate run")
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
 

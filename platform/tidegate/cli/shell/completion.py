@@ -122,8 +122,8 @@ def _in_context(words: list[str], word: str, statement: str, catalog: Catalog) -
     if not words:
         return ((s, "keyword") for s in _STATEMENTS)
     if words[0] in ("SET", "RESET", "SHOW") and len(words) == 1:
-        names = [(s, "setting") for s in SETTINGS]
-        return iter(names + [(s, "keyword") for s in _SHOW] if words[0] == "SHOW" else names)
+        settings = [(s, "setting") for s in SETTINGS]
+        return iter(settings + [(s, "keyword") for s in _SHOW] if words[0] == "SHOW" else settings)
     if previous == "SINK" and words[0] != "CREATE":
         return _sinks(catalog)
     if words[0] in ("CREATE", "DROP", "ALTER") and len(words) == 1:

@@ -7,11 +7,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tidegate.cli.invocation import in_one_line
 from tidegate.cli.shell.meta import COMMANDS, help_text
@@ -19,7 +19,7 @@ from tidegate.cli.statements import is_blank, is_quit, read_script, show_result
 from tidegate.errors import TidegateError, did_you_mean
 
 if TYPE_CHECKING:
-    from tidegate.console.port import Console
+    from tidegate.console.port import Console, Layout
     from tidegate.engine.session import Session
     from tidegate.project import Project
     from tidegate.sql.catalog.catalog import Catalog
@@ -35,7 +35,7 @@ class Shell:
 
     session: Session
     console: Console
-    layout: Literal["auto", "grid", "blocks"] = "grid"
+    layout: Layout = "grid"
     timing: bool = False
 
     def run(self, read: Callable[[], str]) -> None:
@@ -121,9 +121,9 @@ class Shell:
             explanation = explain(self.session.catalog, argument.strip('"'))
             self.console.document(explanation.to_dict(), str(explanation))
         elif word == "\\x":
-            layouts = {"on": "blocks", "off": "grid", "auto": "auto"}
+            layouts: dict[str, Layout] = {"on": "blocks", "off": "grid", "auto": "auto"}
             turned = "off" if self.layout == "blocks" else "on"
-            self.layout = layouts[_one_of(argument or turned, layouts)]  # type: ignore[assignment]
+            self.layout = layouts[_one_of(argument or turned, layouts)]
             self.console.note(
                 {"blocks": "rows as blocks", "grid": "rows as a table"}.get(self.layout, "as it fits")
             )
@@ -181,8 +181,7 @@ def _identifier(name: str) -> str:
     return '"' + plain.replace('"', '""') + '"'
 
 
-def _one_of(word: str, known: object) -> str:
-    names = list(known)  # type: ignore[call-overload]
-    if word not in names:
-        raise TidegateError("TG702", f'"{word}" is not one of {", ".join(names)}')
+def _one_of(word: str, known: Collection[str]) -> str:
+    if word not in known:
+        raise TidegateError("TG702", f'"{word}" is not one of {", ".join(known)}')
     return word

@@ -9,11 +9,11 @@ from tidegate.project import Project
 ROOT = Path(__file__).parent.parent
 
 
-def test_definitions_hold():
+def test_definitions_hold() -> None:
     assert Project.load(ROOT).catalog().names() == ["orders", "orders_hourly", "orders_daily"]
 
 
-def test_every_order_is_on_time_late_or_rejected(tmp_path):
+def test_every_order_is_on_time_late_or_rejected(tmp_path: Path) -> None:
     for folder in ("assets", "data", "resources"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     with tidegate.connect(project=tmp_path) as session:
