@@ -9,6 +9,7 @@ from dagster import (
     AssetKey,
     AssetMaterialization,
     JobDefinition,
+    OpExecutionContext,
     ScheduleDefinition,
     in_process_executor,
     job,
@@ -39,8 +40,7 @@ def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resour
         required_resource_keys={resource_key},
         description=text,
     )
-    def take_in(context) -> None:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def take_in(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         from tidegate.amend.run import amend
         from tidegate.dagster.assets import isolated
 
@@ -48,7 +48,7 @@ def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resour
         with isolated() as steps:
             note(context, amend(session, names, tell=context.log.info, steps=steps))
 
-    def note(context, reports: list[ViewAmendment]) -> None:
+    def note(context: OpExecutionContext, reports: list[ViewAmendment]) -> None:
         for report in reports:
             for text in report.notes:
                 context.log.warning(f"{report.view}: {text}")

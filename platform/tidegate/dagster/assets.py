@@ -107,8 +107,7 @@ def _family(
         required_resource_keys={resource_key},
         op_tags={"tidegate/source": root},
     )
-    def bring_up_to_date(context) -> Iterator[MaterializeResult | AssetCheckResult]:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def bring_up_to_date(context) -> Iterator[MaterializeResult[None] | AssetCheckResult]:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         resource: TidegateResource = getattr(context.resources, resource_key)
         # In the order of computation, whatever the order of selection: sources before views.
         selected = {key: asset for key, asset in named.items() if key in context.selected_asset_keys}
@@ -129,7 +128,7 @@ def _run(
     audited: dict[AssetKey, TidegateAsset],
     progress: ProgressLog,
     steps: Steps,
-) -> Iterator[MaterializeResult | AssetCheckResult]:
+) -> Iterator[MaterializeResult[None] | AssetCheckResult]:
     """Each asset's result as soon as it is committed, then its check: what ran before a failure stays recorded."""
     from tidegate.engine.run import resolve, run_sink
     from tidegate.engine.sinks.deliver import begin
@@ -190,7 +189,7 @@ def _materialized(
     key: AssetKey,
     asset: TidegateAsset,
     report: RunReport,
-) -> MaterializeResult:
+) -> MaterializeResult[None]:
     session, item = resource.session, asset.item
     if isinstance(item, Sink):
         facts = soft(context.log, "facts", lambda: sink_metadata(session, item, report.sinks[0]))

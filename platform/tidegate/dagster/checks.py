@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,7 @@ def lag_metadata(lag: Lag) -> dict[str, Any]:
     return facts
 
 
-def _guarded(judge: Any, key: AssetKey, check: str) -> AssetCheckResult:
+def _guarded(judge: Callable[[], AssetCheckResult], key: AssetKey, check: str) -> AssetCheckResult:
     try:
         return judge()
     except Exception as error:
@@ -190,14 +191,14 @@ def _view_verdict(audit: ViewAudit) -> str:
             f"{len(audit.problems)} windows do not equal the log (remainder {audit.remainder:,} rows){where}"
         )
     if audit.value_mismatches:
-        batch, first = audit.batch, audit.batch.examples[0]
+        batch, example = audit.batch, audit.batch.examples[0]
         if batch.too_early:
-            first = next((e for e in batch.examples if e.kind == "too early"), first)
+            example = next((e for e in batch.examples if e.kind == "too early"), example)
             one = batch.too_early == 1
             rows, them = ("1 row was", "it") if one else (f"{batch.too_early:,} rows were", "them")
-            return f"{rows} emitted though an input has not closed {them}; first at {first.window_end}"
+            return f"{rows} emitted though an input has not closed {them}; first at {example.window_end}"
         counts = f"{batch.missing:,} missing, {batch.unexpected:,} unexpected, {batch.different:,} different"
-        return f"result rows are not what the query gives now: {counts}; first at {first.window_end}"
+        return f"result rows are not what the query gives now: {counts}; first at {example.window_end}"
     if not audit.has_accounts:
         right = audit.batch.compared - audit.batch.not_known
         rows, are = ("row", "is") if right == 1 else ("rows", "are")

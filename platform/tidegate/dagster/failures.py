@@ -62,7 +62,8 @@ def failure_sensor(
     )
     def run_failures(context: SensorEvaluationContext) -> SensorResult:
         at = now()
-        cursor = json.loads(context.cursor) if context.cursor else {"after": at.isoformat(), "known": []}
+        first: dict[str, Any] = {"after": at.isoformat(), "known": []}
+        cursor: dict[str, Any] = json.loads(context.cursor) if context.cursor else first
         failing: dict[str, dict[str, Any]] = cursor.get("failing", {})
         after, known = datetime.fromisoformat(cursor["after"]), list(cursor["known"])
         wanted = RunsFilter(

@@ -159,8 +159,7 @@ def _live_job(
         pool=name,
         # And no retry policy: Dagster applies it to what was terminated, too.
     )
-    def live(context) -> None:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def live(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         resource: TidegateResource = getattr(context.resources, resource_key)
         command = [*program, *live_arguments(run, assets, resource.project, resource.env)]
         _Supervision(context, run, LiveJournal(assets, run.report_every, _elsewhere), resource).watch(command)

@@ -144,7 +144,7 @@ def observer_sensor(
         status = read_status(project, names)
         after: dict[str, list[Any]] = {}
         events: list[AssetMaterialization | AssetObservation] = []
-        for item in (*status.relations, *status.views, *status.sinks):
+        for item in status.all:
             if not item.ran:
                 continue
             mark = _mark(item)
@@ -176,7 +176,7 @@ def _event(
             key, metadata={"connector": item.connector, "delivered rows": item.delivered, **sums}
         )
     if isinstance(item, ViewStatus):
-        facts = {
+        facts: dict[str, Any] = {
             "frontier": item.frontier_text,
             "final result rows": item.groups,
             "open result rows": item.open,

@@ -10,9 +10,13 @@ from dagster import MarkdownMetadataValue, MetadataValue
 
 def code(text: str, language: str) -> MarkdownMetadataValue:
     """A block of code. Its fence is longer than any in it."""
+    return MetadataValue.md(_fenced(text, language))
+
+
+def _fenced(text: str, language: str) -> str:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return MetadataValue.md(f"{fence}{language}\n{text}\n{fence}")
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def picture(alt: str, png: bytes) -> MarkdownMetadataValue:
@@ -26,7 +30,7 @@ def as_text(said: str) -> str:
     more is escaped than has a meaning where it stands, because logs show descriptions, too. Lines keep their places.
     """
     said = said.strip()
-    return code(said, "text").md_str if re.search(r"[\r\n]", said) else _MEANINGS.sub(_literal, said)
+    return _fenced(said, "text") if re.search(r"[\r\n]", said) else _MEANINGS.sub(_literal, said)
 
 
 #: An underscore between letters means nothing to markdown.

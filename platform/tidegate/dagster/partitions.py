@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from dagster import (
     AssetKey,
@@ -147,8 +148,7 @@ def _asset(
         pool=pool_of(prefix, closed.asset.root.name),
         required_resource_keys={resource_key},
     )
-    def recompute(context) -> Iterator[MaterializeResult]:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def recompute(context) -> Iterator[MaterializeResult[None]]:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         from tidegate.amend.run import amend
 
         resource: TidegateResource = getattr(context.resources, resource_key)
@@ -157,17 +157,16 @@ def _asset(
         amended: list[str] = []
         with failures():
             for after, upto in closed.stretches(list(context.partition_keys)):
-                bounds = {"after": view.kind.format(after), "upto": view.kind.format(upto)}
-                context.log.info(
-                    f"{view.name}: windows that end after {bounds['after']}, up to {bounds['upto']}"
-                )
+                low, high = view.kind.format(after), view.kind.format(upto)
+                context.log.info(f"{view.name}: windows that end after {low}, up to {high}")
                 for report in amend(
                     resource.session,
                     [view.name],
                     from_late=from_late,
                     tell=context.log.info,
                     every=closed.size,
-                    **bounds,
+                    after=low,
+                    upto=high,
                 ):
                     context.log.info(
                         f"{report.view}: {report.windows:,} windows, {report.groups:,} rows changed"
@@ -197,7 +196,7 @@ def closed_sensor(closed: Sequence[Closed], prefix: str) -> SensorDefinition:
         default_status=DefaultSensorStatus.RUNNING,
     )
     def closed_partitions(context: SensorEvaluationContext) -> SensorResult:
-        before: dict[str, list] = json.loads(context.cursor) if context.cursor else {}
+        before: dict[str, list[Any]] = json.loads(context.cursor) if context.cursor else {}
         found = {one.view.name: newly_closed(one, before.get(one.view.name)) for one in closed}
         after = dict(before)
         events, requests, told = [], [], []
@@ -221,7 +220,7 @@ def closed_sensor(closed: Sequence[Closed], prefix: str) -> SensorDefinition:
     return closed_partitions
 
 
-def newly_closed(one: Closed, before: list | None) -> tuple[list[int], list | None, str]:
+def newly_closed(one: Closed, before: list[Any] | None) -> tuple[list[int], list[Any] | None, str]:
     """Where the partitions begin that have closed since `before` ([table, up to where, ticks, and by which step back],
     None at first), at most `_AT_ONCE`; the next `before`; and the frontier as text. What closes again behind a
     watermark that was reset is recorded again (W9)."""

@@ -11,6 +11,7 @@ from dagster import (
     AssetRecordsFilter,
     DagsterEventType,
     DagsterInstance,
+    DagsterRun,
     DagsterRunStatus,
     JobDefinition,
     RunRecord,
@@ -45,8 +46,7 @@ def build_purge(retention: RunRetention, prefix: str) -> tuple[JobDefinition, Sc
     text = "Deletes old runs of this code location with their events and logs. What assets show stays."
 
     @op(name=identifier(f"{prefix}_purge_op"), description=text)
-    def delete_old_runs(context) -> None:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def delete_old_runs(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         done = purge(context.instance, retention, datetime.now(UTC), _location(context.run))
         context.log.info(
             f"{done.deleted} runs deleted; {done.kept} old ones are kept: assets show what they did"
@@ -159,6 +159,6 @@ def _ended(
         cursor = page[-1].dagster_run.run_id
 
 
-def _location(run) -> str | None:  # type: ignore[no-untyped-def]  # a DagsterRun, of whichever kind
+def _location(run: DagsterRun) -> str | None:
     origin = run.remote_job_origin
     return None if origin is None else origin.repository_origin.code_location_origin.location_name

@@ -37,8 +37,8 @@ from dagster import (
 )
 
 from tidegate.dagster.checks import SHOWN, could_not
-from tidegate.dagster.markdown import as_text
-from tidegate.dagster.metadata import picture, soft, table
+from tidegate.dagster.markdown import as_text, picture
+from tidegate.dagster.metadata import soft, table
 from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.translator import TidegateAsset
 from tidegate.project.expectations import Quality
@@ -136,8 +136,7 @@ def _family(
         pool=pool_of(prefix, root),
         required_resource_keys={resource_key},
     )
-    def check_quality(context) -> Iterator[AssetCheckResult]:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def check_quality(context) -> Iterator[AssetCheckResult]:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         resource: TidegateResource = getattr(context.resources, resource_key)
         selected: dict[AssetKey, set[str]] = {}
         for check in context.selected_asset_check_keys:
@@ -190,8 +189,7 @@ def _closed(one: Closed, prefix: str, resource_key: str) -> AssetChecksDefinitio
         required_resource_keys={resource_key},
         can_subset=True,
     )
-    def check_closed(context) -> Iterator[AssetCheckEvaluation]:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def check_closed(context) -> Iterator[AssetCheckEvaluation]:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         resource: TidegateResource = getattr(context.resources, resource_key)
         known = context.instance.get_dynamic_partitions(one.partitions.name)
         yield from check_partitions(resource.session, one, partition_names(context.run.tags, one, known))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, JobDefinition, in_process_executor, job, op
 
@@ -15,8 +16,7 @@ def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) ->
     text = "Computes views whose query has changed anew, from the beginning of what is kept, and swaps at the end (R4)."
 
     @op(name=identifier(f"{prefix}_rebuild_op"), required_resource_keys={resource_key}, description=text)
-    def build_anew(context) -> None:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def build_anew(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         from tidegate.dagster.assets import isolated
         from tidegate.engine.rebuild import rebuild
 
@@ -27,7 +27,7 @@ def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) ->
                 context.log.info("no definition has changed")
             for one in done:
                 said = f"rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier}"
-                facts = {"generation": one.generation, "results before": one.tag or "none"}
+                facts: dict[str, Any] = {"generation": one.generation, "results before": one.tag or "none"}
                 context.log_event(
                     AssetMaterialization(keys[one.view], description=as_text(said), metadata=facts)
                 )

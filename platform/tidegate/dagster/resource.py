@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
 
 
-class TidegateResource(ConfigurableResource):
+class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
     """A project's session, for assets and ops. Follows dagster-pyspark's `LazyPySparkResource`: nothing starts before
     `session`, `spark_session` or `spark_context` is used. Spark is stopped after the run if this resource started it;
     a SparkSession that was there before is used and left alone.

@@ -85,8 +85,7 @@ def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinit
         required_resource_keys={resource_key},
         description=text,
     )
-    def clean(context) -> None:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def clean(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         from tidegate.dagster.assets import isolated
 
         with isolated() as steps:
@@ -106,8 +105,7 @@ def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
     text = "Puts small files together, forgets old snapshots, deletes rows beyond their retention and unknown files."
 
     @op(name=identifier(f"{prefix}_upkeep_op"), required_resource_keys={resource_key}, description=text)
-    def keep_up(context) -> None:
-        # Not annotated: Dagster cannot read a hint that `from __future__ import annotations` made text of.
+    def keep_up(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         from tidegate.dagster.assets import isolated
         from tidegate.engine.upkeep import maintain_all
 

@@ -152,7 +152,7 @@ def stall_checks(project: Project, keys: Mapping[str, AssetKey], prefix: str) ->
         specs=[watermark_stall_spec(key) for key in keys.values()],
         can_subset=True,
     )
-    def watermark_stall(context) -> Iterator[AssetCheckResult]:
+    def watermark_stall(context) -> Iterator[AssetCheckResult]:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         selected = {check.asset_key for check in context.selected_asset_check_keys}
         names = [name for name, key in keys.items() if key in selected]
         seen = look(project, names)
@@ -224,8 +224,9 @@ def _verdict(findings: Sequence[Finding]) -> list[str]:
 def _has_run(seen: Look, name: str) -> bool:
     if seen.of(name):
         return True
-    found = [*seen.facts.sources, *seen.facts.views, *seen.facts.sinks]
-    return any(one.status.ran for one in found if one.status.name == name)
+    facts = seen.facts
+    found = [one.status for group in (facts.sources, facts.views, facts.sinks) for one in group]
+    return any(status.ran for status in found if status.name == name)
 
 
 def _message(seen: Look, lines: Sequence[str]) -> str:
