@@ -192,7 +192,7 @@ def _set(rules: Rules) -> dict[str, int]:
 
 def _kind(found: Relation | View) -> TimeKind | None:
     """What a table's event time counts in; None where it has none."""
-    from tidegate.sql.catalog import Relation
+    from tidegate.sql.catalog.objects import Relation
 
     if isinstance(found, Relation):
         return found.watermark.kind if found.watermark is not None else None

@@ -47,9 +47,9 @@ def read_timeline(
     epochs = {round(1 + k * step) for k in range(most) if 1 + k * step <= last} | {last}
     whose: BooleanExpression = IsNull(term=Reference("_source_partition"))
     if partitions:
-        whose = Or(whose, In(term=Reference("_source_partition"), values={literal(p) for p in partitions}))
+        whose = Or(whose, In(term=Reference("_source_partition"), literals={literal(p) for p in partitions}))
     of_batches = EqualTo(term=Reference("_outcome"), value=literal("watermark"))
-    wanted = And(of_batches, In(term=Reference("_epoch"), values={literal(e) for e in epochs}), whose)
+    wanted = And(of_batches, In(term=Reference("_epoch"), literals={literal(e) for e in epochs}), whose)
     facts = ("watermark", "published", "state", "max_event_time")
     try:
         static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())

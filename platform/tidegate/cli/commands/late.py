@@ -124,7 +124,7 @@ def newest_late_rows(session: Session, relation: Relation, limit: int) -> _Rows:
     the rest.
     """
     from tidegate.engine.result import Result
-    from tidegate.sql.catalog import SystemTable
+    from tidegate.sql.catalog.objects import SystemTable
 
     assert relation.watermark is not None
     time = relation.watermark.column

@@ -106,7 +106,7 @@ class Catalog:
     def having(self, view: View) -> Catalog:
         """This catalog, and the implicit gates of a view that may not be in it."""
         other = copy(self)
-        other._objects = {g.name.casefold(): g for g in view.gates} | self._objects
+        other._objects = {**{g.name.casefold(): g for g in view.gates}, **self._objects}
         return other
 
     def replace(self, obj: Object) -> None:
