@@ -7,6 +7,7 @@ import inspect
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,18 +27,26 @@ PAGES = [
 EXAMPLES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: A file in backticks, with or without the folders that it is in.
 _FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)*\.(?:py|sql|slt|md|json|toml|ya?ml|lock|sha256))`")
+#: The same in a drawing, with the room that it is in.
+_DRAWN = re.compile(r"\b(?:engine|sql|store|plan|project|watermark|live|audit|findings)/[\w/]+\.py\b")
+#: A function or class behind its module or class.
+_NAME = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)`")
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_picture_and_the_table_of_rooms_are_those_of_today() -> None:
-    house = rooms.rooms()
+@pytest.fixture(scope="module")
+def house() -> dict[str, rooms.Room]:
+    return rooms.rooms()
+
+
+def test_the_picture_and_the_table_of_rooms_are_those_of_today(house: dict[str, rooms.Room]) -> None:
     advice = "imports between rooms have changed: run python -m infra.rooms, and look at the picture"
     assert rooms.PICTURE.read_text("utf-8") == rooms.picture(house), advice
     assert rooms.PAGE.read_text("utf-8") == rooms.page(house), advice
 
 
-def test_every_room_says_what_it_is() -> None:
-    assert not [room.name for room in rooms.rooms().values() if len(room.says) < 20]
+def test_every_room_says_what_it_is(house: dict[str, rooms.Room]) -> None:
+    assert not [room.name for room in house.values() if len(room.says) < 20]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -46,8 +55,27 @@ def test_every_file_that_is_named_is_there(page: Path) -> None:
     listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
     files = [f"/{name}" for name in listed.stdout.splitlines() if (ROOT / name).exists()]
     # What commands write into dist/ is nobody's source.
-    named = {name for name in _FILE.findall(page.read_text("utf-8")) if not name.startswith("dist/")}
+    text = page.read_text("utf-8")
+    named = {name for name in [*_FILE.findall(text), *_DRAWN.findall(text)] if not name.startswith("dist/")}
     assert not [name for name in named if not any(file.endswith(f"/{name}") for file in files)]
+
+
+@cache
+def defined() -> frozenset[str]:
+    """Every module, function, class and attribute of the package, by its last name."""
+    found = {path.stem for path in rooms.PACKAGE.rglob("*.py")}
+    for path in rooms.PACKAGE.rglob("*.py"):
+        text = path.read_text("utf-8")
+        found.update(re.findall(r"^ *(?:def|class) (\w+)", text, re.MULTILINE))
+        found.update(re.findall(r"^ *(?:self\.)?(\w+)(?:: [^=\n]+)? = ", text, re.MULTILINE))
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_function_that_is_named_with_its_place_is_there(page: Path) -> None:
+    named = [name.split(".") for name in _NAME.findall(page.read_text("utf-8"))]
+    ours = [parts for parts in named if parts[0] in defined()]
+    assert not [".".join(parts) for parts in ours if parts[-1] not in defined() | {"py", "md"}]
 
 
 def test_every_decision_is_in_the_index_and_has_its_sections() -> None:
