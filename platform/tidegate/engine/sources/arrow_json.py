@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from tidegate.engine.sources import Unread
 from tidegate.engine.sources.bulk import decode, pieces
+from tidegate.engine.sources.columns import computed
 from tidegate.engine.sources.limits import STANDARD, Limits
 from tidegate.engine.sources.reasons import reasons
 from tidegate.engine.sources.text import JsonDecoder, text_decoder
-from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
@@ -36,14 +36,13 @@ LONG = 50_000
 def supports(relation: Relation) -> bool:
     """Whether JsonReader reads this relation's messages: JSON into plain columns, none of them and no strategy computed
     by Spark."""
-    form, watermark = relation.format, relation.watermark
+    form = relation.format
     return (
         form is not None
         and form.encode == "json"
         and "timestamp_format" not in form.options
-        and all(c.generated is None for c in relation.columns)
+        and not computed(relation)
         and all(target.arrow is not None for target in text_decoder(relation).targets)
-        and (watermark is None or not isinstance(watermark.strategy, Expression))
     )
 
 

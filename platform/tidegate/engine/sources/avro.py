@@ -34,6 +34,7 @@ from tidegate.engine.sources.binary import (
     is_string,
     list_of,
     map_of,
+    naming,
     number,
     same,
     time,
@@ -177,14 +178,10 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = S
     found: list[tuple[str, Convert] | None] = []
     for column in columns:
         entry = fields.get(column.name.casefold())
-        try:
+        with naming(column):
             found.append(
                 None if entry is None else (entry["name"], _convert(entry["type"], column.type, named))
             )
-        except Incompatible as error:
-            problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
-            problem.column = column
-            raise problem from None
     return AvroVersion(bare, found, walk=Walk.of(bare, bare_named, limits))
 
 

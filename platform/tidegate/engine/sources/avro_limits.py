@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tidegate.engine.sources.binary import Undecodable
+from tidegate.engine.sources.binary import Undecodable, zigzag
 from tidegate.engine.sources.limits import Limits
 
 _COMPLEX = frozenset(("record", "error", "array", "map", "enum", "fixed"))
@@ -122,7 +122,7 @@ class _Steps:
         name: Any = None
         while name not in _SIMPLE and name not in _COMPLEX:
             if isinstance(kind, list):
-                index, place = self._long(place)
+                index, place = zigzag(self.value, place)
                 if index < 0:
                     raise IndexError
                 kind = kind[index]
@@ -143,7 +143,7 @@ class _Steps:
                 place = self.over(field["type"], place, depth + 1)
             return place
         if name in ("int", "long", "enum"):
-            return self._long(place)[1]
+            return zigzag(self.value, place)[1]
         if name in ("bytes", "string"):
             return self._text(place)
         return self._behind(place + (max(kind["size"], 0) if name == "fixed" else _BYTES[name]))
@@ -151,18 +151,18 @@ class _Steps:
     def _blocks(self, kind: Mapping[str, Any], place: int, depth: int) -> int:
         items, keyed = kind.get("items", kind.get("values")), kind["type"] == "map"
         while True:
-            count, place = self._long(place)
+            count, place = zigzag(self.value, place)
             if count == 0:
                 return place
             if count < 0:
-                count, (_, place) = -count, self._long(place)
+                count, (_, place) = -count, zigzag(self.value, place)
             if self.seen + count > self.limits.values:
                 raise Undecodable(self.limits.too_many)
             for _ in range(count):
                 place = self.over(items, self._text(place) if keyed else place, depth)
 
     def _text(self, place: int) -> int:
-        length, place = self._long(place)
+        length, place = zigzag(self.value, place)
         if length < 0:
             raise IndexError
         return self._behind(place + length)
@@ -171,16 +171,6 @@ class _Steps:
         if place > len(self.value):
             raise IndexError
         return place
-
-    def _long(self, place: int) -> tuple[int, int]:
-        result = shift = 0
-        while shift < 64:
-            byte = self.value[place]
-            result |= (byte & 0x7F) << shift
-            place, shift = place + 1, shift + 7
-            if byte < 0x80:
-                return (result >> 1) ^ -(result & 1), place
-        raise IndexError
 
 
 def _name(kind: Any) -> Any:

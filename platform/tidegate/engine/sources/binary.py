@@ -8,7 +8,8 @@ names the column, and touches no other message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,6 +49,17 @@ class Incompatible(Exception):
     """A field of a schema that the declared column can't hold; the message says what it is. `column`: which one."""
 
     column: Wanted | None = None
+
+
+@contextmanager
+def naming(column: Wanted) -> Iterator[None]:
+    """Whatever field is incompatible here, this is its column."""
+    try:
+        yield
+    except Incompatible as error:
+        problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
+        problem.column = column
+        raise problem from None
 
 
 def unfit(problem: Incompatible) -> str:
@@ -189,6 +201,14 @@ def map_of(key: Convert, item: Convert) -> Convert:
     return lambda values: [(key(k), None if v is None else item(v)) for k, v in values.items()]
 
 
-def by_name(names: Mapping[str, str], wanted: str) -> str | None:
-    """The name that a schema has for a declared one, whatever its case. `names`: by case-folded name."""
-    return names.get(wanted.casefold())
+def zigzag(value: bytes, place: int) -> tuple[int, int]:
+    """The integer that begins at a place, as Avro and registries' clients write it, and the place behind it. Raises
+    IndexError for bytes that end too early."""
+    result = shift = 0
+    while shift < 64:
+        byte = value[place]
+        result |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), place
+    raise IndexError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from tidegate.engine.sources.reasons import misfit
+from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Column, Relation
@@ -29,6 +30,13 @@ class Wanted(NamedTuple):
 def stored_columns(relation: Relation) -> list[Column]:
     """Columns that are in the input: all but the generated ones. Driver side."""
     return [c for c in relation.columns if c.generated is None]
+
+
+def computed(relation: Relation) -> bool:
+    """Whether Spark computes something of its rows: a generated column, or how far the watermark is behind. Driver
+    side."""
+    strategy = relation.watermark.strategy if relation.watermark is not None else None
+    return len(stored_columns(relation)) < len(relation.columns) or isinstance(strategy, Expression)
 
 
 def wanted_of(columns: Iterable[Column]) -> tuple[Wanted, ...]:

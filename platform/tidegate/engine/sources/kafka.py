@@ -19,6 +19,7 @@ from tidegate.engine.shape import add_generated
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.arrow_json import LONG, Turns, json_reader, supports
 from tidegate.engine.sources.crashes import MessageCrashes, brought_back, found_in, put_aside
+from tidegate.engine.sources.decode import decode, decoding_work
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.engine.sources.limits import limits_of
 from tidegate.errors import TidegateError
@@ -158,8 +159,6 @@ class KafkaConnector(Connector):
         """By Spark: of any encoding, whatever the messages hold."""
         from pyspark.sql import functions as F
 
-        from tidegate.engine.sources.decode import decode
-
         partition = F.col("_partition").cast("string").alias("_source_partition")
         if plan.crashed:
             messages = put_aside(messages, plan.crashed)
@@ -168,8 +167,6 @@ class KafkaConnector(Connector):
         return add_generated(brought_back(decoded) if plan.crashed else decoded, self._relation)
 
     def crashed(self, plan: BatchPlan) -> list[list[Any]]:
-        from tidegate.engine.sources.decode import decoding_work
-
         messages = put_aside(self._messages_of(plan), plan.crashed).select("value", "_partition", "_offset")
         task = MessageCrashes(decoding_work(self._relation, self._project))
         found = found_in(messages.mapInArrow(task, "_partition int, _offset bigint"))

@@ -30,6 +30,7 @@ from tidegate.engine.sources.parquet_layout import Layout
 from tidegate.engine.sources.parquet_limits import in_bounds, refusal, too_deep
 from tidegate.engine.sources.parquet_text import row_text
 from tidegate.engine.sources.reasons import CRASHED, reasons, twice
+from tidegate.engine.sources.tasks import of_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ class ParquetReader:
     limits: Limits = STANDARD
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for unit in units_of(batches, self.tasks):
+        for unit in of_tasks(batches, self.tasks):
             for rows in read_rows(self.filesystem, unit.path, self.layout.wanted, self.limits, unit.crashed):
                 yield self._shaped(rows, unit)
 
@@ -116,7 +117,7 @@ class ParquetFrame:
     limits: Limits = STANDARD
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for unit in units_of(batches, self.tasks):
+        for unit in of_tasks(batches, self.tasks):
             path = quote(unit.uri, safe="/:")
             for rows in read_rows(self.filesystem, unit.path, self.wanted, self.limits, unit.crashed):
                 number = pa.array(np.arange(rows.first, rows.first + len(rows)))
@@ -317,13 +318,6 @@ class Stored:
             except DAMAGED:
                 return f'unreadable: column "{name}" is damaged in row group {group}'
         return f"unreadable: row group {group} is damaged"
-
-
-def units_of(batches: Iterator[pa.RecordBatch], tasks: tuple[tuple[Unit, ...], ...]) -> Iterator[Unit]:
-    """The files of some tasks, given by their numbers."""
-    for batch in batches:
-        for task in batch.column(0).to_pylist():
-            yield from tasks[task]
 
 
 def _lost(first: int, end: int, wanted: Sequence[Wanted], why: str, raw: str = "") -> Iterator[Rows]:

@@ -18,7 +18,8 @@ from tidegate.engine.sources.chunks import footer_of
 from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.crashes import TRIES, Nursery, note
 from tidegate.engine.sources.limits import Limits
-from tidegate.engine.sources.parquet import Stored, Unit, units_of
+from tidegate.engine.sources.parquet import Stored, Unit
+from tidegate.engine.sources.tasks import of_tasks
 
 #: (from, until)
 Ranges = list[tuple[int, int]]
@@ -63,7 +64,7 @@ class ParquetCrashes:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with Nursery() as nursery:
-            for unit in units_of(batches, self.tasks):
+            for unit in of_tasks(batches, self.tasks):
                 found = self._of_file(nursery, unit)
                 rows, until = (pa.array([pair[i] for pair in found], pa.int64()) for i in (0, 1))
                 uri, block = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.sources.columns import Wanted, wanted_of
-from tidegate.watermark import Expression
+from tidegate.engine.sources.columns import Wanted, computed, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,24 +42,6 @@ class Layout:
     changes: bool
     unknown: str
 
-    @classmethod
-    def of(
-        cls, relation: Relation, partition_columns: Sequence[str] = (), order_column: str | None = None
-    ) -> Layout:
-        """Of a relation; the options name their columns in any case. Driver side."""
-        from tidegate.store.status import UNKNOWN_PARTITION
-
-        declared = {c.name.casefold(): c.name for c in relation.columns}
-        return cls(
-            columns=tuple((c.name, c.type, c.nullable) for c in relation.columns),
-            wanted=wanted_of(relation.columns),
-            time_column=relation.watermark.column if relation.watermark is not None else None,
-            partition_columns=tuple(declared[name.casefold()] for name in partition_columns),
-            order_column=declared[order_column.casefold()] if order_column else None,
-            changes=bool(relation.primary_key),
-            unknown=UNKNOWN_PARTITION,
-        )
-
     @property
     def placing(self) -> tuple[Wanted, ...]:
         """The columns that say where a row stands."""
@@ -81,10 +62,20 @@ class Layout:
 def layout_of(
     relation: Relation, partition_columns: Sequence[str] = (), order_column: str | None = None
 ) -> Layout | None:
-    """How the gate's tasks read the relation's files; None where something of its rows is Spark's to compute."""
-    computed = any(c.generated is not None for c in relation.columns)
-    strategy = relation.watermark.strategy if relation.watermark is not None else None
-    if relation.format is None or relation.format.encode != "parquet" or computed:
+    """How the gate's tasks read the relation's files; None where something of its rows is Spark's to compute. The
+    options name their columns in any case. Driver side."""
+    from tidegate.store.status import UNKNOWN_PARTITION
+
+    if relation.format is None or relation.format.encode != "parquet" or computed(relation):
         return None
-    layout = Layout.of(relation, partition_columns, order_column)
-    return None if isinstance(strategy, Expression) or not layout.supported else layout
+    declared = {c.name.casefold(): c.name for c in relation.columns}
+    layout = Layout(
+        columns=tuple((c.name, c.type, c.nullable) for c in relation.columns),
+        wanted=wanted_of(relation.columns),
+        time_column=relation.watermark.column if relation.watermark is not None else None,
+        partition_columns=tuple(declared[name.casefold()] for name in partition_columns),
+        order_column=declared[order_column.casefold()] if order_column else None,
+        changes=bool(relation.primary_key),
+        unknown=UNKNOWN_PARTITION,
+    )
+    return layout if layout.supported else None

@@ -30,9 +30,11 @@ from tidegate.engine.sources.binary import (
     is_string,
     list_of,
     map_of,
+    naming,
     number,
     same,
     unfit,
+    zigzag,
 )
 from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
@@ -261,30 +263,19 @@ def _collect(name: str, schema: Schema, files: dict[str, Any]) -> None:
 def message_indexes(value: bytes) -> tuple[tuple[int, ...], bytes] | None:
     """Which of its file's messages this is, as clients of registries write it (a path of zigzag varints; a single 0 is
     the first), and the rest; None for bytes that are cut off."""
-    found = _zigzag(value, 0)
-    if found is None or not 0 <= found[0] <= len(value):
-        return None
-    count, place = found
-    path = []
-    for _ in range(count):
-        found = _zigzag(value, place)
-        if found is None or found[0] < 0:
+    path: list[int] = []
+    try:
+        count, place = zigzag(value, 0)
+        if not 0 <= count <= len(value):
             return None
-        path.append(found[0])
-        place = found[1]
+        for _ in range(count):
+            index, place = zigzag(value, place)
+            if index < 0:
+                return None
+            path.append(index)
+    except IndexError:
+        return None
     return tuple(path) or (0,), value[place:]
-
-
-def _zigzag(value: bytes, place: int) -> tuple[int, int] | None:
-    """(number, place after it)."""
-    result = shift = 0
-    while place < len(value) and shift < 64:
-        byte = value[place]
-        result |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), place
-    return None
 
 
 def protobuf_version(type_: Any, columns: tuple[Wanted, ...]) -> ProtobufVersion:
@@ -294,12 +285,8 @@ def protobuf_version(type_: Any, columns: tuple[Wanted, ...]) -> ProtobufVersion
     gets: list[Get | None] = []
     for column in columns:
         found = next((f for f in type_.fields if f.name.casefold() == column.name.casefold()), None)
-        try:
+        with naming(column):
             gets.append(None if found is None else _getter(found, column.type))
-        except Incompatible as error:
-            problem = Incompatible(f'"{column.name}": the schema\'s field is {error}')
-            problem.column = column
-            raise problem from None
     return ProtobufVersion(message_factory.GetMessageClass(type_), gets)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+
+T = TypeVar("T")
 
 
 def numbered(spark: SparkSession, tasks: int) -> DataFrame:
@@ -24,6 +27,13 @@ def on_tasks(
 ) -> DataFrame:
     """What `work` makes of the numbers of so many tasks, each in a task of Spark's."""
     return numbered(spark, tasks).mapInArrow(work, schema)
+
+
+def of_tasks(batches: Iterator[pa.RecordBatch], tasks: Sequence[Sequence[T]]) -> Iterator[T]:
+    """What some tasks read, given by their numbers. Executor side."""
+    for batch in batches:
+        for task in batch.column(0).to_pylist():
+            yield from tasks[task]
 
 
 def tasks_of(

@@ -125,9 +125,7 @@ class JsonDecoder:
         asked = {
             known.names[i]: t.parsed for i, t in enumerate(self.targets) if i in known.names and t.parsed
         }
-        joined = pc.binary_join_element_wise(text, "", "\n")
-        offsets = offsets_of(joined)
-        data = joined.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0])
+        data = _lines(text)
         table = None
         if asked:
             table = pj.read_json(
@@ -172,6 +170,13 @@ class JsonDecoder:
 
     def _folded(self, name: str) -> str:
         return name.casefold() if self.insensitive else name
+
+
+def _lines(text: pa.Array) -> pa.Buffer:
+    """The texts with a line break behind each, as pyarrow's parsers take them."""
+    joined = pc.binary_join_element_wise(text, "", "\n")
+    offsets = offsets_of(joined)
+    return joined.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0])
 
 
 def _closed(text: pa.Array) -> np.ndarray:
@@ -238,9 +243,7 @@ class CsvDecoder:
         return [Part(places[same], columns, left)], places[~same]
 
     def _parse(self, text: pa.Array) -> tuple[list[pa.Array | None], list[pa.Array | None]]:
-        joined = pc.binary_join_element_wise(text, "", "\n")
-        offsets = offsets_of(joined)
-        data = joined.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0])
+        data = _lines(text)
         asked = {str(i): t.parsed for i, t in enumerate(self.targets) if self._field[i] >= 0 and t.parsed}
         table = pcsv.read_csv(
             pa.BufferReader(data),

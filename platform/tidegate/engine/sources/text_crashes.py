@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.engine.sources.crashes import Nursery, Parse, killers
+from tidegate.engine.sources.tasks import of_tasks
 from tidegate.engine.sources.text_files import TextFiles
 
 
@@ -20,13 +21,11 @@ class FileCrashes:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with Nursery() as nursery:
-            for batch in batches:
-                for task in batch.column(0).to_pylist():
-                    for span in self.reader.tasks[task]:
-                        for row, group in self.reader.numbered(span):
-                            places = killers(nursery, Parse(group.decoder), group.texts().to_pylist())
-                            n = len(places)
-                            rows = pa.array([row + place for place in places], pa.int64())
-                            block = pa.repeat(pa.scalar(span.start, pa.int64()), n)
-                            columns = [pa.array([span.uri] * n, pa.string()), block, rows]
-                            yield pa.RecordBatch.from_arrays(columns, ["uri", "block", "row"])
+            for span in of_tasks(batches, self.reader.tasks):
+                for row, group in self.reader.numbered(span):
+                    places = killers(nursery, Parse(group.decoder), group.texts().to_pylist())
+                    n = len(places)
+                    rows = pa.array([row + place for place in places], pa.int64())
+                    block = pa.repeat(pa.scalar(span.start, pa.int64()), n)
+                    columns = [pa.array([span.uri] * n, pa.string()), block, rows]
+                    yield pa.RecordBatch.from_arrays(columns, ["uri", "block", "row"])

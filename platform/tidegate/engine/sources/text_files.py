@@ -21,6 +21,7 @@ from pyarrow.fs import FileSystem
 
 from tidegate.engine.sources.bulk import parsed, sparse
 from tidegate.engine.sources.damage import still_there
+from tidegate.engine.sources.fitting import TWICE, find
 from tidegate.engine.sources.folders import constants
 from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.raw_text import as_text
@@ -28,7 +29,7 @@ from tidegate.engine.sources.reasons import CRASHED, twice
 from tidegate.engine.sources.records import CHUNK, Records, chunks_of, lines_of
 from tidegate.engine.sources.strict_csv import fields
 from tidegate.engine.sources.strict_json import NotStrict
-from tidegate.engine.sources.tasks import tasks_of
+from tidegate.engine.sources.tasks import of_tasks, tasks_of
 from tidegate.engine.sources.text import CsvDecoder, JsonDecoder, text_decoder
 from tidegate.engine.sources.values import Target
 
@@ -128,10 +129,8 @@ class TextFiles:
     place: tuple[str, ...] = field(kw_only=True)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                for span in self.tasks[task]:
-                    yield from self._of_span(span)
+        for span in of_tasks(batches, self.tasks):
+            yield from self._of_span(span)
 
     def _of_span(self, span: Span) -> Iterator[pa.RecordBatch]:
         name = percent_encoded(span.uri, safe="/:")
@@ -269,17 +268,16 @@ class CsvFiles(TextFiles):
         return CsvDecoder(own.targets, tuple(places), own.delimiter, own.null, own.limits, folders), problem
 
 
-def by_name(names: Sequence[str], targets: Sequence[Target]) -> tuple[list[int | None], str | None]:
+def by_name(names: list[str], targets: Sequence[Target]) -> tuple[list[int | None], str | None]:
     """Which target each field of a header fills: the one of its name, else of its name in another case. And why it
     can't be told, if it can't."""
     places: list[int | None] = [None] * len(names)
     for place, target in enumerate(targets):
-        found = [i for i, name in enumerate(names) if name == target.name]
-        found = found or [i for i, name in enumerate(names) if name.casefold() == target.name.casefold()]
-        if len(found) > 1:
+        found = find(names, target.name)
+        if found == TWICE:
             return places, twice(target.name)
-        if found:
-            places[found[0]] = place
+        if found is not None:
+            places[found] = place
     return places, None
 
 
