@@ -8,8 +8,8 @@ in `_raw` (W5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -66,19 +66,17 @@ def decode(
 def decode_text(frame: DataFrame, relation: Relation, limits: Limits) -> DataFrame:
     """JSON and CSV, as `decode`. A row that is no row has whatever columns could be read."""
     from pyspark.sql import functions as F
-    from pyspark.sql.functions import arrow_udf
 
     system = [quote(name) for name in frame.columns if name != "value"]
     decoder = text_decoder(relation, limits)
     fields = [f"{name}: {kind}" for name, kind in parsed_fields(decoder.targets)]
 
-    # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
-    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    def work(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for batch in messages:
             found = parsed(decoder, batch)
             yield pa.StructArray.from_arrays(list(found.values()), list(found))
 
-    function = arrow_udf(run, f"struct<{', '.join(fields)}>")
+    function = _function(work, fields)
     row = frame.select(function(F.col("value")).alias(_ROW), *system)
     return converted(row.select(f"{_ROW}.*", *system), relation, system)
 
@@ -101,20 +99,27 @@ def _binary(
 ) -> DataFrame:
     """AVRO and PROTOBUF. Only the values go through Python; what else a row has stays in the JVM."""
     from pyspark.sql import functions as F
-    from pyspark.sql.functions import arrow_udf
 
     columns = stored_columns(relation)
-    task = _task(relation, project, environ)
     fields = [*(f"c{i}: {c.type}" for i, c in enumerate(columns)), "_raw: string", "_why: string"]
-
-    # As in `decode_text`.
-    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return task(messages)
-
-    function = arrow_udf(run, f"struct<{', '.join(fields)}>")
+    function = _function(_task(relation, project, environ), fields)
     row = inside.select(function(F.col(_VALUE)).alias(_ROW), *system)
     found = [F.col(f"{_ROW}.c{i}").alias(c.name) for i, c in enumerate(columns)]
     return row.select(*found, F.col(f"{_ROW}._raw"), F.col(f"{_ROW}._why"), *system)
+
+
+def _function(
+    work: Callable[[Iterator[pa.Array]], Iterator[pa.Array]], fields: Sequence[str]
+) -> Callable[[Any], Any]:
+    """`work` as a function of Spark's: from a column of messages to one of structs with these fields."""
+    from pyspark.sql.functions import arrow_udf
+
+    # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
+    def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return work(messages)
+
+    function: Callable[[Any], Any] = arrow_udf(run, f"struct<{', '.join(fields)}>")
+    return function
 
 
 def _task(relation: Relation, project: Project, environ: Mapping[str, str] | None) -> DecodeTask:
