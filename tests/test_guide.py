@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -105,7 +106,12 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
 def examples() -> Iterator[tuple[str, str]]:
     """Every Python example that uses tidegate: where it stands, and its text."""
     pages = [(page.name, page.read_text("utf-8")) for page in EXAMPLES]
-    for name, text in [*pages, ("tidegate", inspect.cleandoc(tidegate.__doc__ or ""))]:
+    template = (rooms.PACKAGE / "cli" / "template" / "tests" / "test_orders.py").read_text("utf-8")
+    pages += [
+        ("tidegate", inspect.cleandoc(tidegate.__doc__ or "")),
+        ("template", f"```python\n{template}```"),
+    ]
+    for name, text in pages:
         for number, example in enumerate(_PYTHON.findall(text + "\n")):
             if "tidegate" in example:
                 yield f"{name}-{number}", example
@@ -132,5 +138,17 @@ def test_every_example_uses_public_names_only(where: str, example: str) -> None:
                 assert hasattr(tidegate.Session, node.attr)
 
 
+@pytest.mark.slow
+def test_every_example_type_checks(tmp_path: Path) -> None:
+    """As strictly as the package itself, with its settings."""
+    for where, example in examples():
+        (tmp_path / f"{re.sub(r'[^a-z0-9]', '_', where)}.py").write_text(example, encoding="utf-8")
+    mypy = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
+    files = map(str, sorted(tmp_path.glob("*.py")))
+    done = subprocess.run([*mypy, *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not [line for line in done.stdout.splitlines() if line.startswith(str(tmp_path))], done.stdout
+    assert done.returncode in (0, 1), done.stderr
+
+
 def test_there_are_examples() -> None:
-    assert {where.split("-")[0] for where, _ in examples()} >= {"README.md", "tidegate"}
+    assert {where.split("-")[0] for where, _ in examples()} >= {"README.md", "tidegate", "template"}

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from tidegate.engine.session import Session
     from tidegate.engine.table import Cleaned
     from tidegate.plan.events import Event
+    from tidegate.project import Project
 
 __version__ = "0.1.0"
 __all__ = [
     "Cleaned",
     "Event",
     "Location",
+    "Project",
     "Result",
     "RunReport",
     "Session",
@@ -45,10 +47,11 @@ __all__ = [
     "connect",
 ]
 
-#: What is loaded when it is asked for: `connect` gives these, or calls back with them.
+#: Loaded when they are asked for: what `connect` takes and gives, and whom it tells of events.
 _LOADED_LATER = {
     "Cleaned": "tidegate.engine.table",
     "Event": "tidegate.plan.events",
+    "Project": "tidegate.project",
     "Result": "tidegate.engine.result",
     "RunReport": "tidegate.engine.result",
     "Session": "tidegate.engine.session",

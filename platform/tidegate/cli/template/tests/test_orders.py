@@ -4,13 +4,12 @@ import shutil
 from pathlib import Path
 
 import tidegate
-from tidegate.project import Project
 
 ROOT = Path(__file__).parent.parent
 
 
 def test_definitions_hold() -> None:
-    assert Project.load(ROOT).catalog().names() == ["orders", "orders_hourly", "orders_daily"]
+    assert tidegate.Project.load(ROOT).catalog().names() == ["orders", "orders_hourly", "orders_daily"]
 
 
 def test_every_order_is_on_time_late_or_rejected(tmp_path: Path) -> None:
