@@ -22,7 +22,7 @@ demo: java $(STAMP) ## A year of real flights through gate, log and windows, in 
 demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: idle and slow partitions, windows closing
 	@$(BIN)/python -m infra.demo_kafka
 
-test: java $(STAMP) browser postgres prometheus ## The whole test suite, as CI runs it
+test: java lint browser postgres prometheus ## The checks of style and types and the whole test suite, as CI runs it
 	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 test-fast: java $(STAMP) ## The tests that take seconds, not minutes
@@ -47,9 +47,10 @@ stack: java $(STAMP) postgres ## The real stack without Docker: PostgreSQL, Kafk
 stack-stop: ## Stop that stack
 	@test ! -x $(BIN)/python || $(BIN)/python -m infra.stack stop $(ARGS)
 
-lint: $(STAMP) ## Style and imports
+lint: $(STAMP) ## Style, imports and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
 
 ui: java $(STAMP) ## The Dagster UI of this project on http://127.0.0.1:3000
 	@$(BIN)/tidegate ui

@@ -177,7 +177,7 @@ class SinkMember(Member):
         self.sink, self._clock, self._looked = sink, clock, clock()
 
     @property
-    def watches(self) -> bool:  # type: ignore[override]
+    def watches(self) -> bool:  # type: ignore[override]  # others set it once; nobody sets this one
         """An amendment comes from another process, whether or not the view closes anything (B2)."""
         return self.sink.connector.upserts and self._clock() - self._looked >= _AMENDMENTS_EVERY
 

@@ -121,7 +121,13 @@ def partition_state(
         quiet, moved = sighting.quiet_since, sighting.moved_at
         waits = sighting.end_offset is not None and sighting.end_offset > state.next_offset
         arrives = quiet == at or waits
-        if arrives and None not in (at, moved, stall_timeout) and at - moved > stall_timeout * 1e6:  # type: ignore[operator]
+        if (
+            arrives
+            and at is not None
+            and moved is not None
+            and stall_timeout is not None
+            and at - moved > stall_timeout * 1e6
+        ):
             return "stalled"
     if not state.next_offset:
         return "empty" if state.watermark is None else "active"

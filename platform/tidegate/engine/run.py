@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidegate.engine.ingest import Log
+from tidegate.engine.ingest import Log, StoredLog
 from tidegate.engine.resolve import require_lent, resolve_columns
 from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
 from tidegate.engine.retention import tidy
@@ -201,7 +201,9 @@ def run_view(context: Context, view: View, tell: Listener) -> ViewReport:
     return ViewReport(view.name, groups - before, opened, frontier)
 
 
-def connect(context: Context, relation: Relation, log: Log, max_rows: int | None = None) -> Connector | None:
+def connect(
+    context: Context, relation: Relation, log: StoredLog, max_rows: int | None = None
+) -> Connector | None:
     """The relation's connector, or None for a table (its rows come by INSERT)."""
     options = relation.connector
     if options is None:

@@ -64,9 +64,11 @@ def unreachable(source: SourceFacts, at: float) -> Iterator[Candidate]:
 
 def on_record(source: SourceFacts, at: float) -> Iterator[Candidate]:
     """What commits of the last day have put on record. Nothing waits for it, but somebody should look."""
-    for record, finding in ((source.crashes, _crashed), (source.undeclared, _undeclared)):
-        if record is not None and at - record.at / 1e6 <= TOLD:
-            yield Candidate(finding(source.status.name, record), record.at / 1e6)
+    name, crashes, undeclared = source.status.name, source.crashes, source.undeclared
+    if crashes is not None and at - crashes.at / 1e6 <= TOLD:
+        yield Candidate(_crashed(name, crashes), crashes.at / 1e6)
+    if undeclared is not None and at - undeclared.at / 1e6 <= TOLD:
+        yield Candidate(_undeclared(name, undeclared), undeclared.at / 1e6)
 
 
 def _crashed(name: str, crashes: Crashes) -> Finding:

@@ -242,7 +242,7 @@ class _FileRun:
         elif record.what == "resultmode":
             self._modes.valuewise = record.value == "valuewise"
         else:
-            self._modes.sort = record.value  # type: ignore[assignment]
+            self._modes.sort = record.value  # type: ignore[assignment]  # the parser knows the modes
 
     # -- SQL ----------------------------------------------------------------------------------------------------
 

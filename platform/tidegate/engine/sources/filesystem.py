@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidegate.engine.layout import quote
-from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
+from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.file_looks import look_at, problem_of
@@ -32,6 +32,7 @@ from tidegate.engine.sources.place import PATH, PLACE
 from tidegate.engine.sources.tasks import numbered, tasks_of
 from tidegate.errors import TidegateError
 from tidegate.sql.inner_names import inner
+from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

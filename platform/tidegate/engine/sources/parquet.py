@@ -64,7 +64,7 @@ class Rows(NamedTuple):
     raw: pa.Array
     why: pa.Array
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.why)
 
 

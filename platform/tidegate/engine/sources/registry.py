@@ -194,7 +194,7 @@ def registry_of(
         if name in options
     }
     registry = Registry(given[REGISTRY], given.get(USERNAME), given.get(PASSWORD), form)
-    topic = kafka.topic(relation.connector, environ)  # type: ignore[arg-type]
+    topic = kafka.topic(relation.connector, environ)  # type: ignore[arg-type]  # TG406: only messages have one
     subject = options.get(SUBJECT) or f"{topic}-value"
     known = _KNOWN.setdefault((registry, subject), {})
     for version in registry.versions(subject):

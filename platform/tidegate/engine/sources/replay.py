@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.layout import quote
-from tidegate.engine.progress import UNKNOWN_PARTITION, ConsumedFile
+from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_input
 from tidegate.engine.sources.columns import stored_columns
@@ -24,9 +24,10 @@ from tidegate.engine.sources.files import InputFile, list_files
 from tidegate.engine.sources.place import PLACE
 from tidegate.errors import TidegateError
 from tidegate.sql.inner_names import inner, unless_taken
+from tidegate.store.status import UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
@@ -144,7 +145,7 @@ class ReplayConnector(Connector):
         fields += [f"{quote(name)} {kind}" for name, kind in self._staged_columns().items()]
         return self._spark.read.schema(", ".join(fields)).parquet(self._place(fingerprint))
 
-    def _arrival(self, plan: BatchPlan):  # type: ignore[no-untyped-def]
+    def _arrival(self, plan: BatchPlan) -> Column:
         """The recorded arrival where the first order column is a time, else the clock."""
         from pyspark.sql import functions as F
 

@@ -30,7 +30,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMAS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|,', re.DOTALL)
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_scan_text = json.decoder.scanstring  # type: ignore[attr-defined]
+_scan_text = json.decoder.scanstring  # type: ignore[attr-defined]  # Python's own reader of texts, without a name
 
 
 class NotStrict(Exception):
@@ -66,7 +66,7 @@ def _no_constant(_: str) -> NoReturn:
     raise NotStrict(_SYNTAX)
 
 
-_scan = json.JSONDecoder(
+_scan = json.JSONDecoder(  # type: ignore[attr-defined]  # the decoder's own scanner, without a name
     object_pairs_hook=_once, parse_float=Number, parse_int=Number, parse_constant=_no_constant
 ).scan_once
 
@@ -120,7 +120,7 @@ def _object(text: str, place: int) -> tuple[dict[str, Member], int]:
 
 
 def _after_space(text: str, place: int) -> int:
-    return _SPACE.match(text, place).end()  # type: ignore[union-attr]
+    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches the empty text, too
 
 
 def too_many(text: bytes, most: int) -> bool:
