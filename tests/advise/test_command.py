@@ -45,7 +45,7 @@ def test_a_completeness_is_percent_or_a_share(text: str, share: float) -> None:
 def test_TG711_what_is_no_share(text: str) -> None:
     with pytest.raises(TidegateError) as caught:
         read_share(text)
-    assert (caught.value.code, caught.value.hint) == ("TG711", "say 99.9%, or 0.999")
+    assert (caught.value.code, caught.value.hint) == ("TG711", "write 99.9%, or 0.999")
 
 
 def test_a_view_is_answered_before_a_jvm_starts(tidegate: Call) -> None:
@@ -54,7 +54,7 @@ def test_a_view_is_answered_before_a_jvm_starts(tidegate: Call) -> None:
         2, True, True,
     )  # fmt: skip
     assert tidegate("advise", "nothing").exit_code == 2
-    assert "TG711: a sample of 2" in tidegate("advise", "orders", "--sample", "2").stderr
+    assert "TG711: the sample 2 is not possible" in tidegate("advise", "orders", "--sample", "2").stderr
 
 
 def test_TG512_and_TG711_what_has_no_answer_is_refused_before_a_jvm_starts(
@@ -132,7 +132,7 @@ def test_from_run_to_report(tidegate: Call, tmp_path: Path) -> None:
 
     shown = tidegate("advise", "orders", "--completeness", "100%")
     assert shown.exit_code == 0
-    assert "keeps 100.000 % of the rows: 0 of 13 late" in shown.stdout
+    assert "keeps 100.000 % of the rows on time: 0 of 13 would be late" in shown.stdout
     blocked = tmp_path / "file"
     blocked.write_text("")
     refused = tidegate("advise", "orders", "--html", str(blocked / "report.html"))

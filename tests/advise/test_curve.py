@@ -52,7 +52,7 @@ def test_choices_have_each_delay_once_with_all_its_reasons() -> None:
         (0, "no delay"),
         (30, "95 % on time"),
         (60, "knee, declared, 99 % on time, recommended"),
-        (600, "99.9 % on time, the most that a delay can do"),
+        (600, "99.9 % on time, the best that a delay can do"),
     ]
     assert [(c.on_time, c.late, c.share) for c in found][2] == (990, 10, 0.99)
     # A strategy that runs ahead of the event time is no delay.

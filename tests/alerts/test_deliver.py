@@ -46,7 +46,7 @@ def test_nothing_is_lost_while_a_target_is_down() -> None:
     first = deliver(ALERTS, state, service, NOON)
     # The other target gets its own; the one that is down is asked once in a tick.
     assert (service.got, service.asked, first.sent) == ([("boss", "body 3")], 2, 1)
-    assert first.lines == ("team: no answer; try 1 of: title 1", "boss: title 3")
+    assert first.lines == ("team: no answer; try 1 failed: title 1", "boss: title 3")
     kept = State.from_json(json.loads(json.dumps(first.state.to_json())))
     assert [(m.title, m.tries, m.problem) for m in kept.outbox] == [
         ("title 1", 1, "no answer"),
@@ -86,7 +86,7 @@ def test_a_target_that_was_removed_is_said() -> None:
     done = deliver(ALERTS, State(outbox=(message(1, "gone"),)), Service(), NOON)
     assert (done.state, done.lines) == (
         State(),
-        ("gone: there is no such target any more, given up: title 1",),
+        ("gone: this target does not exist any more; given up: title 1",),
     )
 
 
@@ -118,9 +118,9 @@ def test_no_secret_is_ever_said(
     said.append(send(target, message()))
     assert said == [
         "not delivered: the service answered 503",
-        "not delivered: no answer",
-        "apprise does not take this (of the environment) URL",
-        "apprise does not take this slack URL",
+        "not delivered: the service did not answer",
+        "apprise does not accept this (of the environment) URL",
+        "apprise does not accept this slack URL",
         "TG606: environment variable HOOK_TOKEN is not set",
     ]
     assert "s3cr3t" not in caplog.text

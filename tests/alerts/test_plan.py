@@ -142,8 +142,8 @@ def test_quiet_hours_hold_back_and_nothing_is_lost() -> None:
     assert days.look([late()], 10) == ["1 over: hourly"]  # and so does their end
     days.now = NOON.replace(day=2, hour=6, minute=58)
     assert days.look([late()]) == []
-    assert days.look([late()]) == ["1 problem, 1 came and went in quiet hours: flights, orders"]
-    assert "CAME AND WENT IN QUIET HOURS all_late: orders" in days.last[0].body
+    assert days.look([late()]) == ["1 problem, 1 began and ended during quiet hours: flights, orders"]
+    assert "BEGAN AND ENDED DURING QUIET HOURS all_late: orders" in days.last[0].body
 
 
 def test_quiet_hours_that_let_nothing_through() -> None:

@@ -98,7 +98,7 @@ def test_A1_what_an_input_may_still_change_is_not_counted_as_right(workbench: Wo
     assert audit.ok
     assert (audit.batch.compared, audit.batch.not_known) == (1, 0)
     assert audit.batch.open_inputs == [
-        "not known yet: what ends after 2026-01-01 10:10:00, as windows of vb may still come from "
+        "not known yet: rows that end after 2026-01-01 10:10:00, because windows of vb may still arrive from "
         "2026-01-01 10:20:00 on"
     ]
     # Of the windows of an inline query the audit knows the reach only: a minute more than the derivation needs.
@@ -112,7 +112,7 @@ def test_A1_what_an_input_may_still_change_is_not_counted_as_right(workbench: Wo
     assert audit.ok
     assert (audit.batch.compared, audit.batch.not_known) == (4, 1)
     (note,) = audit.batch.open_inputs
-    assert note.endswith("as rows of a may still come from 2026-01-01 10:31:00 on")
+    assert note.endswith("because rows of a may still arrive from 2026-01-01 10:31:00 on")
     check = windowed_equals_raw(session, "inline", AssetKey("inline"))
     assert check.passed
     assert "3 result rows" in str(check.description)

@@ -78,8 +78,8 @@ def test_a_what_if_writes_nothing(
     found = WhatIf("orders_hourly", "orders", "ts", "ts - 9", 40, 4, 1, 2, 1, windows)
     monkeypatch.setattr(whatif, "what_if", lambda session, view, strategy: found)
     done = tidegate("amend", "orders_hourly", "--what-if", "ts - 9")
-    assert "orders: 4 late rows (10.00 %) by ts; 1 (2.50 %) by ts - 9" in done.stdout
-    assert "of 2 closed windows that late rows hit, 1 would be complete" in done.stdout
+    assert "orders: 4 late rows (10.00 %) with ts; 1 (2.50 %) with ts - 9" in done.stdout
+    assert "of 2 closed windows that have late rows, 1 would be complete" in done.stdout
     document = json.loads(
         tidegate("amend", "orders_hourly", "--what-if", "ts - 9", "--json").stdout.splitlines()[-1]
     )

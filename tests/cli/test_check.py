@@ -164,7 +164,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
         {"assets/a.sql": source() + view("v", what="sum(note)")},
         ("TG903", "assets/a.sql", 3, 64),
         "sum of text: each value is converted to DOUBLE",
-        "CAST it",
+        "CAST the text",
     ),
     "TG904": (
         {"assets/a.sql": source() + view("v", emit="") + SINK.format(name="k", of="v")},
@@ -232,7 +232,7 @@ def test_what_is_meant_gets_no_warning(bare: Path, tidegate: Call) -> None:
     )
     code, data = found(tidegate, "--strict")
     assert (code, data["warnings"]) == (0, [])
-    assert "all good" in tidegate("check").stdout
+    assert "no problems found" in tidegate("check").stdout
 
 
 def deploy(bare: Path) -> None:

@@ -269,7 +269,7 @@ def test_late_without_late_rows_or_watermark_needs_no_spark(tidegate: Call, shop
     assert len(json.loads(tidegate("late", "orders", "u", "--json").stdout)["sources"]) == 2
     assert "TG701" in tidegate("late", "--select", "t").stderr
     for command in ("late", "audit"):
-        assert "A name, or --select" in tidegate(command).stderr
+        assert "name one object, or use --select" in tidegate(command).stderr
 
 
 LIGHT = """
@@ -348,7 +348,7 @@ def test_doctor_writes_nothing_but_its_probe(shop: Path) -> None:
 
 def test_doctor_outside_a_project_and_with_a_broken_one(tidegate: Call, shop: Path, tmp_path: Path) -> None:
     (shop / "assets" / "bad.sql").write_text("CREATE")
-    assert "tidegate check shows where" in tidegate("doctor").stdout
+    assert "tidegate check shows where the variables are used" in tidegate("doctor").stdout
     os.chdir(tmp_path)
     assert "not a tidegate project" in tidegate("doctor").stdout
 

@@ -53,7 +53,7 @@ def test_ctrl_c_exits_with_130_and_says_what_is_committed(tidegate: Call, fake: 
     assert result.exit_code == 130
     assert "orders: 14 rows, batch 1, watermark 2026-03-01 11:10:00" in result.stderr
     fake.events = [RUN[0], KeyboardInterrupt()]
-    assert "nothing was committed" in tidegate("run").stderr
+    assert "this run committed nothing" in tidegate("run").stderr
 
 
 def test_a_real_ctrl_c_while_spark_runs_is_ours_and_not_pyspark_s(
@@ -113,12 +113,12 @@ def test_a_run_that_could_not_do_everything_says_what_was_done_and_what_was_not(
     )
     assert "y: view left out: it reads x\n" in result.stdout
     assert result.stderr.splitlines()[-6:] == [
-        "not everything could be done: 2 failed, 1 left out, 1 done",
+        "not everything succeeded: 2 failed, 1 left out, 1 done",
         "  failed    prices (source): TG505: 1.json had 2 bytes (a.sql:1:1)",
         "            hint: new files",
         "  failed    x (view): Oops",
         "  left out  prices_daily (view): it reads x",
-        "what was committed stays; the same command goes on from there",
+        "what was committed is kept; the same command goes on from there",
     ]
     told = tidegate("run", "--json", "--fail-fast")
     assert told.exit_code == 1
@@ -253,7 +253,7 @@ def test_the_prompt_survives_everything(shop: Path, fake: type[FakeSession], tmp
     assert errors == [
         "TG103",
         "unexpected RuntimeError: java.lang.Oops: the JVM says",
-        "interrupted; what was committed stays",
+        "interrupted; what was committed is kept",
         *["TG702"] * 3,
     ]
     assert [row[0] for row in console.tables[0][1]] == ["orders", "orders_hourly", "orders_daily"]
@@ -287,7 +287,7 @@ def test_ctrl_c_while_a_statement_begins_stops_it(
     for thread in late:
         thread.start()
         thread.join(10)
-    assert console.errors == ["interrupted; what was committed stays"]
+    assert console.errors == ["interrupted; what was committed is kept"]
     assert fake.statements == (["SELECT 1", "SELECT 2"] if begun else ["SELECT 2"])
 
 
@@ -337,7 +337,7 @@ def test_sql_without_a_project_runs_in_a_temporary_one(
     monkeypatch.chdir(tmp_path)
     result = tidegate("sql", "-c", "SELECT 1")
     assert (result.exit_code, result.stdout) == (0, "n\n─\n0\n(1 row)\n")
-    assert "no project here" in result.stderr
+    assert "this folder is not a project" in result.stderr
     assert fake.opened[0].is_temporary
     fake.opened[0].remove()
     # One that was asked for must be there.
@@ -374,7 +374,7 @@ def test_W9_the_prompt_asks_before_results_stay_behind_a_reset(
     asked: list[str] = []
     monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or answer)
     assert _asked("these results stay") is agrees
-    assert asked == ["these results stay\nGo on? [y/N] "]
+    assert asked == ["these results stay\nContinue? [y/N] "]
 
 
 def test_W9_a_script_agrees_with_yes_and_is_not_asked(

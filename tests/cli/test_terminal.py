@@ -81,7 +81,7 @@ def test_ctrl_c_stops_the_statement_that_runs_and_nothing_else(opened: Open) -> 
     terminal.expect("tidegate>")
     terminal.type(f"SELECT 1 LIMIT 99;{ENTER}").expect("running")
     terminal.type(CTRL_C).expect("jobs cancelled")
-    terminal.expect("interrupted; what was committed stays")
+    terminal.expect("interrupted; what was committed is kept")
     terminal.expect("tidegate>")
     terminal.type(f"SELECT 1 LIMIT 7;{ENTER}").expect(r"\(7 rows\)")
 
@@ -89,7 +89,7 @@ def test_ctrl_c_stops_the_statement_that_runs_and_nothing_else(opened: Open) -> 
 def test_tables_fit_the_terminal(opened: Open) -> None:
     terminal = opened()
     terminal.type(f"SELECT 1 AS wide LIMIT 1;{ENTER}").expect(
-        r"\(1 row; \d+ of 30 columns hidden: \\x shows them\)"
+        r"\(1 row; \d+ of 30 columns are hidden: \\x shows them\)"
     )
     terminal.expect("tidegate>")
     lines = terminal.text[terminal.text.index("column_0") :].splitlines()

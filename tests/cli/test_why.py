@@ -43,7 +43,7 @@ def test_why_names_cause_windows_and_what_to_do(root: Path) -> None:
         in text
     )
     assert "  waits orders_hourly: window_end 2026-03-01 11:00:00\n" in text
-    assert "  do    look at the partition that holds it back: paris\n" in text
+    assert "  do    check the partition that holds it back: paris\n" in text
     assert "WARNING view_behind\n  what  orders_hourly: never computed, but its inputs allow" in text
     assert "notes" not in text
     found = json.loads(call(root, "why", "orders", "--json").stdout)

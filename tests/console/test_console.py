@@ -110,7 +110,7 @@ def test_columns_that_do_not_fit_can_be_hidden_instead_and_are_counted() -> None
     names, rows = [f"column_{i}" for i in range(9)], [tuple(range(9))]
     lines = draw(Table(names, rows, layout="grid"), width=40).splitlines()
     assert lines[0] == "column_0  column_1  column_2  column_3"
-    assert lines[-1] == "(1 row; 5 of 9 columns hidden: \\x shows them)"
+    assert lines[-1] == "(1 row; 5 of 9 columns are hidden: \\x shows them)"
     assert draw(Table(names, rows, unit=None, layout="grid"), width=5).splitlines()[-1].startswith("(8 of 9")
     # What fits is the same in any case, and blocks are blocks.
     assert draw(Table(["a"], [(1,)], layout="grid"), width=40) == draw(Table(["a"], [(1,)]))
@@ -182,9 +182,9 @@ def test_every_event_has_a_line() -> None:
         "archive: 1 row delivered, 1 amended window again, connector iceberg (0.5 s)",
         "run: finished in 6.5 s",
         "flights: worker 7 keeps flights, hourly up to date",
-        "flights: tick 1, 60 rows, more waits (1.5 s)",
-        "flights: tick 2, 1 row, nothing waits (1.5 s); failing: hourly",
-        "hourly: view failed, try 3 in 4 s: TG507: Spark refuses",
+        "flights: tick 1, 60 rows, more rows wait (1.5 s)",
+        "flights: tick 2, 1 row, no rows wait (1.5 s); failing: hourly",
+        "hourly: view failed, next try in 4 s (try 3): TG507: Spark refuses",
         "hourly: works again after 2 failures",
         "hourly: upkeep (1.5 s): hourly: 60 old snapshots",
         "flights: worker stops after 2 ticks: asked to",
@@ -198,7 +198,7 @@ def test_every_event_has_a_line() -> None:
         "flights: given up: TG506 changed",
         "live: stopped after 3.0 s",
         "live: stopped after 3.0 s; given up: flights",
-        "flights: source goes on, and leaves out what is not in order: TG505: 1.json has changed",
+        "flights: source goes on without what is not in order: TG505: 1.json has changed",
         "hourly: view failed: error: Oops",
         "daily: view left out: it reads hourly",
         "run: finished in 6.5 s; failed: hourly; left out: daily",

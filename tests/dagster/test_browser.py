@@ -230,7 +230,7 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, tmp_path: Path, pi
         # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
         page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions add up", 120)
         page.click("watermark_stall")
-        page.wait_for("look at the partition that holds it back: paris", 180)
+        page.wait_for("check the partition that holds it back: paris", 180)
         page.wait(_says("Failed", "Warning"))
         _picture(page, pictures / "dagster_checks.png")
         page.goto(f"{view}?view=checks")

@@ -181,7 +181,7 @@ def test_errors_and_restarts_are_lines_of_the_log(stream: Stream) -> None:
         MemberFailed("orders", "exported", "sink", "TG541", "not its own", 2, 4.0),
         WorkerFailed("orders", "TG503", "no such path", "make it", True),
         WorkerExited("orders", -9, 3.0, "worker 7 was killed by SIGKILL"),
-        WorkerExited("orders", 2, None, "given up, a restart would not help"),
+        WorkerExited("orders", 2, None, "given up because a restart would not help"),
         WorkerExited("orders", 0, None, "worker 7 ended"),
     )
     stream.journal.take("Traceback (most recent call last):\n")
@@ -190,7 +190,7 @@ def test_errors_and_restarts_are_lines_of_the_log(stream: Stream) -> None:
         (logging.WARNING, "sink exported: try 2 failed, next in 4 s: TG541: not its own"),
         (logging.ERROR, "orders: TG503: no such path (make it)"),
         (logging.WARNING, "orders: worker 7 was killed by SIGKILL; again in 3 s"),
-        (logging.ERROR, "orders: given up, a restart would not help"),
+        (logging.ERROR, "orders: given up because a restart would not help"),
         (logging.INFO, "Traceback (most recent call last):"),
     ]
     stream.journal.take('{"event": "worker_output", "group": "orders", "text": "WARN TaskSetManager"}')

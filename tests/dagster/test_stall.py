@@ -72,7 +72,7 @@ def test_causes_are_a_table_of_the_check_and_go_to_the_team_once(root: Path) -> 
     causes = [r.data for r in events["orders"].metadata["causes"].records]
     assert causes[0]["cause"] == "lagging"
     assert causes[0]["waits"] == "orders_hourly: window_end 2026-03-01 11:00:00"
-    assert causes[0]["what to do"] == "look at the partition that holds it back: paris"
+    assert causes[0]["what to do"] == "check the partition that holds it back: paris"
     [behind] = [r.data for r in events["orders_hourly"].metadata["causes"].records]
     assert behind["cause"] == "view_behind"
     assert behind["waits"] == "orders_hourly: window_end up to 2026-03-01 10:30:00"

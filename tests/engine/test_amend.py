@@ -57,7 +57,7 @@ def test_B2_revisions_sessions_tombstones_lookups_and_what_follows(workbench: Wo
     assert {name: rows(session, name, "*") for name in before} == before
     assert (dry["m"].windows, dry["m"].late, dry["m"].groups) == (2, 2, 2)
     assert dry["m"].examples[0].window_end == "2026-01-01 00:01:00"
-    assert "would follow" in dry["big"].notes[0]
+    assert "would be amended, too" in dry["big"].notes[0]
 
     minute, midnight = 60_000_000, 1_767_225_600_000_000
     done = {r.view: r for r in amend(session, every=minute)}
@@ -244,7 +244,7 @@ FLUSH;
         "other": 1,
         "visits": 1,
     }
-    assert "can't follow" in done["m"].notes[0]
+    assert "can't be amended: " in done["m"].notes[0]
     # R5: rows before 00:03 are beyond their retention.
     stored = session.identifier("t")
     session.spark.sql(

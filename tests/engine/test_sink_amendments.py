@@ -103,7 +103,7 @@ def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     (finding,) = look(session.project, ["of_m"], now=datetime.now(UTC) + timedelta(hours=1)).of("of_m")
     assert finding.text == (
         "of_m: 1 final row and 1 amendment of m wait to be delivered; delivered up to 2026-01-01 00:02:00, "
-        "final up to 2026-01-01 00:04:00: nobody delivers"
+        "final up to 2026-01-01 00:04:00: no process delivers"
     )
 
     again = workbench.session()

@@ -43,8 +43,8 @@ def test_all_is_well() -> None:
     ("writer", "says"),
     [
         (Writer("killed", 4711, "here", NOON - 9_000), "process 4711 on here was killed"),
-        (Writer("ended", at=NOON - 4_000), "the last process has ended in order"),
-        (Writer(), "no process is known here"),
+        (Writer("ended", at=NOON - 4_000), "the last process ended normally"),
+        (Writer(), "no process is known on this machine"),
     ],
 )
 def test_not_running_while_rows_wait(writer: Writer, says: str) -> None:
@@ -74,7 +74,10 @@ def test_not_running_although_a_live_run_is_wanted() -> None:
 
 def test_a_live_run_that_never_started_is_missed() -> None:
     [finding] = found(source(expected="flights")).values()
-    assert (finding.kind, "has never run; no process is known here" in finding.text) == ("not_running", True)
+    assert (finding.kind, "has never run; no process is known on this machine" in finding.text) == (
+        "not_running",
+        True,
+    )
     assert found(source()) == {}  # nobody wants it yet
 
 
@@ -87,7 +90,7 @@ def test_stuck_a_process_holds_it_and_commits_nothing() -> None:
     waiting = source(moving(-4_000), end={"a": 90_000, "b": 90_000}, writer=HELD)
     [finding] = found(waiting).values()
     assert (finding.kind, finding.severity) == ("stuck", "error")
-    assert "process 4711 on here holds it, but 60,000 rows wait" in finding.text
+    assert "process 4711 on here has its lease, but 60,000 rows wait" in finding.text
 
 
 def test_unreachable_broker_is_told_beside_what_is_stored() -> None:
@@ -151,9 +154,12 @@ def test_silent_partition() -> None:
     findings = found(source(*silent(1_000), writer=HELD))
     finding = findings["silent_partition:s:b"]
     assert (finding.severity, finding.waiting, finding.since) == ("warning", WAITS, iso(NOON - 1_000))
-    assert "silent for 16 minutes 40 seconds while others move; it holds the watermark back" in finding.text
+    assert (
+        "silent for 16 minutes 40 seconds, while other partitions receive rows; it holds the watermark back"
+        in finding.text
+    )
     idle = found(source(*silent(1_000, "idle"), writer=HELD))["silent_partition:s:b"]
-    assert (idle.waiting, "holds nothing back (W7)" in idle.text) == ((), True)
+    assert (idle.waiting, "does not hold the watermark back (W7)" in idle.text) == ((), True)
     assert found(source(*silent(800), writer=HELD)) == {}
 
 
@@ -162,7 +168,7 @@ def test_all_partitions_silent_is_idle() -> None:
     assert set(findings) == {"idle:s:"}
     finding = findings["idle:s:"]
     assert (finding.severity, finding.waiting, finding.since) == ("info", WAITS, iso(NOON - 2_000))
-    assert "nothing has arrived for 33 minutes 20 seconds" in finding.text
+    assert "no rows have arrived for 33 minutes 20 seconds" in finding.text
     assert (
         found(source(moving(-2_000), writer=HELD), limits=Limits(idle=1_800))["idle:s:"].severity == "warning"
     )
@@ -235,7 +241,7 @@ def test_X2_rows_that_crash_their_decoder_are_told_for_a_day() -> None:
     finding = found(some)["crashed_decoder:s:"]
     assert (finding.severity, finding.numbers) == ("warning", {"rows": 2})
     assert finding.text == (
-        "s: rows have ended the process that decodes them, 2 so far; the last: offset 4 of partition 1"
+        "s: rows have crashed the process that decodes them, 2 so far; the last one: offset 4 of partition 1"
     )
     assert "crashed_decoder:s:" not in found(replace(some, crashes=replace(two, at=at - 86_400 * 1_000_000)))
     assert Crashes.of({CRASHES: two.to_text()}) == two
@@ -298,7 +304,7 @@ def test_W9_files_are_not_compared_with_the_clock() -> None:
 def test_W9_a_row_beyond_the_skew_is_only_mentioned() -> None:
     far = source(*future(0, 0, 0, newest=9e6, watermark=-61), writer=HELD, max_future_skew=86_400_000_000)
     finding = found(far)["future_timestamp:s:a"]
-    assert (finding.severity, "raises nothing (W9)" in finding.text) == ("info", True)
+    assert (finding.severity, "does not raise the watermark (W9)" in finding.text) == ("info", True)
 
 
 def skewed(ahead: float, wobble: float = 0.0) -> list[tuple[float, list]]:
@@ -325,7 +331,7 @@ def test_producer_skew_ahead_and_behind() -> None:
     assert "33 minutes 17 seconds behind those of the other partitions" in behind.text
     assert behind.waiting == WAITS  # it holds the watermark back
     clock = found(source(*skewed(1_000), writer=HELD, newest={"a": NOON + 1_000}))["producer_skew:s:a"]
-    assert "so are the timestamps of its messages" in clock.text
+    assert "the timestamps of its messages are, too" in clock.text
 
 
 def test_a_producer_that_catches_up_is_not_skewed() -> None:
@@ -341,7 +347,7 @@ def test_warming_up() -> None:
     new = source(warm(-500, 100), warm(-1, 180), writer=HELD, strategy_kind="source_watermark")
     [finding] = found(new).values()
     assert (finding.key, finding.severity, finding.waiting) == ("warming_up:s:a", "info", WAITS)
-    assert "knows 180 of 250 rows" in finding.text
+    assert "has seen only 180 of 250 rows" in finding.text
     long = found(new, memory=Memory(9, {"warming_up:s:a": NOON - 90_000}))
     assert long["warming_up:s:a"].severity == "warning"
 
@@ -365,7 +371,10 @@ def test_view_behind_its_source() -> None:
     [finding] = found(source(*GOOD, writer=HELD), views=(late,)).values()
     assert (finding.key, finding.since) == ("view_behind:v:", iso(NOON - 700))
     assert finding.waiting == (Waiting("v", "11:59"),)
-    assert "but its inputs allow 2026-01-01 12:00:00+00:00, 1 minute further: nobody keeps it" in finding.text
+    assert (
+        "but its inputs allow 2026-01-01 12:00:00+00:00, 1 minute further: no process updates it"
+        in finding.text
+    )
     assert found(views=(replace(late, due_since=NOON - 500),)) == {}
     # Several inputs: what was seen earlier counts, and every tick of the view.
     unknown = replace(late, due_since=None)
@@ -380,7 +389,7 @@ def test_D2_an_input_that_holds_the_others_back_is_named() -> None:
     held = view(holds_back=("orders",), held_since=NOON - 1_000)
     [finding] = found(views=(held,)).values()
     assert (finding.key, finding.severity, finding.waiting) == ("input_behind:v:", "info", WAITS)
-    assert "further than orders, which last committed 16 minutes 40 seconds ago" in finding.text
+    assert "ahead of orders, which last committed 16 minutes 40 seconds ago" in finding.text
     assert found(views=(replace(held, held_since=NOON - 4_000),))["input_behind:v:"].severity == "warning"
 
 
@@ -389,7 +398,7 @@ def test_sink_behind_its_view() -> None:
     [finding] = found(sinks=(behind,)).values()
     assert (finding.key, finding.severity, finding.since) == ("sink_behind:out:", "warning", iso(NOON - 700))
     assert finding.text == (
-        "out: 12 final rows of v wait to be delivered; delivered up to 11:55, final up to 12:05: nobody delivers"
+        "out: 12 final rows of v wait to be delivered; delivered up to 11:55, final up to 12:05: no process delivers"
     )
     assert finding.advice.startswith("tidegate run out")
     assert finding.numbers["rows_waiting"] == 12
@@ -401,15 +410,20 @@ def test_sink_behind_its_view() -> None:
     expired = replace(behind, due_since=NOON - 100, since_is_exact=False, delivered_upto=None)
     assert found(sinks=(expired,), memory=Memory(9)) == {}
     seen = found(sinks=(expired,), memory=Memory(9, {"sink_behind:out:": NOON - 800}))
-    assert seen["sink_behind:out:"].text == "out: 12 final rows of v wait to be delivered: nobody delivers"
+    assert (
+        seen["sink_behind:out:"].text == "out: 12 final rows of v wait to be delivered: no process delivers"
+    )
 
 
 @pytest.mark.parametrize(
     ("facts", "says"),
     [
-        ({"writer": HELD}, "process 4711 keeps it, and its deliveries fail or take long"),
+        ({"writer": HELD}, "process 4711 writes it, but its deliveries fail or take long"),
         ({"expected": "orders"}, "the live run orders does not deliver"),
-        ({"ran": False}, "1 final row of v waits to be delivered; nothing has been yet: nobody delivers"),
+        (
+            {"ran": False},
+            "1 final row of v waits to be delivered; nothing has been delivered yet: no process delivers",
+        ),
     ],
 )
 def test_who_should_have_delivered(facts: dict, says: str) -> None:
@@ -420,7 +434,7 @@ def test_who_should_have_delivered(facts: dict, says: str) -> None:
 def test_B2_sink_that_has_not_followed_amendments() -> None:
     amended = sink(amendments_waiting=2, due_since=NOON - 700)
     [finding] = found(sinks=(amended,)).values()
-    assert finding.text == "out: 2 amendments of v wait to be delivered: nobody delivers"
+    assert finding.text == "out: 2 amendments of v wait to be delivered: no process delivers"
     both = sink(waiting=3, amendments_waiting=1, due_since=NOON - 700)
     [finding] = found(sinks=(both,)).values()
     assert finding.text.startswith("out: 3 final rows and 1 amendment of v wait")

@@ -116,7 +116,7 @@ def test_a_person_sees_partitions_views_and_workers_move() -> None:
     screen("clicks", events.MemberFailed("clicks", "per_minute", "view", "TG507", "no", 1, 1.0))
     screen.close()
     shown = out.getvalue()
-    assert "per_minute: view failed, try 2 in 1 s: TG507: no" in shown
+    assert "per_minute: view failed, next try in 1 s (try 2): TG507: no" in shown
     lines = [line.split() for line in shown.splitlines()]
     assert ["clicks", "0", "warming", "(90", "of", "250)", "80", "9", "1", "10"] in lines
     assert ["clicks", "all", "100", "rows/s", "160", "18", "2"] in lines

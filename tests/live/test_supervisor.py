@@ -150,14 +150,14 @@ def test_stop_lets_workers_finish_and_ends_after_the_grace_what_does_not() -> No
     bench.passes(1)
     assert bench.workers[1].told == ["stop", "kill"]
     bench.dies("b", -signal.SIGKILL)
-    assert bench.exits()[-1].why == "worker 101 was killed: its grace was over"
+    assert bench.exits()[-1].why == "worker 101 was killed because it did not stop in time"
     assert (bench.supervisor.busy, bench.supervisor.exit_code) == (False, 1)
 
 
 def test_a_second_signal_ends_at_once_and_what_waits_does_not_start() -> None:
     bench = Bench(A, B)
     bench.dies("b", 1)
-    bench.supervisor.handle(None, ("end", "its time is up"))
+    bench.supervisor.handle(None, ("end", "the given time is over"))
     assert (bench.state("b"), bench.workers[0].told) == ("stopped", ["stop"])
     # The end of its time is no first signal.
     bench.supervisor.handle(None, ("stop", ""))

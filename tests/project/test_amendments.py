@@ -25,7 +25,7 @@ def check(tmp_path: Path, text: str) -> list[str]:
     (tmp_path / "jobs" / "amendments.yaml").write_text(text)
     project = Project.load(tmp_path, "local")
     found = load_amendments(project.root)
-    found.check(project.catalog(), {"taken": "another file of jobs/"})
+    found.check(project.catalog(), {"taken": "another file in jobs/"})
     assert project.jobs().schedules == ()
     return [a.name for a in found.content.amendments]
 

@@ -189,7 +189,9 @@ def advise(session: Session, name: str, target: float = TARGET, fraction: float 
     relation = session.relation(name)
     if not 0 < target <= 1:
         raise TidegateError(
-            "TG711", f"a completeness of {percent(target)}", hint="above 0 %, and at most 100 %"
+            "TG711",
+            f"the completeness {percent(target)} is not possible",
+            hint="give a share above 0 % and at most 100 %",
         )
     found = measure(session, relation, fraction)
     status = read_status(session.project, [relation.name], ask_brokers=False).relations[0]
@@ -270,25 +272,31 @@ def _notes(
     if found.fraction < 1:
         notes.append(f"estimated from {found.rows:,} rows in blocks that a hash chose, of {log_rows:,}")
     elif found.rows < log_rows:
-        notes.append(f"{log_rows - found.rows:,} rows are beyond their retention, and not measured")
+        notes.append(f"{log_rows - found.rows:,} rows are beyond their retention, and were not measured")
     if found.history.resets:
-        notes.append("RESET WATERMARK is kept where it was: what G was after it is an estimate")
+        notes.append("RESET WATERMARK set the watermark back: how it moved after that is an estimate")
     elif not found.history.exact:
         notes.append(
-            "idle_advance moved the watermark under a strategy that is no constant delay: an estimate"
+            "idle_advance moved the watermark under a strategy that is not a constant delay: the "
+            "numbers are an estimate"
         )
     mark = relation.watermark
     assert mark is not None
     if mark.by_batch:
-        notes.append("watermark_granularity = 'batch': as the log's batches were cut")
+        notes.append("watermark_granularity = 'batch': the numbers hold for the batches of the log")
     if curve.needed(target) is None:
         notes.append(
-            f"no delay has {percent(target)} of the rows on time: {found.rows - curve.counts[-1]:,} are late under any"
+            f"no delay keeps {percent(target)} of the rows on time: "
+            f"{found.rows - curve.counts[-1]:,} rows are late with any delay"
         )
     if replayed:
-        notes.append("a replay arrives when it is played: what compares with the clock is left out")
+        notes.append(
+            "a replayed row arrives when it is played: figures that compare with the clock are left out"
+        )
     elif mark.kind is TimeKind.EPOCH:
-        notes.append("an integer column has a unit of its own: nothing is compared with the clock")
+        notes.append(
+            "an integer column has an unknown unit: figures that compare with the clock are left out"
+        )
     return notes
 
 

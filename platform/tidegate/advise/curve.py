@@ -110,7 +110,7 @@ def choices(
     for share in sorted({*others}):
         add(curve.needed(share), f"{percent(share)} on time")
     add(recommended(curve, target), "recommended")
-    add(curve.delays[-1], "the most that a delay can do")
+    add(curve.delays[-1], "the best that a delay can do")
     found = []
     for delay in sorted(wanted):
         on_time = curve.on_time(delay)

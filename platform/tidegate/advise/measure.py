@@ -100,8 +100,11 @@ def measure(session: Session, relation: Relation, fraction: float = 1.0) -> Meas
         if fraction < 1:
             raise TidegateError(
                 "TG711",
-                f'no row of "{relation.name}" is in a sample of {fraction:g}',
-                hint=f"a sample has blocks of {1 << BLOCK_BITS:,} offsets: ask for more, or for the whole log",
+                f'a sample of {fraction:g} contains no row of "{relation.name}"',
+                hint=(
+                    f"a sample consists of blocks of {1 << BLOCK_BITS:,} offsets: take a larger sample, "
+                    "or the whole log"
+                ),
             )
         raise no_rows(relation)
     return found
@@ -113,14 +116,20 @@ def require_advisable(relation: Relation) -> None:
         raise TidegateError(
             "TG512",
             f'"{relation.name}" has no watermark: nothing is ever late',
-            hint="add WATERMARK FOR …",
+            hint="add WATERMARK FOR … to its definition",
             location=relation.location,
         )
     if relation.ttl:
         raise TidegateError(
             "TG711",
-            f'the rows of "{relation.name}" expire (WITH TTL): its delay says how long they live',
-            hint="a delay for late rows is of a source, or of an append-only table",
+            (
+                f'the rows of "{relation.name}" expire (WITH TTL): the delay of its watermark says '
+                "how long rows are kept"
+            ),
+            hint=(
+                "use a source, or an append-only table: there, the delay of the watermark decides "
+                "which rows are late"
+            ),
             location=relation.location,
         )
 
@@ -128,14 +137,16 @@ def require_advisable(relation: Relation) -> None:
 def require_fraction(fraction: float) -> None:
     """Raises TG711 for a sample that is none."""
     if not 0 < fraction <= 1:
-        raise TidegateError("TG711", f"a sample of {fraction:g}", hint="a fraction above 0, and at most 1")
+        raise TidegateError(
+            "TG711", f"the sample {fraction:g} is not possible", hint="give a fraction above 0, and at most 1"
+        )
 
 
 def no_rows(relation: Relation) -> TidegateError:
     """TG512: there is nothing to measure yet."""
     return TidegateError(
         "TG512",
-        f'"{relation.name}" has no rows that were judged yet',
+        f'"{relation.name}" has no judged rows yet',
         hint=f"tidegate run {relation.name}",
         location=relation.location,
     )

@@ -45,7 +45,7 @@ def deliver(
     for message in state.outbox:
         target = alerts.target(message.target)
         if target is None:
-            lines.append(f"{message.target}: there is no such target any more, given up: {message.title}")
+            lines.append(f"{message.target}: this target does not exist any more; given up: {message.title}")
             continue
         if message.target in down or clock() - started > PATIENCE:
             left.append(message)
@@ -64,7 +64,7 @@ def deliver(
             lines.append(f"{message.target}: {problem}; given up after {tries} tries: {message.title}")
         else:
             left.append(replace(message, tries=tries, problem=problem))
-            lines.append(f"{message.target}: {problem}; try {tries} of: {message.title}")
+            lines.append(f"{message.target}: {problem}; try {tries} failed: {message.title}")
     return Delivery(replace(state, outbox=tuple(left), dropped=dropped), sent, tuple(lines), len(down))
 
 

@@ -137,7 +137,7 @@ def _written(news: _News, at: float, place: str) -> tuple[str, str, str] | None:
             titles.append(f"{len(alerts)} {word if len(alerts) == 1 else many}")
             parts += [_problem(alert, word == "still") for alert in alerts[:_SPELLED]]
             parts += _more(alerts)
-    for alerts, word in ((news.over, "over"), (news.passed, "came and went in quiet hours")):
+    for alerts, word in ((news.over, "over"), (news.passed, "began and ended during quiet hours")):
         if alerts:
             titles.append(f"{len(alerts)} {word}")
             parts += [_gone(alert, word) for alert in alerts[:_SPELLED]]

@@ -28,7 +28,7 @@ def send(target: Target, message: Message) -> str | None:
         try:
             service = Apprise()
             if not service.add(url):
-                return f"apprise does not take this {target.service} URL"
+                return f"apprise does not accept this {target.service} URL"
             kinds = {kind.value: kind for kind in NotifyType}
             if service.notify(body=message.body, title=message.title, notify_type=kinds[message.kind]):
                 return None
@@ -36,7 +36,11 @@ def send(target: Target, message: Message) -> str | None:
             # What a plugin raises may have the URL in it.
             return f"not delivered ({type(error).__name__})"
     status = next((m.group(1) for line in said if (m := _STATUS.search(line))), None)
-    return f"not delivered: the service answered {status}" if status else "not delivered: no answer"
+    return (
+        f"not delivered: the service answered {status}"
+        if status
+        else "not delivered: the service did not answer"
+    )
 
 
 @contextmanager

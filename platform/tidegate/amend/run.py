@@ -62,7 +62,7 @@ def amend(
         own = scope if view.name in wanted else Scope(absorb=False)
         report = amend_view(session, view, own, dry_run, at, tell)
         if dry_run and (above := [r.view for r in found if r.windows and r.view in view.reads]):
-            report.notes.append(f"its windows over those of {' and '.join(above)} would follow")
+            report.notes.append(f"its windows over those of {' and '.join(above)} would be amended, too")
         elif own.whole is False and any(r.windows for r in found if r.view in view.reads):
             # What it reads was amended, and its windows over that may end beyond the range.
             follows = amend_view(session, view, Scope(absorb=False), dry_run, at, tell)
@@ -103,7 +103,10 @@ def _refused(
             if below is not None and reader.clock is not None:
                 found[view.name] = TidegateError(
                     "TG561",
-                    f'"{view.name}" can\'t be amended: "{reader.name}" reads it, and can\'t follow: {below.message}',
+                    (
+                        f'"{view.name}" can\'t be amended: "{reader.name}" reads it, and can\'t be amended: '
+                        f"{below.message}"
+                    ),
                     hint=below.hint,
                     location=view.location,
                 )
@@ -115,7 +118,7 @@ def _view(catalog: Catalog, name: str) -> View:
     found = catalog.get(name)
     if not isinstance(found, View):
         hint = "tidegate amend takes views: " + (", ".join(v.name for v in catalog.views) or "there are none")
-        raise TidegateError("TG509", f'"{name}" is no view', hint=hint)
+        raise TidegateError("TG509", f'"{name}" is not a view', hint=hint)
     return found
 
 

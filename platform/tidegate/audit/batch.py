@@ -125,7 +125,7 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     fresh = commits(positions(pinned)) == commits(current.summary.get("tidegate.inputs"))
     whole = fresh and not view.emit_on_window_close
     if not fresh and not view.emit_on_window_close:
-        notes.append("open rows are not compared: the inputs have new rows since the last run")
+        notes.append("open rows are not compared: the inputs have got new rows since the last run")
     then = session.spark.table(stored).where(F.col("_open").isNotNull())
     then = final_now(then, view, current.summary)
     now, recomputed, unknown = as_stored(session, view, pinned, stored, frontier, notes, most=SHOWN_STATES)

@@ -91,7 +91,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 def _said(view: View, one: Pinned, until: int | None) -> str:
     if until is None:
-        return f"nothing is known yet: {one.input.name} has closed nothing"
+        return f"nothing can be known yet: {one.input.name} has not closed anything"
     stands = (
         one.kind.format(first)
         if one.kind is not None and (first := first_to_come(one)) is not None
@@ -99,6 +99,6 @@ def _said(view: View, one: Pinned, until: int | None) -> str:
     )
     what = "windows" if isinstance(one.source, View) else "rows"
     return (
-        f"not known yet: what ends after {view.kind.format(until)}, as {what} of {one.input.name} may still come "
-        f"from {stands} on"
+        f"not known yet: rows that end after {view.kind.format(until)}, because {what} of "
+        f"{one.input.name} may still arrive from {stands} on"
     )

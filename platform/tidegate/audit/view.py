@@ -79,7 +79,7 @@ def audit_view(session: Session, name: str) -> ViewAudit:
     view = session.catalog.get(name)
     if not isinstance(view, View):
         raise TidegateError(
-            "TG512", f'"{name}" is not a view', hint=f"tidegate audit asks views; {name}$raw has all rows"
+            "TG512", f'"{name}" is not a view', hint=f"tidegate audit takes views; {name}$raw has all rows"
         )
     stored = session.stored(view.name)
     if stored is None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 CODES: dict[str, str] = {
-    "TG701": "question about late rows of something that can't have any",
+    "TG701": "question about late rows of an object that has no late rows",
     "TG702": "input of tidegate sql that can't be read",
-    "TG703": "port that is in use, or a token or a certificate to serve with that can't be used",
-    "TG704": "folder that tidegate init would have to overwrite, or can't write",
-    "TG711": "advice that can't be given, or a share or sample that is none",
+    "TG703": "port that is in use, or a token or certificate for serving that can't be used",
+    "TG704": "folder that tidegate init would overwrite, or cannot write",
+    "TG711": "no advice is possible, or the share or sample is invalid",
     "TG712": "plot or report that can't be written",
 }

@@ -95,7 +95,7 @@ def iceberg_jar(project: Project | None) -> Finding:
     if jar is not None:
         return Finding("iceberg jar", "ok", f"{version} at {jar}")
     todo = "the first tidegate run downloads it from Maven Central (about 50 MB)"
-    return Finding("iceberg jar", "warning", f"{artifact} {version} not in the cache", todo)
+    return Finding("iceberg jar", "warning", f"{artifact} {version} is not in the cache", todo)
 
 
 def jar_sums(project: Project | None) -> list[Finding]:
@@ -110,9 +110,11 @@ def jar_sums(project: Project | None) -> list[Finding]:
         notes = verify(found)
     except TidegateError as error:
         return [Finding("jar sums", "bad", error.message, error.hint)]
-    todo = "fetch the real jar (docs/install.md) before Kafka with TLS or a login, and for production"
+    todo = (
+        "fetch the real jar (docs/install.md) before you use Kafka with TLS or a login, or run in production"
+    )
     return [Finding("jar sums", "warning", note, todo) for note in notes] or [
-        Finding("jar sums", "ok", f"{len(found)} jars are those that tidegate was made with")
+        Finding("jar sums", "ok", f"{len(found)} jars are the ones that tidegate was built with")
     ]
 
 
@@ -131,9 +133,9 @@ def disk(project: Project | None) -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{free / _GIB:.1f} GiB free at {folder}"
     if free < _GIB:
-        return Finding("disk", "bad", text, "make room: Spark needs at least 1 GiB")
+        return Finding("disk", "bad", text, "free some disk space: Spark needs at least 1 GiB")
     if free < 5 * _GIB:
-        return Finding("disk", "warning", text, "little room for Spark's shuffle files")
+        return Finding("disk", "warning", text, "little space for Spark's shuffle files")
     return Finding("disk", "ok", text)
 
 
@@ -153,7 +155,7 @@ def warehouse(project: Project) -> Finding:
     except OSError as error:
         first = masked(next(iter(str(error).splitlines()), ""))
         return Finding("warehouse", "bad", f"{where}: {first}", "check warehouse.path and its credentials")
-    return Finding("warehouse", "ok", f"{where} can be written")
+    return Finding("warehouse", "ok", f"{where} is writable")
 
 
 def _write_local(folder: Path, name: str) -> None:
@@ -172,7 +174,7 @@ def _packages_of(project: Project) -> list[Finding]:
             findings.append(Finding(artifact, "ok", version))
         else:
             todo = "the first tidegate run downloads it from Maven Central"
-            findings.append(Finding(artifact, "warning", f"{version} not in the cache", todo))
+            findings.append(Finding(artifact, "warning", f"{version} is not in the cache", todo))
     return findings
 
 
@@ -185,7 +187,7 @@ def _project(project: Project | None, problem: TidegateError | None) -> Finding:
         for check in checks:
             check()
     except TidegateError as error:
-        return Finding("project", "bad", error.message, "tidegate check shows where")
+        return Finding("project", "bad", error.message, "tidegate check shows where the variables are used")
     return Finding("project", "ok", f"{project.root}, environment {project.env_name}")
 
 

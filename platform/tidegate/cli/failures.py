@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 FailFastOption = Annotated[
     bool,
     typer.Option(
-        "--fail-fast", help="End at the first failure. Without it, what does not depend on it goes on."
+        "--fail-fast",
+        help=(
+            "Stop at the first failure. Without it, everything that does not depend on the failure goes on."
+        ),
     ),
 ]
 
@@ -57,11 +60,11 @@ def summary(failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: in
     counts = [f"{len(failed):,} failed"]
     counts += [f"{len(skipped):,} left out"] if skipped else []
     counts += [f"{done:,} done"] if done is not None else []
-    lines = [f"not everything could be done: {', '.join(counts)}"]
+    lines = [f"not everything succeeded: {', '.join(counts)}"]
     for one in failed:
         lines.append(one.text())
         if one.error.get("hint"):
             lines.append(f"            hint: {one.error['hint']}")
     lines += [one.text() for one in skipped]
-    lines.append("what was committed stays; the same command goes on from there")
+    lines.append("what was committed is kept; the same command goes on from there")
     return "\n".join(lines)

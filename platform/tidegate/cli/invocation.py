@@ -27,15 +27,17 @@ ProjectOption = Annotated[
     Path | None,
     typer.Option(
         "--project",
-        help="Folder of the project. Without it: the working directory, or its nearest parent that is one.",
+        help=(
+            "Folder of the project. Default: the working directory, or its nearest parent that is a project."
+        ),
         show_default=False,
     ),
 ]
 EnvOption = Annotated[
     str | None,
-    typer.Option("--env", help="Environment: resources/NAME.yaml. Without it: local.", show_default=False),
+    typer.Option("--env", help="Environment: resources/NAME.yaml. Default: local.", show_default=False),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print data as JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the output as JSON, for programs.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")]
 
 INTERRUPTED = 130
@@ -93,7 +95,9 @@ class Invocation:
 
         if self._folder is not None or self._environment is not None or is_project(self.root):
             return self.project()
-        self.console.note("no project here: this is a temporary one, and is gone at the end")
+        self.console.note(
+            "this folder is not a project: a temporary project is used, and is deleted at the end"
+        )
         return Project.temporary()
 
     def session(self, project: Project) -> Session:
@@ -196,7 +200,7 @@ def _give_options(command: Callable[..., Any], function: Callable[..., Any]) -> 
 
 def asked(text: str) -> bool:
     """Whether whoever sits at the prompt agrees."""
-    return input(f"{text}\nGo on? [y/N] ").strip().casefold() in ("y", "yes")
+    return input(f"{text}\nContinue? [y/N] ").strip().casefold() in ("y", "yes")
 
 
 def agreeing(text: str) -> bool:

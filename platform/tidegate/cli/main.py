@@ -36,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 not as it should be, 2 an error that the text explains, 130 interrupted.",
+    epilog="Exit codes: 0 success, 1 not in order, 2 an error that the text explains, 130 interrupted.",
 )
 
 
@@ -53,7 +53,9 @@ def options(
     env: EnvOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print it."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     """Watermark semantics on Spark: every row judged once, every window emitted once."""
     context.obj = Globals(project, env, json, debug)

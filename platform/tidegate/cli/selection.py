@@ -20,14 +20,20 @@ SelectOption = Annotated[
         "--select",
         "-s",
         metavar="WHAT",
-        help="Names, tag:, owner:, group:, kind:, path:; +x and x+ with what it reads and what reads it. Repeatable.",
+        help=(
+            "Names, tag:, owner:, group:, kind:, path:; +x adds what x reads, x+ adds what reads "
+            "x. Can be repeated."
+        ),
         show_default=False,
     ),
 ]
 ExcludeOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--exclude", metavar="WHAT", help="What of it to leave out; as --select.", show_default=False
+        "--exclude",
+        metavar="WHAT",
+        help="Leave these out of the selection; written like --select.",
+        show_default=False,
     ),
 ]
 
@@ -45,7 +51,9 @@ def chosen(
     if not select and not exclude:
         return list(names) if names else None
     if names:
-        raise typer.BadParameter(f"names as arguments, or --select and --exclude: write --select {names[0]}")
+        raise typer.BadParameter(
+            f"give either names as arguments, or --select and --exclude: write --select {names[0]}"
+        )
     from tidegate.project.selection import select as resolve
 
     return resolve(catalog, select or (), exclude or ())
@@ -60,7 +68,7 @@ def required(
     """As `chosen`, of a command that has to be told what it is for."""
     wanted = chosen(catalog, names, select, exclude)
     if wanted is None:
-        raise typer.BadParameter("which one? A name, or --select")
+        raise typer.BadParameter("name one object, or use --select")
     return wanted
 
 
@@ -76,7 +84,7 @@ def judged_relation(catalog: Catalog, name: str, command: str) -> Relation:
         roots = [o.name for o in sources_of(catalog, found) if not isinstance(o, View)]
         raise TidegateError(
             "TG701",
-            f'"{found.name}" is a view: rows are late at its source',
+            f'"{found.name}" is a view: rows are late at the source, not at the view',
             hint=f"tidegate {command} {roots[0]}",
         )
     return found

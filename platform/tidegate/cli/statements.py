@@ -83,6 +83,6 @@ def show_result(
         more = limit is not None and not stream and len(rows) > limit
         console.table(Table(names, rows[:limit] if more else rows, types, layout=layout))
         if more:
-            console.note(f"the first {limit:,} rows; tidegate sql -c gives all")
+            console.note(f"only the first {limit:,} rows are shown; tidegate sql -c shows all")
     elif result.message:
         console.note(result.message) if stream else console.document({}, result.message)

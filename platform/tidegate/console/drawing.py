@@ -42,7 +42,7 @@ def draw(table: Table, width: int | None = None) -> str:
             right = [_is_number_column(raw, i) for i in range(shown)]
             parts.append(_grid(head[:shown], [row[:shown] for row in cells], fitted, right))
         if shown < len(head):
-            hidden = f"{len(head) - shown} of {len(head)} columns hidden: \\x shows them"
+            hidden = f"{len(head) - shown} of {len(head)} columns are hidden: \\x shows them"
     if table.unit:
         count = f"{len(raw)} {table.unit}{'' if len(raw) == 1 else 's'}"
         parts.append(f"({count}; {hidden})" if hidden else f"({count})")

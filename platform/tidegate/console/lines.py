@@ -119,7 +119,7 @@ def _rows_delivered(event: events.RowsDelivered) -> str:
 
 
 def _tick_finished(event: events.TickFinished) -> str:
-    waits = "more waits" if event.backlog else "nothing waits"
+    waits = "more rows wait" if event.backlog else "no rows wait"
     failing = f"; failing: {', '.join(event.failing)}" if event.failing else ""
     return (
         f"{event.group}: tick {event.tick:,}, {_rows(event.rows)}, {waits} ({event.seconds:.1f} s){failing}"
@@ -128,8 +128,8 @@ def _tick_finished(event: events.TickFinished) -> str:
 
 def _member_failed(event: events.MemberFailed) -> str:
     code = f"{event.code}: " if event.code else ""
-    again = f"try {event.attempt + 1} in {event.retry_seconds:.0f} s"
-    failed = f"failed, {again}" if event.retry_seconds else "goes on, and leaves out what is not in order"
+    again = f"next try in {event.retry_seconds:.0f} s (try {event.attempt + 1})"
+    failed = f"failed, {again}" if event.retry_seconds else "goes on without what is not in order"
     return f"{event.name}: {event.kind} {failed}: {code}{event.message}"
 
 

@@ -99,7 +99,7 @@ def build_definitions(
         purge_job, nightly = build_purge(maintenance.content.runs, name)
         purging, schedules = [purge_job], [*schedules, nightly]
     amendments = load_amendments(opened.root)
-    amendments.check(catalog, {s.name: "another file of jobs/" for s in schedules})
+    amendments.check(catalog, {s.name: "another file in jobs/" for s in schedules})
     schedules += build_amendments(amendments.content.amendments, keys, name, resource_key)
     live = build_live_jobs(jobs.live, catalog, keys, name, resource_key)
     sensors = [lag_sensor(opened, gated, name)] if gated else []

@@ -92,7 +92,9 @@ def rebuild(
 def _view(context: Context, name: str) -> View:
     found = context.catalog.get(name)
     if not isinstance(found, View):
-        raise TidegateError("TG509", f'"{name}" is no view', hint="a changed source is dropped and made anew")
+        raise TidegateError(
+            "TG509", f'"{name}" is not a view', hint="a changed source is dropped and made anew"
+        )
     return found
 
 

@@ -59,7 +59,7 @@ def diagnose(
 
 def _of_source(source: SourceFacts, facts: Facts, limits: Limits, memory: Memory) -> Iterator[Candidate]:
     waiting = tuple(
-        Waiting(v.status.name, v.next_end or "the first one")
+        Waiting(v.status.name, v.next_end or "the first partition")
         for v in facts.views
         if source.status.name in v.upstream and v.status.clock_text != "none"
     )

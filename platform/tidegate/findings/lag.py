@@ -66,15 +66,13 @@ def judge(relation: Relation, status: RelationStatus, thresholds: Sequence[Thres
         facts.append(f"{format_duration(status.lag)} behind the clock")
         if status.lag > clock:
             broken.append(f"more than {format_duration(clock)} behind the clock")
-    text = (
-        f"{name}: watermark {status.watermark_text}, {', '.join(facts) or 'an integer without a time scale'}"
-    )
+    text = f"{name}: watermark {status.watermark_text}, {', '.join(facts) or 'an integer column without a time scale'}"
     if status.holds_back:
         text += f"; held back by {_names(status.holds_back)}"
     if broken:
         text += f"; {' and '.join(broken)}"
     elif newest is None and clock is None:
-        text += "; no threshold set"
+        text += "; no threshold is set"
     return Lag(status, not broken, text, clock_applies)
 
 

@@ -102,8 +102,8 @@ class _One:
                 "all_rejected",
                 "warning",
                 f"all {rows:,} rows since {_clock(old.at)} were rejected",
-                f"SELECT * FROM {self.source.status.name}$rejected shows them with the reason: the format or the time "
-                "column of the producer has changed",
+                f"SELECT * FROM {self.source.status.name}$rejected shows them with the reason: the "
+                "producer has probably changed the format or the time column",
                 old.at,
                 self.limits.all_late,
                 rows=rows,
@@ -129,9 +129,10 @@ class _One:
             self._finding(
                 "all_late",
                 "warning",
-                f"all {rows:,} rows since {_clock(old.at)} are late, by {by}: {text}",
-                f"tidegate late {self.source.status.name} shows by how much; a backlog there passes by itself, "
-                "a wrong clock or too short a delay does not. Late rows are kept: tidegate amend counts them in",
+                f"all {rows:,} rows since {_clock(old.at)} are late, measured by {by}: {text}",
+                f"tidegate late {self.source.status.name} shows by how much. A backlog there clears "
+                "by itself; a wrong clock or too short a delay does not. Late rows are kept: "
+                "tidegate amend includes them",
                 old.at,
                 self.limits.all_late,
                 rows=rows,
@@ -165,8 +166,8 @@ class _One:
                 "error" if now.watermark is None else "warning",
                 f"{rows:,} rows since {_clock(old.at)} are on time, but the strategy `{self.source.strategy}` gave no "
                 f"value above the watermark: {mark}",
-                "evaluate the expression over new rows; ALTER SOURCE … ALTER WATERMARK changes it (W13), rows stay as "
-                "they were judged",
+                "evaluate the expression over new rows; ALTER SOURCE … ALTER WATERMARK changes the "
+                "strategy (W13), but not the outcome of judged rows",
                 old.at,
                 self.limits.strategy_null,
                 rows=rows,
@@ -188,10 +189,10 @@ class _One:
             self._finding(
                 "warming_up",
                 "warning" if self.at - since > self.limits.warming_up else "info",
-                f"SOURCE_WATERMARK() knows {known} rows; until then the watermark stays far behind the newest event "
-                f"({self._text(self.progress.watermark)})",
-                "it goes by with more rows; watermark.warm_up sets other margins, or name a delay: tidegate advise "
-                f"{self.source.status.name}",
+                f"SOURCE_WATERMARK() has seen only {known} rows; until it has seen more, the "
+                f"watermark stays far behind the newest event ({self._text(self.progress.watermark)})",
+                "this ends with more rows; watermark.warm_up sets other margins, or declare a "
+                f"constant delay: tidegate advise {self.source.status.name}",
                 old.at,
             )
         ]
@@ -212,9 +213,10 @@ class _One:
             if not by or not self._ignored(now.max_event_time):
                 return []
             text = (
-                f"a row{where} of {event} is {format_duration(by)} ahead of the clock; it raises nothing (W9)"
+                f"a row{where} of {event} is {format_duration(by)} ahead of the clock; it does not "
+                "raise the watermark (W9)"
             )
-            advice = "find the producer that wrote it; nothing else is to be done"
+            advice = "find the producer that wrote it; nothing else needs to be done"
             return [self._finding("future_timestamp", "info", text, advice, old.at, offset=offset)]
         rows = now.late - old.progress.late
         name = self.source.status.name
@@ -224,9 +226,10 @@ class _One:
                 "error" if rows else "warning",
                 f"a row{where} of {event} is from the future: the watermark {self._text(now.watermark)} is "
                 f"{format_duration(ahead)} ahead of the clock, and {rows:,} rows since {_clock(old.at)} are late by it",
-                f"ALTER SOURCE {name} RESET WATERMARK TO '…' takes it back, and at the next run what has "
-                f"closed too early; then tidegate amend for what was late by it; a smaller "
-                "max_future_skew keeps such rows from raising it (W9)",
+                f"ALTER SOURCE {name} RESET WATERMARK TO '…' sets it back, and the next run reopens "
+                "the windows that closed too early; then run tidegate amend for the rows that were "
+                "late because of it; a smaller max_future_skew keeps such rows from raising the "
+                "watermark (W9)",
                 old.at,
                 offset=offset,
                 late_rows=rows,
@@ -244,7 +247,10 @@ class _One:
         if others - quiet <= limit or self.at - others > max(limit, QUIET):
             return []
         if self.progress.state == "idle":
-            text = "it is idle and holds nothing back (W7): what it brings below the watermark will be late"
+            text = (
+                "it is idle and does not hold the watermark back (W7): its rows below the watermark "
+                "will be late"
+            )
         elif self.held:
             text = "it holds the watermark back"
         else:
@@ -253,8 +259,11 @@ class _One:
             self._finding(
                 "silent_partition",
                 "warning",
-                f"silent for {format_duration(self.at - quiet)} while others move; {text}",
-                "look at what writes to it; idle_timeout says when it leaves G; the limit is silent: in jobs/",
+                f"silent for {format_duration(self.at - quiet)}, while other partitions receive rows; {text}",
+                (
+                    "check the producer of this partition; idle_timeout says when the partition leaves "
+                    "the watermark; the limit is silent: in jobs/"
+                ),
                 quiet,
                 limit,
                 silent_seconds=round(self.at - quiet, 3),
@@ -274,7 +283,7 @@ class _One:
                 "warning",
                 f"{rows:,} rows since {_clock(old.at)} are on time, but none is newer than "
                 f"{self._text(now.max_event_time)}: the watermark stays at {self._text(now.watermark)}",
-                "the producer repeats old event times, or its clock stands still",
+                "the producer repeats old event times, or its clock has stopped",
                 old.at,
                 rows=rows,
             )

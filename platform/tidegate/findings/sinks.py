@@ -18,8 +18,13 @@ def of_sink(sink: SinkFacts, limits: Limits) -> Iterator[Candidate]:
             kind="sink_behind",
             severity="error",
             asset=status.name,
-            text=f"{status.name}: delivers nothing: {sink.upstream} was made anew since it delivered from it (TG542)",
-            advice=f"DROP SINK {status.name} and CREATE it again: into a new place, or with snapshot = 'false'",
+            text=(
+                f"{status.name}: delivers nothing: {sink.upstream} was recreated after the last "
+                "delivery (TG542)"
+            ),
+            advice=(
+                f"DROP SINK {status.name} and CREATE it again: with a new place, or with snapshot = 'false'"
+            ),
         )
         yield Candidate(finding)
         return
@@ -50,7 +55,7 @@ def of_sink(sink: SinkFacts, limits: Limits) -> Iterator[Candidate]:
 
 def _how_far(sink: SinkFacts) -> str:
     if not sink.status.ran:
-        return "; nothing has been yet"
+        return "; nothing has been delivered yet"
     if sink.delivered_upto is None or sink.delivered_upto == sink.final_upto:
         return ""
     return f"; delivered up to {sink.delivered_upto}, final up to {sink.final_upto}"
@@ -60,11 +65,11 @@ def _why(sink: SinkFacts) -> tuple[str, str]:
     """Who should deliver, and what to do."""
     name = sink.status.name
     if sink.writer.state == "held":
-        why = f"process {sink.writer.pid} keeps it, and its deliveries fail or take long"
-        return why, f"see the log of that process: it says what {sink.status.place} answers"
+        why = f"process {sink.writer.pid} writes it, but its deliveries fail or take long"
+        return why, f"see the log of that process: it shows what {sink.status.place} answers"
     if sink.expected:
         return f"the live run {sink.expected} does not deliver", f"start the live run {sink.expected}"
     return (
-        "nobody delivers",
+        "no process delivers",
         f"tidegate run {name}, or select it in the schedule or live run of {sink.upstream}",
     )

@@ -74,10 +74,12 @@ def _skew(source: SourceFacts, name: str, text: str, off: float, since: float, w
         numbers["message_ahead_seconds"] = ahead = round(stamped - source.history[-1].at, 3)
         both = abs(ahead - off) < max(60.0, abs(off) / 4)
         hint = (
-            "; so are the timestamps of its messages" if both else "; the timestamps of its messages are not"
+            "; the timestamps of its messages are, too"
+            if both
+            else "; the timestamps of its messages are not"
         )
     if abs(off) >= 900 and abs(off / 900 - round(off / 900)) < 0.05:
-        hint += "; whole quarters of an hour: a time zone?"
+        hint += "; the difference is a multiple of a quarter of an hour: is it a time zone?"
     asset, held = source.status.name, name in source.status.holds_back
     finding = Finding(
         kind="producer_skew",
@@ -86,7 +88,7 @@ def _skew(source: SourceFacts, name: str, text: str, off: float, since: float, w
         partition=name,
         text=f"{asset}, partition {name}: {text}{hint}",
         advice="set the clock or the time zone of the producer; until then its rows "
-        + ("hold the watermark back" if off < 0 else "raise the watermark too far: true ones are late"),
+        + ("hold the watermark back" if off < 0 else "raise the watermark too far: correct rows are late"),
         waiting=waiting if held and off < 0 else (),
         numbers=numbers,
     )

@@ -56,8 +56,11 @@ def unreachable(source: SourceFacts, at: float) -> Iterator[Candidate]:
             kind="unreachable",
             severity="warning",
             asset=name,
-            text=f"{name}: the broker can't be asked: {source.status.broker_error}",
-            advice="check that the broker runs and may be reached from here; what is stored is told all the same",
+            text=f"{name}: the broker cannot be asked: {source.status.broker_error}",
+            advice=(
+                "check that the broker runs and can be reached from here; the findings about stored "
+                "data are complete"
+            ),
         )
     )
 
@@ -79,8 +82,9 @@ def _crashed(name: str, crashes: Crashes) -> Finding:
         asset=name,
         text=f"{name}: rows have ended the process that decodes them, {crashes.rows:,} so far; "
         f"the last: {crashes.last}",
-        advice=f"nothing waits for them: SELECT * FROM \"{name}$rejected\" WHERE reason = 'crashed_decoder' "
-        "has their bytes; find out who sends them, and report them to whoever keeps the library",
+        advice=f'these rows do not block others: SELECT * FROM "{name}$rejected" WHERE reason = '
+        "'crashed_decoder' shows their bytes; find out who sends them, and report them to "
+        "the maintainers of the library",
         numbers={"rows": crashes.rows},
     )
 
@@ -92,8 +96,8 @@ def _undeclared(name: str, undeclared: Undeclared) -> Finding:
         severity="info",
         asset=name,
         text=f"{name}: {undeclared_text(undeclared.columns)}",
-        advice="nothing waits for them; to read one, declare it: the definition is another one then, "
-        f"and DROP SOURCE {name} reads all files anew",
+        advice="these columns do not block rows; to read one, declare it: that changes the "
+        f"definition, and DROP SOURCE {name} reads all files again",
         numbers={"columns": len(undeclared.columns)},
     )
 
@@ -115,14 +119,20 @@ def running(
         return
     numbers = {"waiting_rows": rows, "writer": writer.state, "seconds_since_commit": _ago(at, last)}
     commit = "has never run" if last is None else f"last commit {format_duration(at - last)} ago"
-    wait = f"{rows:,} rows wait at the broker" if rows else "no rows are known to wait"
+    wait = f"{rows:,} rows wait at the broker" if rows else "it is not known that rows wait"
     if held:
         finding = Finding(
             kind="stuck",
             severity="error",
             asset=status.name,
-            text=f"{status.name}: {_holder(writer)} holds it, but {wait} and nothing is committed; {commit}",
-            advice="see what that process does (its log, `/healthz` of a live run); a restart loses nothing (R2)",
+            text=(
+                f"{status.name}: {_holder(writer)} has its lease, but {wait} and nothing is "
+                f"committed; {commit}"
+            ),
+            advice=(
+                "check what that process does (its log, or `/healthz` of a live run); a restart "
+                "loses nothing (R2)"
+            ),
             waiting=waiting,
             numbers=numbers,
         )
@@ -130,8 +140,8 @@ def running(
         return
     who = {
         "killed": f"{_holder(writer)} was killed",
-        "ended": "the last process has ended in order",
-        "unknown": "no process is known here",
+        "ended": "the last process ended normally",
+        "unknown": "no process is known on this machine",
     }[writer.state]
     start = (
         f"start the live run {source.expected} (its job in Dagster, or its service)"
@@ -191,8 +201,8 @@ def backlog(
         asset=name,
         text=f"{name}: the backlog grows: {rows:,} rows wait{where}; {arrived:,.1f} rows arrive a second, "
         f"{read:,.1f} are read",
-        advice="give the process more (max_rows_per_batch, cores, executors), or find out what slows it down: "
-        "docs/sizing.md",
+        advice="give the process more resources (max_rows_per_batch, cores, executors), or find out "
+        "what slows it down: docs/sizing.md",
         waiting=waiting,
         numbers={
             "waiting_rows": rows,
@@ -228,9 +238,9 @@ def lagging(source: SourceFacts, waiting: Windows) -> Iterator[Candidate]:
         severity="warning",
         asset=source.status.name,
         text=source.lag.text,
-        advice=f"look at the partition that holds it back: {held[0]}"
+        advice=f"check the partition that holds it back: {held[0]}"
         if held
-        else "see the other causes, if any",
+        else "see the other causes, if there are any",
         waiting=waiting,
         numbers={"behind_newest": source.status.behind_newest, "behind_clock": source.status.lag},
     )
@@ -255,7 +265,7 @@ def idle(source: SourceFacts, limits: Limits, at: float, waiting: Windows) -> It
     severe = limits.idle is not None and quiet > limits.idle
     ago = format_duration(quiet)
     text = (
-        f"{status.name}: caught up, nothing has arrived for {ago}"
+        f"{status.name}: up to date, no rows have arrived for {ago}"
         if source.live
         else f"{status.name}: {status.raw:,} rows are judged, the last commit was {ago} ago"
     )
@@ -264,9 +274,12 @@ def idle(source: SourceFacts, limits: Limits, at: float, waiting: Windows) -> It
         severity="warning" if severe else "info",
         asset=status.name,
         text=f"{text}; watermark {status.watermark_text}",
-        advice="windows close when newer rows come; idle_advance = 'true' lets the clock move the watermark (W7)"
+        advice=(
+            "windows close when newer rows arrive; with idle_advance = 'true', the clock moves "
+            "the watermark (W7)"
+        )
         if source.live
-        else "a run looks for new rows; windows close when newer ones come",
+        else "a run looks for new rows; windows close when newer rows arrive",
         waiting=waiting,
         numbers={"quiet_seconds": round(quiet, 3)},
     )

@@ -31,10 +31,11 @@ def _gone(view: ViewFacts) -> Iterator[Candidate]:
             kind="rows_gone",
             severity="error",
             asset=status.name,
-            text=f"{status.name}: final up to {status.frontier_text}; {status.missing}: what needs them can't be "
-            "computed any more",
-            advice=f"tidegate run {status.name} skips these windows and says which, or refuses to go on; to lose "
-            "nothing, run it more often than rows are retired, or keep them longer (jobs/maintenance.yaml)",
+            text=f"{status.name}: final up to {status.frontier_text}; {status.missing}: windows that "
+            "need them can't be computed any more",
+            advice=f"tidegate run {status.name} skips these windows and lists them, or refuses to go on; "
+            "to lose no windows, run the view more often than rows are retired, or keep rows "
+            "longer (jobs/maintenance.yaml)",
             waiting=(Waiting(status.name, f"after {status.frontier_text}"),),
         )
         yield Candidate(finding)
@@ -44,8 +45,11 @@ def _gone(view: ViewFacts) -> Iterator[Candidate]:
             kind="skipped",
             severity="warning",
             asset=status.name,
-            text=f"{status.name}: windows that end {stretches} are not known: rows were retired before it ran (R5)",
-            advice="run it more often than rows are retired, or keep them longer (jobs/maintenance.yaml)",
+            text=(
+                f"{status.name}: windows that end {stretches} are not known: their rows were retired "
+                "before the view ran (R5)"
+            ),
+            advice="run it more often than rows are retired, or keep rows longer (jobs/maintenance.yaml)",
         )
         yield Candidate(finding)
 
@@ -59,7 +63,10 @@ def _lost_totals(view: ViewFacts) -> Iterator[Candidate]:
             severity="warning",
             asset=status.name,
             text=f"{status.name}: {lost_totals_text(status.lost_totals)}",
-            advice="sum(CAST(… AS DECIMAL(38, 0))) holds what leaves 64 bits; a changed query is a new definition (R4)",
+            advice=(
+                "sum(CAST(… AS DECIMAL(38, 0))) can hold totals beyond 64 bits; a changed query is a "
+                "new definition (R4)"
+            ),
             numbers={"lost_totals": status.lost_totals},
         )
         yield Candidate(finding)
@@ -73,9 +80,12 @@ def _reset(view: ViewFacts) -> Iterator[Candidate]:
             kind="reset_pending",
             severity="warning",
             asset=status.name,
-            text=f"{status.name}: a watermark that it follows was reset: its next run goes back from "
-            f"{status.frontier_text} to {status.goes_back_to_text}, and closes again what lies beyond (W9)",
-            advice=f"tidegate run {status.name}; if it breaks off, the run says why the view can't go back",
+            text=f"{status.name}: a watermark that it depends on was reset: its next run goes back "
+            f"from {status.frontier_text} to {status.goes_back_to_text}, and closes the windows "
+            "after that again (W9)",
+            advice=(
+                f"run tidegate run {status.name}; if the run fails, its error says why the view can't go back"
+            ),
             waiting=(Waiting(status.name, f"after {status.goes_back_to_text}"),),
         )
         yield Candidate(finding)
@@ -85,10 +95,10 @@ def _reset(view: ViewFacts) -> Iterator[Candidate]:
             kind="frontier_ahead",
             severity="error",
             asset=status.name,
-            text=f"{status.name}: it is final up to {status.frontier_text}, but its inputs have only reached "
-            f"{status.clock_text}: it closes nothing until they are there",
-            advice=f"ALTER SOURCE … RESET WATERMARK TO '…' takes it back to where its inputs are (W9), for the one of "
-            f"{sources} that was poisoned",
+            text=f"{status.name}: it is final up to {status.frontier_text}, but its inputs have only "
+            f"reached {status.clock_text}: it closes no window until they have caught up",
+            advice="ALTER SOURCE … RESET WATERMARK TO '…' sets it back to where its inputs are (W9); "
+            f"name the one of {sources} whose watermark is too high",
             waiting=(Waiting(status.name, f"after {status.frontier_text}"),),
         )
         yield Candidate(finding)
@@ -99,7 +109,7 @@ def _reset(view: ViewFacts) -> Iterator[Candidate]:
             asset=status.name,
             text=f"{status.name}: final up to {status.frontier_text} since a watermark was reset; results up to "
             f"{status.emitted_beyond} are from before the reset, and are replaced as they close again (W9)",
-            advice="nothing is to be done",
+            advice="nothing needs to be done",
         )
         yield Candidate(finding)
 
@@ -112,13 +122,13 @@ def _behind(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Itera
     done = f"final up to {status.frontier_text}" if status.ran else "never computed"
     held = view.writer.state == "held"
     if held:
-        why = f"process {view.writer.pid} keeps it, and its ticks fail or take long"
-        advice = "see the log of that process; `tidegate audit` tells whether its query still runs"
+        why = f"process {view.writer.pid} writes it, but its ticks fail or take long"
+        advice = "see the log of that process; `tidegate audit` shows whether its query still runs"
     elif view.expected:
-        why = f"the live run {view.expected} does not keep it"
+        why = f"the live run {view.expected} does not update it"
         advice = f"start the live run {view.expected}"
     else:
-        why = "nobody keeps it up to date"
+        why = "no process updates it"
         advice = f"tidegate run {status.name}, or select it in the schedule or live run of its source"
     finding = Finding(
         kind="view_behind",
@@ -150,7 +160,10 @@ def _held(view: ViewFacts, limits: Limits, at: float) -> Iterator[Candidate]:
         kind="input_behind",
         severity="warning" if severe else "info",
         asset=status.name,
-        text=f"{status.name}: its other inputs are further than {names}{ago}; it stands at {status.clock_text} (D2)",
+        text=(
+            f"{status.name}: its other inputs are ahead of {names}{ago}; the view is at "
+            f"{status.clock_text} (D2)"
+        ),
         advice=f"bring {status.holds_back[0]} up to date, or find out why it gets no rows: tidegate why "
         f"{status.holds_back[0]}",
         waiting=(Waiting(status.name, view.next_end),),

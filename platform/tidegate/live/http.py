@@ -60,7 +60,7 @@ class Access:
             raise TidegateError(
                 "TG703",
                 f"the certificate {self.certificate} or its key can't be used: {reason}",
-                hint="--tls-certificate FILE and --tls-key FILE, both in PEM, the key without a password",
+                hint="use --tls-certificate FILE and --tls-key FILE, both in PEM, the key without a password",
             ) from None
         return context
 
@@ -73,7 +73,9 @@ def read_token(path: Path) -> str:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise TidegateError("TG703", f"the token file {path} can't be read: {reason}") from None
     if not token:
-        raise TidegateError("TG703", f"the token file {path} is empty", hint="put a long random text into it")
+        raise TidegateError(
+            "TG703", f"the token file {path} is empty", hint="write a long random text into it"
+        )
     conceal(token)
     return token
 
@@ -100,7 +102,7 @@ class HttpServer:
             raise TidegateError(
                 "TG703",
                 f"can't serve health and metrics on {access.host}:{access.port}: {error.strerror or error}",
-                hint="choose another --port (0 takes one that is free), or --no-http",
+                hint="choose another --port (0 chooses a free one), or use --no-http",
             ) from None
         if context is not None:
             # The handshake is the business of the client's own thread: a slow one holds up nobody else.

@@ -57,23 +57,24 @@ class Metrics:
         registry = self.registry
         self._batch = Histogram(
             "tidegate_batch_seconds",
-            "Time to judge and commit one batch of a source. Near the tick interval and above: give it more cores, or "
-            "fewer rows per batch.",
+            "Time to judge and commit one batch of a source. If it is near the tick interval or "
+            "above, add cores or read fewer rows per batch.",
             ["source"],
             registry=registry,
             buckets=_BUCKETS,
         )
         self._slice = Histogram(
             "tidegate_view_tick_seconds",
-            "Time to compute and commit what a view closed in one tick.",
+            "Time to compute and commit the windows that a view closed in one tick.",
             ["view"],
             registry=registry,
             buckets=_BUCKETS,
         )
         self._commit = Histogram(
             "tidegate_commit_seconds",
-            "Time of one Iceberg commit of a source's log or of a view. It grows with metadata: run upkeep; with a "
-            "remote catalog it is the catalog's latency.",
+            "Time of one Iceberg commit of a source's log or of a view. If it grows with "
+            "metadata, run upkeep; with a remote catalog, it is mostly the latency of the "
+            "catalog.",
             ["name"],
             registry=registry,
             buckets=_COMMIT_BUCKETS,
@@ -87,36 +88,39 @@ class Metrics:
         )
         self._tick = Histogram(
             "tidegate_tick_seconds",
-            "Time of one tick of a group: batches, views and deliveries. How old results are at most, beside the "
-            "interval.",
+            "Time of one tick of a group: batches, views and deliveries. Results are at most "
+            "this old, plus the interval.",
             ["group"],
             registry=registry,
             buckets=_BUCKETS,
         )
         self._ticks = Gauge(
             "tidegate_last_tick_timestamp_seconds",
-            "When a group's last tick ended (Unix time). Standing still: the worker hangs, or is down.",
+            (
+                "When the last tick of a group ended (Unix time). If it does not move, the worker "
+                "hangs or is down."
+            ),
             ["group"],
             registry=registry,
         )
         self._backlog = Gauge(
             "tidegate_backlog",
-            "1 while more waits than one batch takes, so that ticks follow each other at once. 1 for long: too little "
-            "capacity.",
+            "1 while more rows wait than one batch takes, so that ticks follow each other at "
+            "once. If it is 1 for long, capacity is too small.",
             ["group"],
             registry=registry,
         )
         self._starts = Counter(
             "tidegate_worker_restarts",
-            "How often a group's worker was started again after it died. Rising: look at tidegate_errors_total and the "
-            "log.",
+            "How often the worker of a group was restarted after it died. If it rises, look at "
+            "tidegate_errors_total and the log.",
             ["group"],
             registry=registry,
         )
         self._errors = Counter(
             "tidegate_errors",
-            "Errors by code (`none`: no tidegate error), of workers, sources, views and sinks. docs/errors.md explains "
-            "the codes.",
+            "Errors by code (`none`: an error without a tidegate code), of workers, sources, "
+            "views and sinks. docs/errors.md explains the codes.",
             ["group", "code"],
             registry=registry,
         )
@@ -127,7 +131,7 @@ class Metrics:
             registry=registry,
         )
         info = Gauge(
-            "tidegate_build_info", "The version that runs, as a label.", ["version"], registry=registry
+            "tidegate_build_info", "The running version, as a label.", ["version"], registry=registry
         )
         info.labels(__version__).set(1)
         self._now = now
@@ -183,8 +187,8 @@ class _Workers(Collector):
         yield up
         memory = GaugeMetricFamily(
             "tidegate_worker_resident_memory_bytes",
-            "Resident memory of a worker: `worker` (its own process), `jvm`, `python` (Spark's Python processes). It "
-            "should be flat over days.",
+            "Resident memory of a worker: `worker` (its own process), `jvm`, `python` (the "
+            "Python processes of Spark). It should be flat over days.",
             labels=["group", "process"],
         )
         for name, pid in self._pids().items():
@@ -214,8 +218,8 @@ class _Committed(Collector):
             errors = self._errors
         yield _count(
             "tidegate_status_errors",
-            "How often the committed state could not be read for a scrape. Rising: the catalog or the warehouse does "
-            "not answer.",
+            "How often the committed state could not be read for a scrape. If it rises, the "
+            "catalog or the warehouse does not answer.",
             [],
             [((), errors)],
         )
@@ -262,8 +266,9 @@ def _sources(relations: tuple[RelationStatus, ...], now: float) -> Iterator[Metr
 
     yield _gauge(
         "tidegate_partition_watermark_seconds",
-        "Watermark of a partition as Unix time; absent before there is one, and for integer times. The lowest one of "
-        "those that take part holds the source back.",
+        "Watermark of a partition as Unix time; absent before the first watermark, and for "
+        "integer times. The lowest watermark of the participating partitions holds the "
+        "source back.",
         labels,
         each(lambda r, p: unix_seconds(r.time_kind, p.watermark)),
     )
@@ -275,35 +280,40 @@ def _sources(relations: tuple[RelationStatus, ...], now: float) -> Iterator[Metr
     )
     yield _gauge(
         "tidegate_partition_event_time_lag_seconds",
-        "How far a partition's watermark trails the clock. Rising by a second per second: nothing arrives, or what "
-        "arrives has old times.",
+        "How far the watermark of a partition is behind the clock. If it rises by a second "
+        "per second, no rows arrive, or the arriving rows have old times.",
         labels,
         each(lambda r, p: None if (w := unix_seconds(r.time_kind, p.watermark)) is None else now - w),
     )
     yield _gauge(
         "tidegate_partition_lag_rows",
-        "Offsets between what is committed and the end of a partition at the broker; absent where the input has no end "
-        "offsets. Rising: too little capacity, or a skewed key.",
+        "Offsets between the last commit and the end of a partition at the broker; absent "
+        "where the input has no end offsets. If it rises, capacity is too small, or a key is "
+        "skewed.",
         labels,
         each(lambda r, p: p.lag_rows),
     )
     yield _gauge(
         "tidegate_partition_state",
-        "1 for the state that a partition is in: empty, warming, active, idle, stalled, future, gone. `stalled` and "
-        "`future` want a person.",
+        "1 for the state of a partition: empty, warming, active, idle, stalled, future, "
+        "gone. `stalled` and `future` need attention.",
         [*labels, "state"],
         [((r.name, p.partition, p.state.split()[0]), 1.0) for r, p in pairs if p.state],
     )
     yield _gauge(
         "tidegate_source_watermark_seconds",
-        "Published watermark G of a source as Unix time. Views close by it; it should follow the clock.",
+        (
+            "Published watermark G of a source as Unix time. It closes the windows of views, and "
+            "should follow the clock."
+        ),
         ["source"],
         [((r.name,), w) for r in relations if (w := unix_seconds(r.time_kind, r.watermark)) is not None],
     )
     yield _count(
         "tidegate_rows",
-        "Rows judged since the source began, by outcome: on_time, late, rejected. A rising share of late rows wants a "
-        "longer delay in the watermark, one of rejected rows a look at the producer.",
+        "Rows judged since the source began, by outcome: on_time, late, rejected. If the "
+        "share of late rows rises, the watermark needs a longer delay; if the share of "
+        "rejected rows rises, check the producer.",
         ["source", "outcome"],
         [
             ((r.name, outcome), getattr(r, outcome))
@@ -323,14 +333,17 @@ def _views(status: ProjectStatus) -> Iterator[Metric]:
     labels, views = ["view"], status.views
     yield _gauge(
         "tidegate_view_frontier_seconds",
-        "Up to where a view's results are final, as Unix time; absent before the first close, and for integer times.",
+        (
+            "Time up to which the results of a view are final, as Unix time; absent before the "
+            "first close, and for integer times."
+        ),
         labels,
         [((v.name,), w) for v in views if (w := unix_seconds(v.time_kind, v.frontier)) is not None],
     )
     yield _gauge(
         "tidegate_view_behind_seconds",
-        "How far a view's frontier trails what its inputs allow. Above 0 for long: the view fails, or its inputs are "
-        "not in the group.",
+        "How far the frontier of a view is behind what its inputs allow. If it is above 0 "
+        "for long, the view fails, or its inputs are not in the group.",
         labels,
         [((v.name,), v.behind) for v in views if v.behind is not None],
     )
@@ -358,7 +371,10 @@ def _sinks(status: ProjectStatus) -> Iterator[Metric]:
     )
     yield _gauge(
         "tidegate_sink_waiting_rows",
-        "Final rows that a sink has not delivered yet. Above 0 for long: its target does not take them.",
+        (
+            "Final rows that a sink has not delivered yet. If it is above 0 for long, the target "
+            "does not accept them."
+        ),
         labels,
         [((s.name,), s.waiting) for s in sinks if s.waiting is not None],
     )

@@ -124,7 +124,7 @@ class Supervisor:
                 self.handle(*found)
             if end is not None and self.clock() >= end:
                 end = None
-                self.handle(None, ("end", "its time is up"))
+                self.handle(None, ("end", "the given time is over"))
             self.on_time()
         code = self.exit_code
         failed = tuple(name for name, one in self.watched.items() if one.state == "failed")
@@ -206,7 +206,7 @@ class Supervisor:
         with self._lock:
             one.worker, one.kill_at = None, None
             if one.failed is not None and not one.failed.curable:
-                one.state, why = "failed", f"given up, a restart would not help: {_told(one.failed)}"
+                one.state, why = "failed", f"given up because a restart would not help: {_told(one.failed)}"
             elif self._stopping or (self.until_idle and code == 0):
                 one.state = "stopped"
                 self._unclean = self._unclean or code != 0
@@ -264,7 +264,7 @@ def _manner(one: Watched, code: int) -> str:
     """How a worker ended, in words."""
     worker = f"worker {one.worker.pid if one.worker else '?'}"
     if one.killed:
-        return f"{worker} was killed: its grace was over"
+        return f"{worker} was killed because it did not stop in time"
     if code < 0:
         try:
             name = signal.Signals(-code).name

@@ -19,9 +19,9 @@ def adopt(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Agree without being asked.")] = False,
 ) -> int:
-    """Make this project and environment the owner of stored tables; whoever owned them can only read them from then on.
+    """Make this project and environment the owner of stored tables; their former owner can only read them from then on.
 
-    It asks first, and each table keeps on record whose it was. Example: tidegate adopt orders --env production
+    It asks first, and each table records its former owner. Example: tidegate adopt orders --env production
     """
     project = call.project()
     catalog = project.catalog()
@@ -37,5 +37,5 @@ def adopt(
     rows = [{"table": table, "from": None if was is None else asdict(was)} for table, was in moved]
     lines = [f"adopted {table}; it belonged to {was or 'nobody'}" for table, was in moved]
     data = {"adopted": rows, "owner": asdict(project.owner)}
-    call.console.document(data, "\n".join(lines) or f"nothing to adopt: all of it belongs to {project.owner}")
+    call.console.document(data, "\n".join(lines) or f"nothing to adopt: all tables belong to {project.owner}")
     return 0

@@ -37,10 +37,18 @@ def advise(
     source: Annotated[str, typer.Argument(help="A source or table with a watermark.", show_default=False)],
     completeness: Annotated[
         str,
-        typer.Option(help="Share of rows that shall be on time; the shortest delay for it is recommended."),
+        typer.Option(
+            help=("Share of rows that should be on time; the shortest delay that reaches it is recommended.")
+        ),
     ] = "99%",
     sample: Annotated[
-        float, typer.Option(help="Measure only this fraction of the log, in blocks; the same ones each time.")
+        float,
+        typer.Option(
+            help=(
+                "Measure only this fraction of the log, in blocks of rows; the same blocks are "
+                "measured each time."
+            )
+        ),
     ] = 1.0,
     plot: Annotated[
         Path | None, typer.Option(help="Folder to write the plots to, as PNG files.", show_default=False)
@@ -49,9 +57,9 @@ def advise(
         Path | None, typer.Option(help="File to write a report to, with all plots in it.", show_default=False)
     ] = None,
 ) -> int:
-    """Measure how late rows come, what every delay would keep and cost, and recommend a WATERMARK clause.
+    """Measure how late rows arrive and what every delay would keep and cost, and recommend a WATERMARK clause.
 
-    The predicted completeness is exact: what running the clause over the same rows gives. Nothing is changed.
+    The predicted completeness is exact: it is what the clause gives over the same rows. Nothing is changed.
 
     Example: tidegate advise flights --completeness 99.5% --html flights.html
     """
@@ -70,7 +78,7 @@ def advise(
     pictures: dict[str, bytes] = {}
     steps = steps_for(None)
     with call.session(project) as session:
-        rows = "a sample of it" if sample < 1 else "every row of it"
+        rows = "a sample of its rows" if sample < 1 else "all its rows"
         call.console.note(f"{relation.name}: reading the log, {rows}")
         advice = measured(session, relation.name, target, sample)
         if plot is not None or html is not None:
@@ -94,7 +102,7 @@ def read_share(text: str) -> float:
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise TidegateError("TG711", f"a completeness of {text!r}", hint="say 99.9%, or 0.999")
+        raise TidegateError("TG711", f"{text!r} is not a possible completeness", hint="write 99.9%, or 0.999")
     return share
 
 
@@ -124,7 +132,7 @@ def _pictures(
     counted = [v for v in readers if v.accounts is not None and load_properties(project.storage, v.name)]
 
     def draw(view: View) -> None:
-        console.note(f"{view.name}: counting its windows anew")
+        console.note(f"{view.name}: counting its windows again")
         windows = newest_windows(session, view)
         if windows:
             found[f"windows_{view.name}"] = pictures.of_windows(view.name, windows)
@@ -157,7 +165,9 @@ def _writing() -> Iterator[None]:
         yield
     except OSError as error:
         raise TidegateError(
-            "TG712", f"can't write {error.filename}: {error.strerror}", hint="another --plot or --html"
+            "TG712",
+            f"can't write {error.filename}: {error.strerror}",
+            hint="choose another file for --plot or --html",
         ) from None
 
 
@@ -167,9 +177,9 @@ def _writing() -> Iterator[None]:
 def headline(advice: Advice) -> str:
     """The answer in two lines: a clause to paste, and what it would have done."""
     choice = advice.choice
-    verb = "keeps" if advice.exact else "keeps, by estimate,"
-    late = f"{choice.late:,} of {advice.rows:,} late"
-    text = f"{advice.clause}\n{verb} {100 * choice.share:.3f} % of the rows: {late}"
+    verb = "keeps" if advice.exact else "keeps an estimated"
+    late = f"{choice.late:,} of {advice.rows:,} would be late"
+    text = f"{advice.clause}\n{verb} {100 * choice.share:.3f} % of the rows on time: {late}"
     if advice.declared_delay is not None:
         more = advice.recommended - advice.declared_delay
         if more:
@@ -200,7 +210,7 @@ def partition_table(advice: Advice) -> tuple[list[str], list[list[object]]]:
         "rows",
         "late now",
         *(f"p{100 * q:g}" for q in QUANTILES),
-        "SOURCE_WATERMARK() late %",
+        "late by SOURCE_WATERMARK() %",
     ]
     most = sorted(advice.partitions, key=lambda p: (-p.rows, p.partition))[:_SHOWN]
     rows: list[list[object]] = [
@@ -234,7 +244,7 @@ def lag_table(advice: Advice) -> tuple[list[str], list[list[object]]] | None:
 
 def together_table(advice: Advice) -> tuple[list[str], list[list[object]]]:
     """What one watermark for all partitions would drop."""
-    columns = ["delay", "late, a watermark for each partition", "late, one for all", "lost more"]
+    columns = ["delay", "late with one watermark per partition", "late with one for all", "lost in addition"]
     return columns, [[advice.text(t.delay), t.own, t.together, t.together - t.own] for t in advice.together]
 
 
@@ -310,7 +320,7 @@ def _report(advice: Advice, pictures: dict[str, bytes]) -> str:
     windows = [name for name in pictures if name.startswith("windows_")]
     sections += _drawn(pictures, *windows)
     if advice.notes:
-        sections.append(Section("What the numbers do not say", text=advice.notes))
+        sections.append(Section("Limits of these numbers", text=advice.notes))
     subtitle = f"{advice.rows:,} rows measured, declared: {advice.declared}"
     return page(f"{advice.source}: which delay?", subtitle, sections)
 

@@ -20,16 +20,21 @@ alerts = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="Who is told of what: try targets, see what would be told, and what waits. Set up in jobs/*.yaml.",
+    help=(
+        "Show who gets which alerts: send test messages, preview what would be sent, and "
+        "list what waits. Alerts are set up in jobs/*.yaml."
+    ),
 )
 
 
 @guarded
 def try_targets(
     call: Invocation,
-    targets: Annotated[list[str] | None, typer.Argument(help="Names of targets. Without: all.")] = None,
+    targets: Annotated[
+        list[str] | None, typer.Argument(help="Names of targets. Default: all targets.")
+    ] = None,
 ) -> int:
-    """Send a test message to every target, or to some. Exit code 1: one of them did not get it.
+    """Send a test message to every target, or to the named ones. Exit code 1: a message could not be sent.
 
     Example: tidegate alerts test team
     """
@@ -60,9 +65,9 @@ def try_targets(
 
 @guarded
 def preview(call: Invocation) -> int:
-    """Look now, and print every message that would be sent if nobody had been told of anything. Sends nothing.
+    """Print every message that would be sent now if none had been sent before. It sends nothing.
 
-    Quiet hours count. Example: tidegate alerts preview
+    Quiet hours apply. Example: tidegate alerts preview
     """
     from datetime import UTC, datetime
 
@@ -84,7 +89,7 @@ def preview(call: Invocation) -> int:
 
 @guarded
 def status(call: Invocation) -> int:
-    """What Dagster's sensors have told, what they still have to deliver, and which targets and routes there are.
+    """Show which alerts Dagster's sensors have sent, which messages wait, and which targets and routes exist.
 
     Example: tidegate alerts status --json
     """
@@ -107,12 +112,12 @@ def status(call: Invocation) -> int:
             f"  {'told' if alert.told is not None else 'held back'}: {_short(alert.finding)}"
             for alert in opened.values()
         ]
-        lines += [f"  waits for {m.target}: {m.title} ({_tried(m)})" for m in journal.state.outbox]
+        lines += [f"  waiting for {m.target}: {m.title} ({_tried(m)})" for m in journal.state.outbox]
         lines += [f"  given up for {target}: {n} messages" for target, n in journal.state.dropped.items()]
         if not opened and not journal.state.outbox:
-            lines.append("  nothing is open, and nothing waits")
+            lines.append("  no alert is open, and no message is waiting")
     if not journals:
-        lines += ["", "no sensor has run yet: Dagster delivers alerts (tidegate ui)"]
+        lines += ["", "no sensor has run yet: Dagster delivers the alerts (tidegate ui)"]
     call.console.document(data, "\n".join(lines))
     return 0
 
@@ -148,7 +153,7 @@ def _settings(project: Project) -> Alerts:
     if jobs.alerts is None:
         raise TidegateError(
             "TG609",
-            "nobody is to be told: there is no alerts: in jobs/*.yaml",
+            "no alerts are configured: jobs/*.yaml has no alerts:",
             hint="docs/operations.md has an example",
         )
     return jobs.alerts
@@ -164,9 +169,9 @@ def _no_target(name: str, known: list[str]) -> TidegateError:
 def _preview(messages: tuple[Message, ...], held: int, settings: Alerts) -> str:
     parts = [f"to {m.target}: {m.title}\n{m.body}" for m in messages]
     if held:
-        parts.append(f"{held} held back: it is quiet now")
+        parts.append(f"{held} held back during quiet hours")
     if not parts:
-        parts.append("nothing would be told now")
+        parts.append("no message would be sent now")
     if settings.dry_run:
-        parts.append("dry_run: true in jobs/: Dagster's sensors send nothing, either")
+        parts.append("dry_run: true in jobs/: Dagster's sensors send no messages, either")
     return "\n\n".join(parts)

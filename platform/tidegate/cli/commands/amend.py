@@ -25,14 +25,21 @@ def amend(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Views; those downstream follow. Without: all that can be amended.", show_default=False
+            help=(
+                "Views; the views downstream of them are amended, too. Default: all views that can "
+                "be amended."
+            ),
+            show_default=False,
         ),
     ] = None,
     from_late: Annotated[
         bool,
         typer.Option(
             "--from-late",
-            help="Take in the late rows of the logs. The default; with --range, it has to be said.",
+            help=(
+                "Include the late rows of the logs. This is the default without --range; with "
+                "--range, the option is needed."
+            ),
         ),
     ] = False,
     window_range: Annotated[
@@ -40,21 +47,23 @@ def amend(
         typer.Option(
             "--range",
             metavar="FROM TO",
-            help="Only windows that end after FROM, and at TO or before. Without --from-late they are computed anew "
-            "from the rows that they hold: a backfill, which changes nothing unless what is stored is not right.",
+            help="Amend only windows that end after FROM, and at TO or before. Without --from-late, "
+            "they are recomputed from the rows that they have already: a backfill, which changes "
+            "nothing if the stored results are right.",
             show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the windows, late rows and changed groups; write nothing.")
+        bool,
+        typer.Option("--dry-run", help="List the windows, late rows and changed groups, but write nothing."),
     ] = False,
     if_strategy: Annotated[
         str | None,
         typer.Option(
             "--what-if",
             metavar="STRATEGY",
-            help="Write nothing: judge the late rows again, as if the watermark were \"ts - INTERVAL '1 hour'\", say "
-            "which windows would be complete.",
+            help='Write nothing: judge the late rows again, as if the watermark were "ts - INTERVAL '
+            "'1 hour'\", and report which windows would be complete.",
             show_default=False,
         ),
     ] = None,
@@ -62,10 +71,10 @@ def amend(
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
 ) -> int:
-    """Amend views: find exactly the closed windows that late rows hit, recompute only these, and replace their rows in
-    one commit for each view. SELECT * FROM "view$revisions" has what they were before.
+    """Amend views: find exactly the closed windows that have late rows, recompute only these, and replace their rows in
+    one commit for each view. SELECT * FROM "view$revisions" shows the earlier rows.
 
-    No run or live stream has to stop for it. Done again, it finds nothing to do until new late rows come.
+    No run or live stream has to stop for it. A second amendment finds nothing to do until new late rows arrive.
 
     Example: tidegate amend departures_hourly --dry-run
     Example: tidegate amend --range 2013-03-01 2013-03-08
@@ -112,7 +121,7 @@ def _what_if(
 
     views = [v for v in map(project.catalog().get, names or ()) if isinstance(v, View)]
     if not views:
-        raise typer.BadParameter("--what-if is about views: name one")
+        raise typer.BadParameter("--what-if needs the name of a view")
     call.console.note("starting Spark …")
     with call.session(project) as session:
         from tidegate.engine.whatif import what_if
@@ -139,7 +148,7 @@ def show_what_if(console: Console, found: WhatIf) -> None:
 
     if found.examples:
         rows = [(w.window_start, w.window_end, w.late, w.late_then) for w in found.examples]
-        title = f"{found.view}: windows that late rows hit"
+        title = f"{found.view}: windows that have late rows"
         columns = ["window_start", "window_end", "late rows", "would be late"]
         console.table(Table(columns, rows, title=title, unit=None))
     share = (
@@ -148,10 +157,10 @@ def show_what_if(console: Console, found: WhatIf) -> None:
     )
     console.document(
         None,
-        f"{found.source}: {_count(found.late, 'late row')} ({share[0]}) by {found.was}; "
-        f"{found.late_then:,} ({share[1]}) by {found.strategy}\n"
-        f"{found.view}: of {_count(found.windows, 'closed window')} that late rows hit, {found.complete:,} would be "
-        "complete",
+        f"{found.source}: {_count(found.late, 'late row')} ({share[0]}) with {found.was}; "
+        f"{found.late_then:,} ({share[1]}) with {found.strategy}\n{found.view}: of "
+        f"{_count(found.windows, 'closed window')} that have late rows, {found.complete:,} "
+        "would be complete",
     )
 
 
@@ -167,7 +176,7 @@ def show(console: Console, reports: list[ViewAmendment], dry_run: bool) -> None:
             ]
             more = report.windows - len(report.examples)
             title = f"{report.view}: {_count(report.windows, 'window')}" + (
-                f", of which the first {len(rows)}" if more else ""
+                f"; the first {len(rows)} are shown" if more else ""
             )
             columns = ["window_start", "window_end", "revision", "late rows", "changed rows"]
             console.table(Table(columns, rows, title=title, unit=None))

@@ -31,11 +31,11 @@ def audit(
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
 ) -> int:
-    """Recount: for a view, raw = counted + filtered + late + rejected in every final window, and its results against
-    its query over all rows; for a source, its log.
+    """Recount rows. For a view: raw = counted + filtered + late + rejected in every final window, and its results must
+    equal its query over all rows. For a source: its log.
 
-    Exits with 1 if something does not add up, and lists the windows with their offsets, and the rows that differ.
-    With --json one name gives one audit; several, or --select, a list of them.
+    Exit code 1: something does not add up; the windows with their offsets, and the rows that differ, are listed.
+    With --json, one name gives one audit; several names, or --select, give a list of audits.
 
     Example: tidegate audit departures_hourly
     """
@@ -98,7 +98,7 @@ def _show_accounts(console: Console, view: ViewAudit) -> None:
     rows = [
         ("raw", view.raw, "rows of the log in final windows"),
         ("= counted", view.counted, "by the view"),
-        ("+ filtered", view.filtered, "by its WHERE"),
+        ("+ filtered", view.filtered, "removed by its WHERE"),
         ("+ late", view.late, ""),
         ("+ rejected", view.rejected, "with an event time"),
         ("remainder", view.remainder, "must be 0"),
@@ -106,7 +106,7 @@ def _show_accounts(console: Console, view: ViewAudit) -> None:
         ("no time", view.rejected_without_time, "rejected rows that belong to no window"),
     ]
     if view.retired:
-        rows.append(("retired", view.retired, "rows beyond their retention; their windows are left out"))
+        rows.append(("retired", view.retired, "rows beyond their retention; their windows are not compared"))
     title = f"{view.view}: {view.closed_windows or 0:,} final windows, up to {view.frontier}"
     console.table(Table(["", "rows", ""], rows, title=title, unit=None))
     if view.problems:
@@ -135,12 +135,12 @@ def _show_comparison(console: Console, view: ViewAudit) -> None:
         (
             "compared",
             batch.compared,
-            f"result rows up to {view.frontier}, with the query over all rows there are",
+            f"result rows up to {view.frontier}, compared with the query over all rows",
         ),
         ("missing", batch.missing, "rows that the view should have"),
-        ("unexpected", batch.unexpected, "rows that it should not have"),
+        ("unexpected", batch.unexpected, "rows that the view should not have"),
         ("different", batch.different, "rows with numbers that differ by more than 1e-9"),
-        ("too early", batch.too_early, "rows that were emitted though an input has not closed them"),
+        ("too early", batch.too_early, "rows that were emitted before all inputs had closed them"),
         ("not known yet", batch.not_known, "rows that an input may still change: open, not counted as right"),
     ]
     console.table(Table(["", "rows", ""], rows, title=f"{view.view}: stream equals batch", unit=None))

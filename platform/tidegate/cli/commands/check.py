@@ -23,14 +23,16 @@ def check(
     call: Invocation,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too: exit code 1.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Treat warnings as failures: exit code 1.")
+    ] = False,
 ) -> int:
-    """Check environment, SQL and schedules of the project. Nothing is started, nothing is written.
+    """Check the environment, SQL and schedules of the project. It starts nothing and writes nothing.
 
-    Everything is checked, always, and every mistake of every file is shown; --select lists what a selection means.
-    Warnings are about what is allowed and hardly meant, and about definitions that are not those of what is stored.
+    Everything is always checked, and all errors of all files are shown; --select lists what a selection contains.
+    Warnings report what is allowed but probably not intended, and definitions that differ from the stored ones.
 
-    Exit code 2: there are errors. With --strict 1 if there are warnings.
+    Exit code 2: there are errors. Exit code 1: there are warnings, and --strict is given.
 
     Example: tidegate check --env cluster
     Example: tidegate check --select +departures_hourly
@@ -83,7 +85,7 @@ class _Project:
             self.maintenance.check(catalog)
         with problems.caught():
             self.amendments = load_amendments(self.project.root)
-            taken = {s.name: "another file of jobs/" for s in (*self.schedules, *jobs.cleanups)}
+            taken = {s.name: "another file in jobs/" for s in (*self.schedules, *jobs.cleanups)}
             self.amendments.check(catalog, taken)
         with problems.caught():
             self.quality = load_quality(self.project.root, catalog).names
@@ -132,7 +134,7 @@ def _warnings(call: Invocation, found: _Project) -> list[TidegateWarning]:
     try:
         warnings += changed_definitions(found.project, found.catalog).values()
     except TidegateError as error:
-        call.console.note(f"not compared with what is stored: {error.message}")
+        call.console.note(f"not compared with the stored definitions: {error.message}")
     return sorted(warnings, key=_place)
 
 
@@ -166,7 +168,7 @@ def _accepted(call: Invocation, found: _Project, selected: list[str] | None, str
         data["selected"] = selected
     lines = [
         f"{project.name}, environment {project.env_name}: {_count(files, 'SQL file')}, "
-        + (_count(len(warnings), "warning") if warnings else "all good")
+        + (_count(len(warnings), "warning") if warnings else "no problems found")
     ]
     said: dict[str, Any] = data | {"amended": data["amendments"]}
     labels = (
@@ -186,7 +188,7 @@ def _accepted(call: Invocation, found: _Project, selected: list[str] | None, str
             lines.append(f"  {label:<10}{', '.join(said[label])}")
     lines.append(f"  {'warehouse':<10}{project.storage.warehouse}")
     if not catalog.names():
-        lines.append("  there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
+        lines.append("  there are no definitions yet: write CREATE SOURCE … into assets/NAME.sql")
     if not call.json:
         for warning in warnings:
             call.console.error(warning)

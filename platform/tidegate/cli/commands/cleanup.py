@@ -15,13 +15,13 @@ def cleanup(
     call: Invocation,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Tables with a PRIMARY KEY. Without: all of them."),
+        typer.Argument(help="Tables with a PRIMARY KEY. Default: all of them."),
     ] = None,
     fail_fast: FailFastOption = False,
 ) -> int:
-    """Delete what has expired in tables WITH TTL and no view needs any more, and tidy files. Results of views stay.
+    """Delete expired rows of tables WITH TTL that no view needs any more, and compact files. Results of views are kept.
 
-    A run drops whole days by itself. Example: tidegate cleanup deposits_src
+    A run deletes whole expired days by itself. Example: tidegate cleanup deposits_src
     """
     project = call.project()
     catalog = project.catalog()

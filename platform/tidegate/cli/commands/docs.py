@@ -17,14 +17,14 @@ def docs(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FOLDER", help="Where to write. Without: .tidegate/docs.", show_default=False
+            "--out", metavar="FOLDER", help="Folder to write to. Default: .tidegate/docs.", show_default=False
         ),
     ] = None,
 ) -> int:
     """Write pages about all sources, tables, views and sinks: descriptions, columns and where they come from,
-    watermarks, lineage, owners, SQL, and what runs. Plain files that need no server and no network; nothing is started.
+    watermarks, lineage, owners, SQL, and what runs. The pages are plain files that need no server and no network.
 
-    --json prints what they say, too (and catalog.json beside them holds it).
+    --json prints their content; the file catalog.json beside the pages has it, too.
 
     Example: tidegate docs --out public
     """

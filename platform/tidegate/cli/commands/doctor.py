@@ -25,8 +25,8 @@ def doctor(
         bool, typer.Option("--deep", help="Also start Spark and compare versions on its executors.")
     ] = False,
 ) -> int:
-    """Check Python, Java, pyspark, the Iceberg jar, Dagster, disk and warehouse; say what to do. Exits with
-    1 if bad.
+    """Check Python, Java, pyspark, the Iceberg jar, Dagster, disk and warehouse, and say what to do. Exit code 1: a
+    check failed.
 
     Example: tidegate doctor --deep
     """
@@ -66,7 +66,9 @@ def executors(call: Invocation, project: Project | None) -> Finding:
     except TidegateError as error:
         return Finding("executors", "bad", error.message, error.hint)
     except Exception as error:
-        return Finding("executors", "bad", f"Spark does not work: {in_one_line(error)}", "see the text above")
+        return Finding(
+            "executors", "bad", f"Spark does not work: {in_one_line(error)}", "read the error above"
+        )
     differ = {f"{n} {v} (here {here[n]})" for worker in found for n, v in worker if here.get(n, v) != v}
     if differ:
         todo = "install the same versions of numpy and pyarrow on the executors"

@@ -19,7 +19,7 @@ def explain(
     select: SelectOption = None,
     exclude: ExcludeOption = None,
 ) -> int:
-    """Show the stages of a source or view, the watermark columns at each, and what differs from RisingWave.
+    """Show the stages of a source or view, the watermark columns at each stage, and the differences from RisingWave.
 
     Example: tidegate explain departures_hourly
     Example: tidegate explain --select +departures_hourly
@@ -32,7 +32,7 @@ def explain(
     catalog = project.catalog()
     wanted = chosen(catalog, [name] if name else None, select, exclude)
     if wanted is None:
-        raise typer.BadParameter("which one? A name, or --select")
+        raise typer.BadParameter("name one object, or use --select")
     explained = []
     for one in wanted:
         sink = catalog.sinks.find(one)

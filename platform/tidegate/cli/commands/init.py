@@ -20,11 +20,14 @@ _RENAMED = {"gitignore": ".gitignore", "github": ".github"}
 def init(
     call: Invocation,
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder to make, or an empty one.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Folder to create; it may exist if it is empty.", show_default=False
+        ),
     ],
 ) -> int:
-    """Make a new project: a source, two views, sample data, schedules, alerts, expectations, tests, a CI file.
-    Overwrites nothing.
+    """Create a new project: a source, two views, sample data, schedules, alerts, expectations, tests, a CI file.
+    It overwrites nothing.
 
     Example: tidegate init shop
     """
@@ -38,12 +41,12 @@ def init(
         "  tidegate check                       # SQL, environment and schedules, without starting anything",
         "  tidegate run                         # reads data/, judges every row, closes windows",
         "  tidegate sql -c 'SELECT * FROM orders_hourly'",
-        "  tidegate late orders                 # what came too late, and by how much",
+        "  tidegate late orders                 # shows which rows were late, and by how much",
         "  tidegate test tests                  # runs tests/*.slt on a temporary copy of the project",
-        "  tidegate docs                        # pages about all of it",
-        "  tidegate ui                          # the same in Dagster",
+        "  tidegate docs                        # writes pages that describe the project",
+        "  tidegate ui                          # shows the project in Dagster",
         "",
-        "A new .sql file in assets/ is an asset after `tidegate check`, and a reload in Dagster.",
+        "A new .sql file in assets/ becomes an asset after `tidegate check` and a reload in Dagster.",
     ]
     call.console.document(data, "\n".join(steps))
     return 0

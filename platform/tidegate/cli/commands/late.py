@@ -26,13 +26,15 @@ def late(
     names: Annotated[
         list[str] | None, typer.Argument(help="Sources or tables with a watermark.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many of the newest late rows of each to show.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=0, help="How many late rows of each source or table to show, newest first.")
+    ] = 20,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
 ) -> int:
-    """Show the newest late rows, the watermark each one missed and by how much, and counts per partition.
+    """Show the newest late rows, the watermark that each one missed and by how much, and counts per partition.
 
-    With --json one name gives one document; several, or --select, a list of them.
+    With --json, one name gives one document; several names, or --select, give a list of documents.
 
     Example: tidegate late flights --limit 5
     """
@@ -46,15 +48,13 @@ def late(
     else:
         relations = [r for r in catalog.relations if r.name in wanted and r.watermark is not None]
     if not relations:
-        raise TidegateError(
-            "TG701", "nothing that is selected has a watermark", hint="tidegate check --select …"
-        )
+        raise TidegateError("TG701", "no selected object has a watermark", hint="tidegate check --select …")
     for relation in relations:
         if relation.watermark is None:
             raise TidegateError(
                 "TG701",
                 f'"{relation.name}" has no watermark: nothing is ever late',
-                hint="add WATERMARK FOR …",
+                hint="add WATERMARK FOR … to its definition",
             )
     found = read_status(project, [relation.name for relation in relations]).relations
     of = {status.name: status for status in found}

@@ -39,7 +39,7 @@ def seconds(text: str) -> float:
     try:
         return float(parse_duration(text))
     except ValueError as error:
-        raise typer.BadParameter(f"{error}: write 2s, 0.5s or 5 minutes") from None
+        raise typer.BadParameter(f"{error}: write for example 2s, 0.5s or 5 minutes") from None
 
 
 @guarded
@@ -48,7 +48,9 @@ def live(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Sources, tables, views or sinks; each brings along what it reads. Without: everything."
+            help=(
+                "Sources, tables, views or sinks; everything that they read is included. Default: everything."
+            )
         ),
     ] = None,
     interval: Annotated[
@@ -56,7 +58,10 @@ def live(
         typer.Option(
             parser=seconds,
             metavar="TIME",
-            help="From the start of a tick to the next. While there is a backlog the next one starts at once.",
+            help=(
+                "Time from the start of one tick to the start of the next. While there is a backlog, "
+                "the next tick starts at once."
+            ),
         ),
     ] = "2s",  # type: ignore[assignment]  # parsed like what is given
     max_rows_per_batch: Annotated[
@@ -67,63 +72,70 @@ def live(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to serve health and metrics.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address on which health and metrics are served.")] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option(min=0, max=65535, help="Port of /healthz, /livez, /metrics and /status; 0: a free one."),
+        typer.Option(
+            min=0, max=65535, help="Port of /healthz, /livez, /metrics and /status; 0 chooses a free port."
+        ),
     ] = 9464,
-    no_http: Annotated[bool, typer.Option("--no-http", help="Serve nothing.")] = False,
+    no_http: Annotated[bool, typer.Option("--no-http", help="Serve neither health nor metrics.")] = False,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help="A file with a token that clients must send: Authorization: Bearer TOKEN. /livez and the bare word of "
-            "/healthz need none.",
+            help="A file with a token that clients must send as Authorization: Bearer TOKEN. /livez, "
+            "and /healthz without details, need no token.",
             show_default=False,
         ),
     ] = None,
     tls_certificate: Annotated[
         Path | None,
-        typer.Option(help="Serve by TLS with this certificate (a PEM file).", show_default=False),
+        typer.Option(help="Serve over TLS with this certificate (a PEM file).", show_default=False),
     ] = None,
     tls_key: Annotated[
         Path | None,
-        typer.Option(help="The key of the certificate, if it is in a file of its own.", show_default=False),
+        typer.Option(help="The key of the certificate, if it is in a separate file.", show_default=False),
     ] = None,
     duration: Annotated[
         float | None,
         typer.Option(parser=seconds, metavar="TIME", help="Stop after this time.", show_default=False),
     ] = None,
-    once_idle: Annotated[bool, typer.Option("--once-idle", help="Stop when nothing waits any more.")] = False,
+    once_idle: Annotated[bool, typer.Option("--once-idle", help="Stop when no rows wait any more.")] = False,
     grace: Annotated[
         float,
         typer.Option(
             parser=seconds,
             metavar="TIME",
-            help="How long a worker may take to finish its commit when stopped.",
+            help="How long a worker that is stopped may take to finish its commit.",
         ),
     ] = "60s",  # type: ignore[assignment]  # parsed like what is given
     log_file: Annotated[
         Path | None,
         typer.Option(
-            help="Also write the log here, as JSON lines; rotated at 50 MB, 5 are kept.", show_default=False
+            help=(
+                "Write the log to this file as well, as JSON lines; it is rotated at 50 MB, and 5 "
+                "files are kept."
+            ),
+            show_default=False,
         ),
     ] = None,
     no_upkeep: Annotated[
-        bool, typer.Option("--no-upkeep", help="Leave compaction and expiry to tidegate upkeep.")
+        bool,
+        typer.Option("--no-upkeep", help="Do not compact or expire here: leave that to tidegate upkeep."),
     ] = False,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     worker_group: Annotated[str | None, typer.Option(_WORKER, hidden=True)] = None,
 ) -> int:
-    """Keep sources, views and sinks up to date for ever: a batch of each source every few seconds, windows closed and
-    delivered in the same tick. One process for each group of what is connected, restarted when it dies.
+    """Keep sources, views and sinks up to date continuously: every few seconds, a tick reads a batch of each source,
+    closes windows and delivers them. Each group of connected objects has its own process, restarted when it dies.
 
-    Ctrl-C or SIGTERM stop it when the commits under way are done; a second one, at once. Killed at any point, the next
-    run goes on from there, and nothing is lost or twice.
+    Ctrl-C or SIGTERM stops it when the commits in progress are done; a second one stops it at once. If it is killed
+    at any point, the next run goes on from there, and no row is lost or duplicated.
 
     Example: tidegate live --interval 5s --log-file live.jsonl
 
-    Exit codes: 0 stopped, 1 a worker had to be killed, 2 a group has given up (an error that a restart does not cure).
+    Exit codes: 0 stopped, 1 a worker had to be killed, 2 a group gave up (an error that a restart does not solve).
     """
     project = call.project()
     if worker_group is not None:
@@ -134,7 +146,7 @@ def live(
     catalog = project.catalog()
     groups = find_groups(catalog, chosen(catalog, names, select, exclude))
     if not groups:
-        call.console.note("nothing to run: there is no source, view or sink")
+        call.console.note("nothing to run: the project has no source, view or sink")
         return 0
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
@@ -176,8 +188,8 @@ def _access(
     access = Access(host, port, token, certificate, key)
     if access.exposed:
         call.console.note(
-            f"warning: {host} can be reached from other machines, and whoever reaches it can read the status: add "
-            "--token-file FILE"
+            f"warning: other machines can reach {host}, and everybody who reaches it can read the "
+            "status: add --token-file FILE"
         )
     return access
 

@@ -23,27 +23,32 @@ def quality(
     call: Invocation,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Sources, tables or views. Without: everything that has a table."),
+        typer.Argument(help="Sources, tables or views. Default: everything that has a table."),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Only windows that end at or after it, and log rows from it on (UTC): 2013-06-01, "
-            "'2013-06-01 12:00'. The position of own suites stays.",
+            help="Check only windows that end at or after TIME, and log rows from TIME on (UTC): "
+            "2013-06-01, '2013-06-01 12:00'. The stored position of your own expectations does "
+            "not move.",
             show_default=False,
         ),
     ] = None,
     everything: Annotated[
         bool,
         typer.Option(
-            "--all", help="All windows whatever `lookback` says, and all rows for own expectations."
+            "--all",
+            help="Check all windows, whatever `lookback` says, and all rows for your own expectations.",
         ),
     ] = False,
     docs: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for the Data Docs, a site with a page for each asset. Without: .tidegate/quality/docs.",
+            help=(
+                "Folder for the Data Docs, a site with one page for each asset. Default: "
+                ".tidegate/quality/docs."
+            ),
             show_default=False,
         ),
     ] = None,
@@ -54,10 +59,10 @@ def quality(
     """Check data quality with Great Expectations.
 
     Every view is reconciled: raw = counted + filtered + late + rejected in each final window (A1), recounted from the
-    source where that can be; no gap, no window twice; the share of late rows. Logs must add up. What the team expects
-    of its own is in quality/*.yaml, and is asked of what came since the last check.
+    source where that is possible; no gap, no duplicate window; the share of late rows. Logs must add up. Your own
+    expectations are in quality/*.yaml, and are checked on the rows that arrived since the last check.
 
-    Exits with 1 if something of severity critical fails; warnings are shown, and exit with 0.
+    Exit code 1: an expectation of severity critical fails. Warnings are shown, and leave the exit code at 0.
 
     Example: tidegate quality departures_hourly --since 2013-06-01
     """
@@ -157,8 +162,8 @@ def _conclude(console: Console, results: list[SuiteResult], passed: bool, folder
     text = f"{count} {'expectation' if count == 1 else 'expectations'}"
     parts = [f"{critical} FAILED"] if critical else []
     parts += [f"{warnings} {'warning' if warnings == 1 else 'warnings'}"] if warnings else []
-    console.document(None, f"{text}: {', '.join(parts) or 'all hold'}")
+    console.document(None, f"{text}: {', '.join(parts) or 'all expectations hold'}")
     if any(r.docs for r in results):
         console.note(f"Data Docs: {folder}")
     if not passed:
-        console.note("which offsets, and which values: tidegate audit NAME")
+        console.note("tidegate audit NAME shows which offsets and which values")

@@ -19,17 +19,22 @@ def rebuild(
     call: Invocation,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Views; those that read them follow. Without: every view that has changed."),
+        typer.Argument(
+            help=(
+                "Views; views that read them are rebuilt, too. Default: every view whose definition "
+                "has changed."
+            )
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be rebuilt; write nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be rebuilt, but write nothing.")
     ] = False,
     fail_fast: FailFastOption = False,
 ) -> int:
-    """Backfill views whose query was changed, from the beginning of what is kept, and swap at the end.
+    """Recompute views whose query was changed, from the oldest rows that are kept, and swap at the end.
 
-    Until the swap everybody reads the old results, and afterwards they stay readable under a tag. Killed in between, it
-    is as if it had not begun.
+    Until the swap, everybody reads the old results; after it, they can still be read under a tag. If the command is
+    killed before the swap, nothing has changed.
 
     Example: tidegate rebuild departures_hourly
     """
@@ -55,6 +60,7 @@ def _said(one: Rebuilt, dry_run: bool) -> str:
     if one.tag is None:
         return f"{one.view}: {'would be rebuilt' if dry_run else 'nothing to do'}: {one.why}"
     return (
-        f"{one.view}: rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier} ({one.seconds:.1f} s); "
-        f"the results before stay readable as {one.tag}"
+        f"{one.view}: rebuilt because {one.why}: {one.rows:,} rows, final up to "
+        f"{one.frontier} ({one.seconds:.1f} s); the earlier results can still be read as "
+        f"{one.tag}"
     )

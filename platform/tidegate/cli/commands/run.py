@@ -24,7 +24,9 @@ def run(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Sources, tables, views or sinks; each brings along what it reads. Without: everything."
+            help=(
+                "Sources, tables, views or sinks; everything that they read is included. Default: everything."
+            )
         ),
     ] = None,
     max_rows_per_batch: Annotated[
@@ -39,14 +41,14 @@ def run(
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
 ) -> int:
-    """Bring sources and views up to date, then exit. Stopped at any point, the next run goes on from there.
+    """Bring sources and views up to date, then exit. If a run is stopped at any point, the next one goes on from there.
 
-    A failure of one source, view or sink leaves the others alone: what reads it goes on from what is stored, unless
-    that is of another definition. Exit code 1 then, with a summary; with --fail-fast everything ends at the first
-    failure, with exit code 2.
+    A failure of one source, view or sink does not stop the others: objects that read it go on from its stored rows,
+    unless those are of another definition. The exit code is then 1, with a summary; with --fail-fast, everything
+    stops at the first failure, with exit code 2.
 
-    A name as argument brings along what it reads. --select runs just what it says: `--select v` takes in what the log
-    holds already, `--select +v` reads its sources first, `--select v+` goes on with what reads it.
+    A name as argument includes everything that it reads. --select runs exactly the selection: `--select v` uses the
+    rows that the log has already, `--select +v` reads its sources first, `--select v+` goes on with its readers.
 
     Example: tidegate run departures_hourly --max-rows-per-batch 7000
     Example: tidegate run --select tag:finance+ --exclude departures_daily
@@ -77,7 +79,7 @@ def run(
         call.console.document({"event": "report", **report.to_dict()}, "")
     late = [s for s, count in memory.late.items() if count]
     if late:
-        call.console.note(f"late rows are kept: tidegate late {late[0]}")
+        call.console.note(f"late rows are kept: tidegate late {late[0]} shows them")
     over = {*(one.name for one in report.failed), *(one.name for one in report.skipped)}
     reports: list[SourceReport | ViewReport | SinkReport] = [*report.sources, *report.views, *report.sinks]
     done = sum(one.name not in over for one in reports)
@@ -117,8 +119,8 @@ class Committed:
     def text(self) -> str:
         """For a person who pressed Ctrl-C."""
         if not self._batches and not self._slices:
-            return "interrupted; nothing was committed by this run"
-        lines = ["interrupted; what was committed stays, tidegate run goes on from there:"]
+            return "interrupted; this run committed nothing"
+        lines = ["interrupted; what was committed is kept, and tidegate run goes on from there:"]
         for b in self._batches.values():
             lines.append(f"  {b.source}: {b.total_rows:,} rows, batch {b.epoch}, watermark {b.watermark}")
         for s in self._slices.values():

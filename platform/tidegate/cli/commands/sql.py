@@ -24,18 +24,22 @@ def sql(
         str | None, typer.Option("-c", "--command", help="Run these statements.", show_default=False)
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Run this file; - is stdin.", show_default=False)
+        Path | None,
+        typer.Option("-f", "--file", help="Run this file; - means standard input.", show_default=False),
     ] = None,
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", help="Agree to what a statement would ask, such as DROP of something with rows."
+            "--yes",
+            help=(
+                "Agree to every question that a statement would ask, for example DROP of an object with rows."
+            ),
         ),
     ] = False,
 ) -> int:
-    """Run SQL: interactively, or with -c, -f, or from a pipe. With --json every row is one object.
+    """Run SQL: interactively, or with -c, -f, or from a pipe. With --json, every row is one object.
 
-    Where there is no project, in a temporary one that is gone at the end.
+    Outside of a project, it runs in a temporary project, which is deleted at the end.
 
     Example: tidegate sql -c 'SELECT * FROM departures_hourly LIMIT 5' --json
     """
@@ -63,7 +67,7 @@ def sql(
 def _script(command: str | None, file: Path | None) -> tuple[str, str] | None:
     """(text, name for errors) of what is to be run, or None for the prompt."""
     if command is not None and file is not None:
-        raise TidegateError("TG702", "-c and -f exclude each other", hint="give one of them")
+        raise TidegateError("TG702", "-c and -f cannot be used together", hint="use only one of them")
     if command is not None:
         return command, "<command>"
     if file is not None and str(file) != "-":

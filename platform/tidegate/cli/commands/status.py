@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 def status(
     call: Invocation,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Without: everything.")
+        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Default: everything.")
     ] = None,
-    partitions: Annotated[bool, typer.Option("--partitions", help="One line per partition, too.")] = False,
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Show one line per partition as well.")
+    ] = False,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
 ) -> int:
-    """Show rows by outcome, watermarks and frontiers of the last commits, and what sinks have delivered. Takes about
-    a second, starts no JVM.
+    """Show rows by outcome, watermarks and frontiers of the last commits, and what sinks have delivered. It takes about
+    a second, and starts no JVM.
 
     Example: tidegate status flights --partitions
     """
@@ -82,7 +84,7 @@ def render(found: ProjectStatus, partitions: bool) -> str:
     for view in found.views:
         notes += _notes(view)
     if not parts:
-        notes.append("there are no definitions yet: put CREATE SOURCE … into assets/NAME.sql")
+        notes.append("there are no definitions yet: write CREATE SOURCE … into assets/NAME.sql")
     elif not any(x.ran for x in found.all):
         notes.append("nothing has run yet: tidegate run")
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
@@ -106,22 +108,28 @@ def _view_row(v: ViewStatus) -> list[object]:
 
 def _notes(v: ViewStatus) -> list[str]:
     found = [
-        f"{v.name}: windows that end after {a}, up to {b}, are not known: rows were gone (R5)"
+        (
+            f"{v.name}: windows that end after {a}, up to {b}, are not known: their rows were "
+            "removed before the view ran (R5)"
+        )
         for a, b in v.skipped
     ]
     if v.missing is not None:
         found.append(f"{v.name}: {v.missing}, and its next windows need them (R5)")
     if v.goes_back_to_text is not None:
         found.append(
-            f"{v.name}: goes back to {v.goes_back_to_text} at its next run: a watermark was reset (W9)"
+            f"{v.name}: goes back to {v.goes_back_to_text} at its next run, because a watermark "
+            "was reset (W9)"
         )
     elif v.frontier is not None and v.clock is not None and v.frontier > v.clock:
         found.append(
-            f"{v.name}: closes nothing until its inputs, now at {v.clock_text}, have reached {v.frontier_text}"
+            f"{v.name}: closes no window until its inputs, now at {v.clock_text}, have reached "
+            f"{v.frontier_text}"
         )
     elif v.emitted_beyond is not None:
         found.append(
-            f"{v.name}: rows up to {v.emitted_beyond} are from before a reset until they close again (W9)"
+            f"{v.name}: results up to {v.emitted_beyond} are from before a reset, until their "
+            "windows close again (W9)"
         )
     if v.lost_totals:
         found.append(f"{v.name}: {lost_totals_text(v.lost_totals)}")
@@ -136,7 +144,7 @@ def _sink_row(s: SinkStatus) -> list[object]:
     if s.amendments_waiting:
         current = f"no: {s.amendments_waiting} {'amendment waits' if s.amendments_waiting == 1 else 'amendments wait'}"
     if s.made_anew:
-        reached, current = "–", "no: what it delivered is gone (TG542)"
+        reached, current = "–", "no: the results that it delivered were replaced (TG542)"
     moved = s.delivered_at or "never run"
     return [s.name, ", ".join(s.delivers), to, s.delivered, waiting, reached, current, moved]
 

@@ -22,21 +22,23 @@ def run_tests(
     ],
     pattern: Annotated[
         str | None,
-        typer.Option("-k", help="Only files with this in their path.", show_default=False),
+        typer.Option("-k", help="Run only files with this text in their path.", show_default=False),
     ] = None,
     fail_fast: Annotated[bool, typer.Option("-x", "--fail-fast", help="Stop at the first failure.")] = False,
     bail: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many failures.", show_default=False)
+        int | None, typer.Option(min=1, help="Stop after this number of failures.", show_default=False)
     ] = None,
     update: Annotated[
         bool,
-        typer.Option("--update", help="Write the rows that queries gave into the files. Review the diff."),
+        typer.Option(
+            "--update", help="Write the actual rows of queries into the test files. Review the diff."
+        ),
     ] = False,
     junit: Annotated[
         Path | None, typer.Option(help="Write a JUnit report to this file.", show_default=False)
     ] = None,
 ) -> int:
-    """Run sqllogictest files: statements and the rows they must give. Exit code 1 if any differ.
+    """Run sqllogictest files: statements, and the rows that they must give. Exit code 1: a result differs.
 
     Example: tidegate test tests -k orders --junit report.xml
     """

@@ -44,8 +44,8 @@ def ui(
     call: Invocation,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000,
 ) -> int:
-    """Open the project in Dagster: assets with lineage, runs, checks, schedules. Ctrl-C ends it, and so do SIGTERM and
-    SIGHUP; a second one at once. No process of it is left behind.
+    """Open the project in Dagster: assets with lineage, runs, checks, schedules. Ctrl-C, SIGTERM and SIGHUP end it; a
+    second one ends it at once. It leaves no process behind.
 
     Example: tidegate ui --port 3001
     """

@@ -20,25 +20,24 @@ def upkeep(
     call: Invocation,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Sources, tables or views. Without: everything that has a table."),
+        typer.Argument(help="Sources, tables or views. Default: everything that has a table."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
     retention: Annotated[
-        bool, typer.Option(help="Delete what is beyond the retention that jobs/maintenance.yaml sets.")
+        bool, typer.Option(help="Delete the rows beyond the retention that is set in jobs/maintenance.yaml.")
     ] = True,
     orphans: Annotated[
-        bool, typer.Option(help="Look for files that no snapshot knows: lists all files of a table.")
+        bool, typer.Option(help="Look for files that belong to no snapshot; this lists all files of a table.")
     ] = True,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
 ) -> int:
-    """Put small files together, forget old snapshots, delete rows beyond their retention, and remove files that
-    nobody knows.
+    """Compact small files, expire old snapshots, delete rows beyond their retention, and remove orphan files.
 
-    No stream has to stop for it, and no row that a view, sink or audit still needs goes. What is set is in
-    jobs/maintenance.yaml. In a warehouse whose catalog is a folder, tables that a live run is writing are left to
-    that run.
+    No stream has to stop for it, and it deletes no row that a view, sink or audit still needs. The settings are in
+    jobs/maintenance.yaml. In a warehouse whose catalog is a folder, tables that a live run writes are left to that
+    run.
 
     Example: tidegate upkeep flights --dry-run
     """
@@ -92,7 +91,7 @@ def _show(console: Console, reports: list[UpkeepReport], dry_run: bool) -> None:
         orphans = "" if t.orphans is None else t.orphans
         rows.append((t.table, *figures, size, t.retired, orphans, f"{t.seconds:.1f}"))
     columns = ["table", "files", "snapshots", "manifests", "MB", "retired rows", "orphans", "seconds"]
-    title = "what there is; nothing was done" if dry_run else "before → after"
+    title = "the present state; nothing was done" if dry_run else "before → after"
     console.table(Table(columns, rows, title=title, unit="table", layout="grid"))
     for t in found:
         for note in t.notes:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 def why(
     call: Invocation,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Without: everything.")
+        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Default: everything.")
     ] = None,
 ) -> int:
-    """Say why windows are not closed, and what sinks have not delivered: the cause with its numbers, which windows
+    """Show why windows are not closed, and what sinks have not delivered: the cause with its numbers, which windows
     wait, since when, and what to do.
 
-    Asks stored metadata, brokers and locks; starts no JVM. A view or sink brings along what it comes from. Exit code
-    1: there is a warning or an error.
+    It reads stored metadata, brokers and locks, and starts no JVM. For a view or sink, everything that it reads is
+    included. Exit code 1: there is a warning or an error.
 
     Example: tidegate why departures_hourly
     """
@@ -55,7 +55,7 @@ def _changed(project: Project, seen: Look) -> list[Finding]:
 def render(seen: Look) -> str:
     """For people: one block for each asset, the worst first; those that move in one line."""
     if not seen.names:
-        return "there is nothing with a watermark: put CREATE SOURCE … WATERMARK FOR … into assets/NAME.sql"
+        return "nothing has a watermark: write CREATE SOURCE … WATERMARK FOR … into assets/NAME.sql"
     blocks, fine = [], []
     for name in dict.fromkeys([*(f.asset for f in seen.findings), *seen.names]):
         findings = seen.of(name)
@@ -118,7 +118,7 @@ def _moving(seen: Look, name: str) -> str:
     for sink in seen.facts.sinks:
         if sink.status.name == name and sink.status.ran:
             upto = f" up to {sink.delivered_upto}" if sink.delivered_upto else ""
-            return f"ok      {name}: delivered{upto}, {sink.status.delivered:,} rows in all"
+            return f"ok      {name}: delivered{upto}, {sink.status.delivered:,} rows in total"
     return f"ok      {name}"
 
 

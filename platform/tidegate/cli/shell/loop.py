@@ -65,7 +65,7 @@ class Shell:
             self.console.error(error)
         except KeyboardInterrupt:
             self._cancel(work)
-            self.console.error("interrupted; what was committed stays")
+            self.console.error("interrupted; what was committed is kept")
         except Exception as error:
             # One broken statement must not cost the session.
             self.console.error(f"unexpected {in_one_line(error)}")
@@ -137,7 +137,7 @@ class Shell:
             self.console.document({}, help_text())
         else:
             known = [c.word for c in COMMANDS]
-            what = f"{word} needs a name" if word in known else f"no command {word}"
+            what = f"{word} needs a name" if word in known else f"there is no command {word}"
             raise TidegateError("TG702", what, hint=did_you_mean(word, known) or "\\? lists them")
 
     def _list(self) -> None:

@@ -15,12 +15,12 @@ class Command:
 
 
 COMMANDS = (
-    Command("\\d", "[NAME]", "what is defined; columns of NAME"),
+    Command("\\d", "[NAME]", "list all definitions; with NAME: list its columns"),
     Command("\\e", "NAME", "explain NAME"),
-    Command("\\x", "[on|off|auto]", "every row as a block, one column below the other"),
-    Command("\\timing", "[on|off]", "how long each statement took"),
+    Command("\\x", "[on|off|auto]", "show every row as a block, one column below the other"),
+    Command("\\timing", "[on|off]", "show how long each statement took"),
     Command("\\i", "FILE", "run the statements of a file"),
-    Command("\\?", "", "this help"),
+    Command("\\?", "", "show this help"),
     Command("\\q", "", "quit (also Ctrl-D)"),
 )
 
@@ -30,7 +30,7 @@ def help_text() -> str:
     lines = ["Statements end with ; and Enter, and may span lines. Beside SQL:"]
     lines += [f"  {f'{c.word} {c.argument}':20} {c.about}" for c in COMMANDS]
     lines += [
-        "Tab completes names, columns, functions and settings; the arrow keys bring back what was typed before.",
-        "Ctrl-C drops what was typed, or stops the statement that runs.",
+        "Tab completes names, columns, functions and settings; the arrow keys show earlier statements.",
+        "Ctrl-C discards the current input, or stops the running statement.",
     ]
     return "\n".join(lines)
