@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.sql.failing import FAILING, MUCH, TYPES
 from tests.sql.support import prelude
+from tidegate.engine.layout import relation_identity, strategy_identity
 from tidegate.errors import TidegateError
-from tidegate.sql import analyse, rewrite
+from tidegate.sql import analyse, load_catalog, rewrite
 from tidegate.sql.attempts import ATTEMPT, without_attempts
 from tidegate.sql.dialect import tokenize
 from tidegate.sql.functions import reach_of, spark_functions
 from tidegate.sql.parsing import parse_expression
 from tidegate.sql.rewrite import safe_sql
 from tidegate.sql.text import Text
+from tidegate.watermark.preceding import Values, recall, remember
 
 
 def written(sql: str) -> str:
     """What Spark is given for an expression over the columns of `TYPES`."""
     text = Text(sql)
     return safe_sql(parse_expression(text, tokenize(text)), lambda column: TYPES.get(column.name))
+
+
+def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, expressions are written as they were before there was `ATTEMPT`."""
+    monkeypatch.setattr(rewrite, "attempt", lambda node, *_: node)
+    monkeypatch.setattr(rewrite, "how_much", lambda *_: None)
+    monkeypatch.setattr(rewrite, "_substring", lambda call: call)
 
 
 def test_C7_every_function_that_may_fail_is_tried() -> None:
@@ -30,9 +40,26 @@ def test_C7_every_function_that_may_fail_is_tried() -> None:
 def test_C7_what_may_fail_is_asked_whether_it_does(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = written(f"upper({sql})")
     assert found.startswith(f"upper({ATTEMPT}(")
-    monkeypatch.setattr(rewrite, "attempt", lambda node, *_: node)
-    monkeypatch.setattr(rewrite, "how_much", lambda *_: None)
+    as_before(monkeypatch)
     assert without_attempts(found) == written(f"upper({sql})")
+
+
+def test_R4_logs_of_before_there_were_attempts_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their definitions and strategies are the same ones, and what W11 remembers of their last rows counts (R1)."""
+    source = """CREATE SOURCE s (k VARCHAR, part VARCHAR AS regexp_substr(k, k), ts TIMESTAMP, WATERMARK FOR ts AS
+        CASE WHEN count(regexp_extract(k, k)) OVER (ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) > 1 THEN ts END)
+        WITH (connector = 'filesystem', path = 'x') FORMAT PLAIN ENCODE JSON"""
+    now = load_catalog([("s.sql", source)]).relations[0]
+    as_before(monkeypatch)
+    before = load_catalog([("s.sql", source)]).relations[0]
+    assert (relation_identity(now), strategy_identity(now)) == (
+        relation_identity(before),
+        strategy_identity(before),
+    )
+    windows = [relation.watermark.strategy.preceding for relation in (before, now)]
+    one = Values(np.array([1]), np.array([True]))
+    assert len(recall(windows[1], remember(windows[0], None, [one]))[0].numbers) == 1
+    assert [ATTEMPT in window.sql for (window,) in windows] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def gate_input(
     if preceding is None:
         return frame.selectExpr(*columns, value)
     for index, window in enumerate(strategy.preceding):
-        columns.append(f"{window.argument} AS {quote(argument_column(index))}")
+        columns.append(f"{window.sql} AS {quote(argument_column(index))}")
     shaped = frame.selectExpr(*columns)
     kept = [quote(name) for name in shaped.columns]
     return _with_clock(add_preceding(shaped, preceding), arrived).selectExpr(*kept, value)

@@ -56,9 +56,9 @@ def _is_safe(call: exp.Expr, lookup: Lookup) -> bool:
     return False
 
 
-def only_if(condition: exp.Expr, call: exp.Expr) -> exp.Expr:
-    """The call, or NULL where the condition is not true."""
-    asked = exp.Anonymous(this="if", expressions=[condition, call, exp.Null()])
+def only_if(condition: exp.Expr, call: exp.Expr, instead: exp.Expr | None = None) -> exp.Expr:
+    """The call, or NULL (or what is asked `instead`) where the condition is not true."""
+    asked = exp.Anonymous(this="if", expressions=[condition, call, instead or exp.Null()])
     return exp.Anonymous(this=ATTEMPT, expressions=[asked])
 
 

@@ -71,18 +71,22 @@ def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
         return exp.TryCast(this=copy.this, to=copy.args["to"], safe=True)
     if isinstance(copy, exp.Anonymous) and isinstance(copy.this, str):
         if copy.this.lower() == "regexp_substr" and len(copy.expressions) == 2:
-            return _substring(copy.expressions)
+            return _substring(copy)
         copy.set("this", _FUNCTIONS.get(copy.this.lower(), copy.this))
     if (condition := how_much(copy, node, lookup)) is not None:
         return only_if(condition, attempt(copy, node, lookup))
     return attempt(copy, node, lookup)
 
 
-def _substring(arguments: list[exp.Expr]) -> exp.Expr:
-    """regexp_substr as Spark computes it, which does so before anything around it is asked."""
-    found = exp.Anonymous(this="regexp_extract", expressions=[*arguments, exp.Literal.number(0)])
-    return exp.Anonymous(
-        this="nullif", expressions=[exp.Anonymous(this=ATTEMPT, expressions=[found]), exp.Literal.string("")]
+def _substring(call: exp.Anonymous) -> exp.Expr:
+    """regexp_substr as Spark computes it, which does so before anything around it is asked. It stands there itself only
+    for identities, which are of what was written (`without_attempts`)."""
+    found = exp.Anonymous(
+        this="regexp_extract", expressions=[*call.copy().expressions, exp.Literal.number(0)]
+    )
+    tried = exp.Anonymous(this=ATTEMPT, expressions=[found])
+    return only_if(
+        exp.false(), call, exp.Anonymous(this="nullif", expressions=[tried, exp.Literal.string("")])
     )
 
 

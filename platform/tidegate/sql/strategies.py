@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from tidegate.sql.attempts import without_attempts
 from tidegate.sql.catalog.objects import Column
 from tidegate.sql.codes import error
 from tidegate.sql.gate_options import GateOptions
@@ -170,7 +171,7 @@ def _window(text: Text, scope: Scope, window: exp.Window) -> tuple[PrecedingRows
         raise error("TG331", message, where, _EXAMPLE)
     sql, type_ = _argument(text, scope, name, arguments[0])
     result = BIGINT if name == "count" else DOUBLE if name == "avg" else type_
-    return PrecedingRows(name, sql, start, end, str(type_), str(result)), result
+    return PrecedingRows(name, without_attempts(sql), start, end, str(type_), str(result), sql), result
 
 
 def _argument(text: Text, scope: Scope, function: str, argument: exp.Expr) -> tuple[str, SparkType]:

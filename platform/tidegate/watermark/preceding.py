@@ -7,7 +7,7 @@ remembered with the partition's state (R1): the last values of each argument, no
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class PrecedingRows:
     """`function(argument) OVER (ROWS BETWEEN start PRECEDING AND end PRECEDING)`; `end` 0 is CURRENT ROW.
 
     `argument`: Spark SQL over the row. `type`: its Spark type, an integer, a double, a time or a date. `result_type`:
-    Spark type of the result. Of `lag`, `start` and `end` are both the number of rows that it looks back.
+    Spark type of the result. Of `lag`, `start` and `end` are both the number of rows that it looks back. `safe`: the
+    argument so that it fails on no row (C7), where that is another text.
     """
 
     function: str
@@ -32,6 +33,13 @@ class PrecedingRows:
     end: int
     type: str
     result_type: str
+    # No part of what memories and logs are compared with (R1, R4): they are of the time before there was one, too.
+    safe: str | None = field(default=None, repr=False)
+
+    @property
+    def sql(self) -> str:
+        """What Spark is asked for the argument."""
+        return self.safe or self.argument
 
     @property
     def is_float(self) -> bool:
