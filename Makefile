@@ -47,10 +47,11 @@ stack: java $(STAMP) postgres ## The real stack without Docker: PostgreSQL, Kafk
 stack-stop: ## Stop that stack
 	@test ! -x $(BIN)/python || $(BIN)/python -m infra.stack stop $(ARGS)
 
-lint: $(STAMP) ## Style, imports and types
+lint: $(STAMP) ## Style, types, and which room of the package imports which
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 ui: java $(STAMP) ## The Dagster UI of this project on http://127.0.0.1:3000
 	@$(BIN)/tidegate ui
