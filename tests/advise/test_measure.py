@@ -12,7 +12,7 @@ from tests.conftest import Workbench
 from tidegate.advise.advice import Advice, advise
 from tidegate.engine.partitions import Decisions
 from tidegate.engine.session import Session
-from tidegate.engine.sources import Rows
+from tidegate.engine.sources.connector import Rows
 from tidegate.errors import TidegateError
 from tidegate.store import load_table
 from tidegate.store.timeline import read_timeline

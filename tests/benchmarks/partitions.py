@@ -31,7 +31,7 @@ from tidegate.engine.layout import PROGRESS_TYPE
 from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.partitions import Decisions, Sighting
 from tidegate.engine.progress import Progress
-from tidegate.engine.sources import BatchPlan
+from tidegate.engine.sources.connector import BatchPlan
 from tidegate.engine.writer import Target
 from tidegate.watermark import GateState
 from tidegate.watermark.memory import Memory

@@ -14,8 +14,8 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.engine import hostile
+from tidegate.engine.reading import Unread
 from tidegate.engine.shape import gate_input
-from tidegate.engine.sources import Unread
 from tidegate.engine.sources.arrow_json import JsonReader, Turns, json_reader, supports
 from tidegate.engine.sources.decode import decode
 from tidegate.sql import load_catalog

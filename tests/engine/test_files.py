@@ -22,7 +22,7 @@ from tidegate.audit.source import audit_source
 from tidegate.engine import layout
 from tidegate.engine.progress import ConsumedFile, FilesRead
 from tidegate.engine.settled import settled
-from tidegate.engine.sources import BatchPlan
+from tidegate.engine.sources.connector import BatchPlan
 from tidegate.engine.sources.files import list_files
 from tidegate.engine.sources.filesystem import FilesystemConnector
 from tidegate.engine.sources.footers import EDGE, Looker, surely_same

@@ -16,7 +16,7 @@ from tests.oracle import Oracle, Row, View
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.engine.session import Session
-from tidegate.engine.sources import Rows
+from tidegate.engine.sources.connector import Rows
 
 SECOND = 1_000_000
 BEGIN = datetime(2026, 1, 1)

@@ -14,7 +14,7 @@ from tests.conftest import Workbench
 from tests.oracle_tables import Change, Table
 from tidegate.engine.lives import CONTINUES, changes_frame, lives, on_time_changes, state_identifier
 from tidegate.engine.session import Session
-from tidegate.engine.sources import Rows
+from tidegate.engine.sources.connector import Rows
 from tidegate.plan.resets import steps
 
 SECOND = 1_000_000

@@ -14,7 +14,7 @@ from tests.conftest import Workbench
 from tests.watermark.test_source_watermark import ByTheRule
 from tidegate.engine import layout
 from tidegate.engine.run import connect
-from tidegate.engine.sources import Rows
+from tidegate.engine.sources.connector import Rows
 from tidegate.engine.stream import SourceFeed
 from tidegate.plan.events import BatchCommitted
 from tidegate.watermark import SourceWatermark

@@ -17,13 +17,13 @@ import pyarrow as pa
 from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.offsets import Placed, by_partition, integers, place
 from tidegate.engine.preceding import arguments
-from tidegate.engine.sources import Unread
+from tidegate.engine.reading import Unread
 from tidegate.engine.writer import FileWriter, Target
 from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
 from tidegate.watermark.preceding import remember
 
 if TYPE_CHECKING:
-    from tidegate.engine.sources import Reader
+    from tidegate.engine.reading import Reader
 
 _OUTCOMES = pa.array(["on_time", "late", "rejected"])
 _ON_TIME, _LATE, _REJECTED = 0, 1, 2

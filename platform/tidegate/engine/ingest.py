@@ -15,7 +15,7 @@ from tidegate.engine.preceding import PrecedingTask
 from tidegate.engine.progress import ConsumedFile, FilesRead, InForce, Progress
 from tidegate.engine.relearn import relearned
 from tidegate.engine.shape import gate_input
-from tidegate.engine.sources import Rows
+from tidegate.engine.sources.connector import Rows
 from tidegate.engine.spark import settings
 from tidegate.engine.table import TableState
 from tidegate.engine.writer import run_task

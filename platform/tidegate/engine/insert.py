@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote, string
 from tidegate.engine.shape import add_generated
-from tidegate.engine.sources import Rows
+from tidegate.engine.sources.connector import Rows
 from tidegate.engine.sources.reasons import misfit
 from tidegate.sql.types import display
 from tidegate.watermark import TimeKind

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import threading
 
     from tidegate.engine.context import Context
-    from tidegate.engine.sources import Connector
+    from tidegate.engine.sources.connector import Connector
     from tidegate.sql.catalog.objects import Sink
 
 Listener = Callable[[Event], None]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.engine.sources import Unread
+from tidegate.engine.reading import Unread
 from tidegate.watermark import Condition, PlainWindows, Sessions, Value
 
 #: Times and sums beyond it might leave 64 bits on their way.

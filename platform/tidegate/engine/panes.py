@@ -33,8 +33,8 @@ from tidegate.engine.pane_parts import (
     says_unread,
     unread_pane,
 )
+from tidegate.engine.reading import Unread
 from tidegate.engine.session_panes import joined, of_rows
-from tidegate.engine.sources import Unread
 from tidegate.engine.sources.parquet import open_file
 from tidegate.engine.writer import FileWriter, Target
 from tidegate.watermark import Hop, PlainWindows, Sessions, Tumble, window_is_closed

@@ -15,7 +15,7 @@ from tidegate.engine.resolve import require_lent, resolve_columns
 from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
 from tidegate.engine.retention import tidy
 from tidegate.engine.sinks.deliver import begin, deliver
-from tidegate.engine.sources import Connector
+from tidegate.engine.sources.connector import Connector
 from tidegate.engine.sources.filesystem import FilesystemConnector
 from tidegate.engine.sources.kafka import KafkaConnector
 from tidegate.engine.sources.log import LogConnector, follow

@@ -21,7 +21,7 @@ import pyarrow.fs as pafs
 
 from tidegate.engine.failures import failed, is_from_spark, worker_died
 from tidegate.engine.partitions import Decisions
-from tidegate.engine.sources import BatchPlan, Connector
+from tidegate.engine.sources.connector import BatchPlan, Connector
 from tidegate.plan.events import BatchCommitted
 from tidegate.project.disk import temporary_space
 

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
-from tidegate.engine.sinks import Delivered, Position
+from tidegate.engine.sinks.sink_writer import Delivered
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.plan.events import RowsDelivered
 from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.sink_connectors import ConsoleSinkOptions
-from tidegate.store.positions import position_file
+from tidegate.store.positions import Position, position_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.engine.result import SinkReport
-from tidegate.engine.sinks import Position, SinkWriter
 from tidegate.engine.sinks.console import ConsoleSink
 from tidegate.engine.sinks.filesystem import FilesystemSink
 from tidegate.engine.sinks.iceberg import IcebergSink
 from tidegate.engine.sinks.kafka import KafkaSink
+from tidegate.engine.sinks.sink_writer import SinkWriter
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
 from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.kafka_options import KafkaSinkOptions
 from tidegate.sql.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
+from tidegate.store.positions import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,15 +11,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.failures import refused
-from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.filewriter import EncodeTask, encoded, head
+from tidegate.engine.sinks.sink_writer import Delivered
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.sink_connectors import FilesystemSinkOptions
-from tidegate.store.positions import position_file
+from tidegate.store.positions import Position, position_file
 
 if TYPE_CHECKING:
     from tidegate.engine.context import Context

@@ -14,8 +14,8 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import quote, string
 from tidegate.engine.owners import take
 from tidegate.engine.revisions import units
-from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.amended import NUMBER, Amended, bound_of
+from tidegate.engine.sinks.sink_writer import Delivered
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.errors import TidegateError
 from tidegate.project.owner import OWNER
@@ -23,7 +23,7 @@ from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.objects import Sink, View
 from tidegate.sql.inner_names import inner
 from tidegate.sql.sink_connectors import IcebergSinkOptions
-from tidegate.store.positions import sink_table
+from tidegate.store.positions import Position, sink_table
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.failures import spark_message
 from tidegate.engine.layout import quote
 from tidegate.engine.revisions import beside_units
-from tidegate.engine.sinks import Delivered, Position
 from tidegate.engine.sinks.amended import AMENDMENT, NUMBER, Amended
 from tidegate.engine.sinks.filewriter import as_json
 from tidegate.engine.sinks.kafkawriter import REPEATED, FirstAttempt
+from tidegate.engine.sinks.sink_writer import Delivered
 from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.sources.kafka_broker import Broker as JavaBroker
@@ -39,7 +39,7 @@ from tidegate.sql.kafka_options import KafkaSinkOptions, written_servers
 from tidegate.sql.secrets import variables
 from tidegate.store.broker import Broker, Offsets
 from tidegate.store.broker_access import OnlyForJava
-from tidegate.store.positions import KAFKA_POSITION, position_file
+from tidegate.store.positions import KAFKA_POSITION, Position, position_file
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

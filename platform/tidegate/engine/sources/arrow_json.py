@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.engine.sources import Unread
+from tidegate.engine.reading import Unread
 from tidegate.engine.sources.bulk import decode, pieces
 from tidegate.engine.sources.columns import computed
 from tidegate.engine.sources.limits import STANDARD, Limits

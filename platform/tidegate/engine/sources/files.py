@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
-from tidegate.engine.sources import no_input
+from tidegate.engine.sources.connector import no_input
 from tidegate.errors import TidegateError
 from tidegate.project.disk import private_folder
 

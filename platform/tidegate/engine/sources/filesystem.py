@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
-from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
+from tidegate.engine.sources.connector import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.file_looks import look_at, problem_of
 from tidegate.engine.sources.file_rows import crashed_in, crashed_rows, read_files, surviving
 from tidegate.engine.sources.files import InputFile, changed, folder_of, list_files, moved, paths_of

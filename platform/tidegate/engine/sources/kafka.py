@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.partitions import Decisions, Sighting
 from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated
-from tidegate.engine.sources import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.arrow_json import LONG, Turns, json_reader, supports
+from tidegate.engine.sources.connector import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.engine.sources.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.engine.sources.decode import decode, decoding_work
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka

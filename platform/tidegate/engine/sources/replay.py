@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.layout import quote
 from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
-from tidegate.engine.sources import BatchPlan, Connector, Pending, Rows, no_input
 from tidegate.engine.sources.columns import stored_columns
+from tidegate.engine.sources.connector import BatchPlan, Connector, Pending, Rows, no_input
 from tidegate.engine.sources.file_looks import check_files
 from tidegate.engine.sources.file_rows import read_files, surviving
 from tidegate.engine.sources.files import InputFile, list_files

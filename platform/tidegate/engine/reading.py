@@ -1,0 +1,14 @@
+"""What the readers of a batch's rows are to the tasks that call them. Executor side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+#: Turns what a task is given into the gate's input (`shape.gate_input`).
+Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Unread(Exception):
+    """A reader met what only Spark reads. Nothing of its micro-batch is kept, and Spark reads all of it."""
