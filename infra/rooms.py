@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -93,13 +94,18 @@ def page(house: dict[str, Room]) -> str:
     )
 
 
-def picture(house: dict[str, Room]) -> str:
-    """The rooms in rows, as SVG. An arrow is an import that no other arrow implies: who imports a room may import what
-    lies below that one, too."""
+def layers() -> list[list[str]]:
+    """The rooms from top to bottom, as `make lint` holds them (pyproject.toml, import-linter)."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (rows,) = (c["layers"] for c in settings["contracts"] if c.get("containers") == ["tidegate"])
+    return [re.split(r"\s*[|:]\s*", row) for row in rows]
 
-    @cache
-    def level(name: str) -> int:
-        return 1 + max((level(other) for other in house[name].imports), default=-1)
+
+def picture(house: dict[str, Room]) -> str:
+    """The rooms in their layers, as SVG. An arrow is an import that no other arrow implies: who imports a room may
+    import what lies below that one, too."""
+
+    level = {name: row for row, names in enumerate(reversed(layers())) for name in names}
 
     @cache
     def below(name: str) -> frozenset[str]:
@@ -111,14 +117,14 @@ def picture(house: dict[str, Room]) -> str:
         for other in sorted(house[name].imports)
         if not any(other in below(nearer) for nearer in house[name].imports)
     ]
-    top = max(map(level, house))
+    top = max(level.values())
     middle: dict[str, float] = {}
     for row in range(top + 1):
-        names = sorted(name for name in house if level(name) == row)
+        names = sorted(name for name in house if level[name] == row)
         names.sort(key=lambda name: _mean([middle[other] for one, other in arrows if one == name]))
         step = _WIDTH / len(names)
         middle |= {name: round(step * (i + 0.5), 1) for i, name in enumerate(names)}
-    y = {name: 10 + (top - level(name)) * _ROW for name in house}
+    y = {name: 10 + (top - level[name]) * _ROW for name in house}
     body = [_arrow(middle[a], y[a] + _HIGH, middle[b], y[b]) for a, b in arrows]
     body += [_box(room, middle[name], y[name]) for name, room in house.items()]
     height = (top + 1) * _ROW
