@@ -21,7 +21,7 @@ from tidegate.sql.one_row import with_one_row
 from tidegate.sql.ordering import in_reading_order, named
 from tidegate.sql.queries import QueryAnalysis
 from tidegate.sql.relations import analyse_relation
-from tidegate.sql.set_syntax import analyse_set, analyse_show_setting
+from tidegate.sql.set_statements import analyse_set, analyse_show_setting
 from tidegate.sql.sinks import analyse_sink
 from tidegate.sql.statements import (
     CreateRelation,
