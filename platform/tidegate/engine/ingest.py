@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tidegate.engine.context import Context
     from tidegate.engine.writer import Target
     from tidegate.project import Storage
+    from tidegate.project.owner import Owner
     from tidegate.sql.catalog.objects import Relation
 
 #: Commits between two looks at what broken batches left; one more look is at a log that is opened.
@@ -43,12 +44,23 @@ class StoredLog:
     """A relation's log as it stands: its table and the progress of its last commit. Nothing is written, so that of a
     neighbour can be opened, too (X3)."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, relation: Relation, identifier: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        relation: Relation,
+        identifier: str,
+        owner: Owner | None = None,
+    ) -> None:
         self.relation, self._spark = relation, spark
-        self.table = IcebergTable(spark, identifier)
+        self.table = IcebergTable(spark, identifier, owner)
         same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
-        self._target: Target = self.table.target(storage, reading=True)
+        self._target = self._target_in(storage)
         self.reload()
+
+    def _target_in(self, storage: Storage) -> Target:
+        """Where its files are."""
+        return self.table.target(storage, reading=True)
 
     def reload(self) -> None:
         """Take the state from the newest commit."""
@@ -71,34 +83,31 @@ class Log(StoredLog):
     """A relation's log open for writing: its table, the progress of its last commit, and the way to add a batch."""
 
     def __init__(self, spark: SparkSession, storage: Storage, relation: Relation, identifier: str) -> None:
-        self.relation = relation
-        self._spark = spark
         spark.sql(create_log(relation, identifier, storage.owner))
-        self.table = IcebergTable(spark, identifier, storage.owner)
-        same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
-        watermark = relation.watermark
-        time_column = watermark.column if watermark is not None else None
-        daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
-        bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
-        self._target = self.table.target(storage, "_outcome", time_column if daily else None, bounds)
+        # Looks at the owner, before anything is written.
+        super().__init__(spark, storage, relation, identifier, storage.owner)
         kind = self._target.schema.field("_progress").type
         there = {f.name for f in kind} | {
             f"files.element.{f.name}" for f in kind.field("files").type.value_type
         }
-        # Looks at the owner, before anything is written.
-        self.reload()
         if missing := PROGRESS_ADDED.keys() - there:
             # A log of an earlier version: what its progress did not have was nothing.
             for name in sorted(missing):
                 spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
-            self.table = IcebergTable(spark, identifier, storage.owner)
-            self._target = self.table.target(storage, "_outcome", self._target.day, bounds)
-            self.reload()
+            super().__init__(spark, storage, relation, identifier, storage.owner)
         self._memories = MemoryFiles.of(storage, relation.name)
         self._memories.tidy(self.progress.states.values())
         self.state = TableState(spark, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
+
+    def _target_in(self, storage: Storage) -> Target:
+        """How tasks write its files."""
+        watermark = self.relation.watermark
+        time_column = watermark.column if watermark is not None else None
+        daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
+        bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
+        return self.table.target(storage, "_outcome", time_column if daily else None, bounds)
 
     @classmethod
     def of(cls, context: Context, relation: Relation) -> Log:
