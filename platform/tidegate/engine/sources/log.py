@@ -102,7 +102,7 @@ class LogConnector(Connector):
             if (self._lent or not self._read) and table.property(ROWS) is not None:
                 self._at = snapshot.id
                 self._absent_before = self._missing(table.property(RETAINED_FROM), newest)
-        states = Progress.load(snapshot, table.target(self._storage, "_outcome", None, ())).states
+        states = Progress.load(snapshot, table.target(self._storage, reading=True)).states
         return Pending(sorted(states), rows=sum(rows for _, rows in self._epochs))
 
     def _missing(self, retained_from: str | None, newest: int) -> int | None:
