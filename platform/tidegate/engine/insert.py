@@ -96,11 +96,13 @@ def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) ->
         watermark, key = log.relation.watermark, log.relation.primary_key
         names = dict.fromkeys([*([watermark.column] if watermark is not None else []), *key])
         frame = frame.sortWithinPartitions(*map(quote, names))
+    clock = _INSTANT.clock(arrived)
+    assert clock is not None, "an instant has a clock"
     frame = frame.selectExpr(
         "*",
         f"'{PARTITION}' AS _source_partition",
         "CAST(NULL AS BIGINT) AS _offset",
-        f"{_INSTANT.spark_literal(_INSTANT.clock(arrived) or 0)} AS _arrival",
+        f"{_INSTANT.spark_literal(clock)} AS _arrival",
         *([f"'{op}' AS _op"] if op is not None else []),
     )
     return Rows(lambda: frame, (), numbering=True, aligned=True)
