@@ -83,10 +83,10 @@ def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) ->
     stored = [c for c in log.relation.columns if c.generated is None]
     why = _problems(given, stored)
     text = f"to_json(struct({', '.join(quote(c.name) for c in stored)}))"
-    frame = given.selectExpr(
+    frame = given.selectExpr("*", f"{why} AS _why").selectExpr(
         *[f"try_cast({quote(c.name)} AS {c.type}) AS {quote(c.name)}" for c in stored],
-        f"CASE WHEN {why} IS NOT NULL THEN {text} END AS _raw",
-        f"{why} AS _why",
+        f"CASE WHEN _why IS NOT NULL THEN {text} END AS _raw",
+        "_why",
     )
     frame = add_generated(frame, log.relation)
     # The statement's order is kept: one task, numbered as it comes.
