@@ -35,9 +35,8 @@ ALLOWED = {
     "engine/pane_parts.py": {"_pane": ARROW, "_last": ARROW},
     "engine/session_panes.py": {"_number": ARROW},
     "engine/sources/bulk.py": {"_text": DECODED, "_whole": DECODED},
+    "engine/sources/conversion.py": {"_text": DECODED, "_whole": DECODED},
     "engine/sources/decode.py": {
-        "_text": DECODED,
-        "_whole": DECODED,
         "_decode_value": "beside columns of the connector",
         "_decode_row": "beside columns of the connector",
     },
