@@ -125,6 +125,8 @@ MUCH = [
     "rpad(s, huge, s)",
     "array_repeat(a, huge)",
     "array_repeat(s, huge)",
+    "repeat(space(zero + 16000000), 1000)",
+    "array_repeat(upper(space(zero + 16000000)), 1000)",
     "array_insert(a, huge, 1)",
     "sequence(0, huge)",
     "sequence(ntz, ts::timestamp, INTERVAL '1 day')",

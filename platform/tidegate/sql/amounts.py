@@ -12,8 +12,8 @@ from tidegate.sql.types import SparkType
 
 #: Elements of an array, and bytes of a text, that one call may make.
 MOST_ELEMENTS, MOST_BYTES = 1_000_000, 16_777_216
-#: A constant below these many is small enough whatever it is of.
-_FEW = 1000
+#: A constant up to these many is small enough: of elements, digits or blanks; of copies of the longest text of a row.
+_FEW, _FEW_COPIES = 1000, 10
 _TIMES = ("timestamp_ntz", "timestamp", "date")
 #: Widths in a format that is not a constant.
 _WIDE = "%[^a-zA-Z%]*[0-9]{6}"
@@ -43,10 +43,10 @@ def _at_most(value: exp.Expr, most: int) -> exp.Expr:
     return exp.LTE(this=value, expression=exp.Literal.number(most))
 
 
-def _is_few(node: exp.Expr) -> bool:
+def _is_few(node: exp.Expr, most: int = _FEW) -> bool:
     while isinstance(node, exp.Neg | exp.Paren):
         node = node.this
-    return isinstance(node, exp.Literal) and not node.is_string and node.is_int and int(node.name) <= _FEW
+    return isinstance(node, exp.Literal) and not node.is_string and node.is_int and int(node.name) <= most
 
 
 def _count(place: int, most: int) -> _Condition:
@@ -61,7 +61,7 @@ def _count(place: int, most: int) -> _Condition:
 
 
 def _text_copies(arguments: list[exp.Expr], _: _Types) -> exp.Expr | None:
-    if len(arguments) != 2 or _is_few(arguments[1]):
+    if len(arguments) != 2 or _is_few(arguments[1], _FEW_COPIES):
         return None
     # Of a NULL, one can make many as well.
     length = _call("greatest", _call("octet_length", arguments[0]), exp.Literal.number(1))
@@ -70,9 +70,9 @@ def _text_copies(arguments: list[exp.Expr], _: _Types) -> exp.Expr | None:
 
 def _copies(arguments: list[exp.Expr], types: _Types) -> exp.Expr | None:
     elements = _count(1, MOST_ELEMENTS)(arguments, types)
-    if elements is None or types[0] is None or types[0].name not in ("string", "binary"):
-        return elements
-    return exp.And(this=elements, expression=_text_copies(arguments, types))
+    is_text = bool(types) and types[0] is not None and types[0].name in ("string", "binary")
+    size = _text_copies(arguments, types) if is_text else None
+    return exp.And(this=elements, expression=size) if elements and size else elements or size
 
 
 def _formatted(arguments: list[exp.Expr], _: _Types) -> exp.Expr | None:
