@@ -152,7 +152,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("command", "others", "before"), COMMANDS.values(), ids=COMMANDS)
-def test_C13_one_that_fails_leaves_the_others_alone(
+def test_one_that_fails_leaves_the_others_alone(
     tidegate: Call, done: list[str], command: list[str], others: list[str], before: list[str]
 ) -> None:
     result = tidegate(*command)
@@ -183,7 +183,7 @@ def test_C13_one_that_fails_leaves_the_others_alone(
 
 
 @pytest.mark.parametrize("command", ["rebuild", "upkeep", "cleanup", "quality"])
-def test_C13_one_that_nobody_can_read_leaves_the_others_alone(
+def test_one_that_nobody_can_read_leaves_the_others_alone(
     tidegate: Call, done: list[str], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unreadable = "tb" if command == "cleanup" else "va"
@@ -195,7 +195,7 @@ def test_C13_one_that_nobody_can_read_leaves_the_others_alone(
     assert {"ta", "tc"} <= {*done} or {"vc"} <= {*done}
 
 
-def test_C13_of_one_alone_it_is_the_error_itself(tidegate: Call, done: list[str]) -> None:
+def test_of_one_alone_it_is_the_error_itself(tidegate: Call, done: list[str]) -> None:
     for command in (["amend", "vb"], ["rebuild", "vb"], ["upkeep", "vb"], ["cleanup", "tb"], ["audit", "vb"]):
         result = tidegate(*command)
         assert (result.exit_code, done) == (2, [])
@@ -203,7 +203,7 @@ def test_C13_of_one_alone_it_is_the_error_itself(tidegate: Call, done: list[str]
         assert "not everything" not in result.stderr
 
 
-def test_C13_windows_that_cannot_be_drawn_leave_the_advice_alone(
+def test_windows_that_cannot_be_drawn_leave_the_advice_alone(
     shop: Path, done: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = Project.load(shop)

@@ -253,7 +253,7 @@ def test_a_busy_log_is_a_failure_that_may_be_retried_and_names_the_holder(
     assert run(root, instance, "orders").success
 
 
-def test_C13_a_refused_query_fails_its_view_and_keeps_no_source_waiting(
+def test_a_refused_query_fails_its_view_and_keeps_no_source_waiting(
     root: Path, instance: dg.DagsterInstance
 ) -> None:
     file = root / "assets" / "orders.sql"

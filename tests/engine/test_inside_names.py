@@ -40,7 +40,7 @@ def columns(names: tuple[str, ...], kind: str) -> str:
 
 
 @pytest.mark.parametrize("encode", ["JSON", "CSV", "PARQUET"])
-def test_C12_columns_of_files(workbench: Workbench, encode: str) -> None:
+def test_columns_of_files(workbench: Workbench, encode: str) -> None:
     values = {name: i for i, name in enumerate(IN_FILES)}
     row = {**values, "ts": "2026-01-01 00:00:00"}
     folder = workbench.root / "input"
@@ -130,7 +130,7 @@ def insert(*at: str) -> str:
     return f"INSERT INTO t VALUES {', '.join(values)};"
 
 
-def test_C12_columns_of_views_in_amendments_audits_checks_sinks_and_resets(workbench: Workbench) -> None:
+def test_columns_of_views_in_amendments_audits_checks_sinks_and_resets(workbench: Workbench) -> None:
     session = workbench.session()
     keys = ", ".join(f'"{name}"' for name in IN_REPORTS)
     session.execute(
@@ -201,7 +201,7 @@ def messages(session: Session, after: Position) -> list[Row]:
     return found.collect()
 
 
-def test_C12_columns_of_keyed_tables(workbench: Workbench) -> None:
+def test_columns_of_keyed_tables(workbench: Workbench) -> None:
     names = ("_rank", "_begins", "_first", "_ends", "_place", "_continues", "_replaced")
     session = workbench.session()
     session.execute(

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.inputs import Pinned
 from tidegate.engine.lives import state_identifier
-from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.revisions import AMENDMENT, UPTO, latest, with_units, without_units
 from tidegate.engine.slices import evaluate, read
-from tidegate.plan.gaps import gaps
+from tidegate.plan.gaps import RETAINED_FROM, gaps
 from tidegate.sql.catalog.objects import Relation
 
 if TYPE_CHECKING:

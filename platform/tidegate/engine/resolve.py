@@ -11,10 +11,9 @@ from tidegate.engine.failures import refused
 from tidegate.engine.inputs import Pinned, empty, source_of
 from tidegate.engine.layout import ddl, relation_identity, strategy_identity
 from tidegate.engine.lives import applied_state, state_identifier
-from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import evaluate
 from tidegate.errors import TidegateError
-from tidegate.plan.gaps import retained_from
+from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog.objects import Relation, View
 

@@ -16,7 +16,7 @@ from tidegate.engine.resolve import standing
 from tidegate.engine.steps import Steps
 from tidegate.engine.table import EVERYTHING, KEEP_SECONDS, Cleaned, is_untidy
 from tidegate.errors import TidegateError
-from tidegate.plan.gaps import Hole, edge_of, hole, same_scale
+from tidegate.plan.gaps import RETAINED_FROM, Hole, edge_of, hole, same_scale
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import read_position
 
@@ -85,7 +85,7 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
     """
     marks = []
     for p in pinned:
-        edge = edge_of(p.snapshot.summary, p.snapshot.integer("tidegate.retained-from"))
+        edge = edge_of(p.snapshot.summary, p.snapshot.integer(RETAINED_FROM))
         if edge is None or p.input.lookup:
             continue
         reaches_back = view.open_sql is not None or view.over is not None or p.input.low is None
@@ -105,8 +105,7 @@ def missing(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> Hol
     """What is missing for the next tick of a view whose last commit says `own` (R5). TG543 where nobody can tell
     which of its results that concerns: it would read over the hole as if nothing had been there."""
     edges = {
-        p.input.name: (p.kind, edge_of(p.snapshot.summary, p.snapshot.integer("tidegate.retained-from")))
-        for p in pinned
+        p.input.name: (p.kind, edge_of(p.snapshot.summary, p.snapshot.integer(RETAINED_FROM))) for p in pinned
     }
     found = hole(view, own, edges)
     if found is not None and found.upto is None:

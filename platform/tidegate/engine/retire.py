@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import PROGRESS, REJECTED, quote
 from tidegate.engine.upkeep_table import java_class
+from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from tidegate.project import Storage
 
 OUTCOMES = ("on_time", "late", "rejected")
-#: Table properties: ticks below which rows may be gone; the file of the counts; rows that went in all.
-RETAINED_FROM, ACCOUNTS, ROWS = "tidegate.retained-from", "tidegate.retired", "tidegate.retired-rows"
+#: Table properties beside RETAINED_FROM: the file of the counts; rows that went in all.
+ACCOUNTS, ROWS = "tidegate.retired", "tidegate.retired-rows"
 _FOLDER = "retired"
 
 

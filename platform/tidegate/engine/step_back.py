@@ -16,9 +16,9 @@ from tidegate.engine.commit import ABSORBED, IcebergTable
 from tidegate.engine.comparable import comparable_since
 from tidegate.engine.inputs import Pinned, pending
 from tidegate.engine.layout import ticks_of
-from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.slices import read, run_sql
 from tidegate.errors import TidegateError
+from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed, with_step
 from tidegate.watermark import window_is_closed
 

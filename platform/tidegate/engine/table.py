@@ -30,10 +30,10 @@ from tidegate.engine.lives import (
     state_identifier,
     state_names,
 )
-from tidegate.engine.retire import RETAINED_FROM
 from tidegate.engine.spark import settings
 from tidegate.engine.upkeep_table import Shape, compact, expire
 from tidegate.errors import TidegateError
+from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import Step, steps, until
 from tidegate.project.owner import Owner
 from tidegate.watermark import TimeKind

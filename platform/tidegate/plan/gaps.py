@@ -23,6 +23,8 @@ GAPS = "tidegate.gaps"
 #: Key of the commits of a gate of WATERMARK(…) (W14): the time, in ticks, before which rows of the relation below may
 #: have gone while it had not read them.
 ABSENT_BEFORE = "tidegate.absent-before"
+#: Property of a log, and of what is read of one: the time, in ticks, before which rows are beyond their retention.
+RETAINED_FROM = "tidegate.retained-from"
 #: Stretches that are kept; the oldest ones become one.
 _KEPT = 20
 
@@ -63,10 +65,10 @@ def retained_from(summary: Mapping[str, str], written: str | None) -> int | None
     return max(marks, default=None)
 
 
-def edge_of(summary: Mapping[str, str], retained_from: int | None) -> int | None:
-    """Rows of an input before it may be missing: those beyond its retention, and of a view what it has skipped
-    itself."""
-    marks = [upto + 1 for _, upto in gaps(summary)] + ([] if retained_from is None else [retained_from])
+def edge_of(summary: Mapping[str, str], edge: int | None) -> int | None:
+    """Rows of an input before it may be missing: those before the `edge` of its retention, and of a view what it has
+    skipped itself."""
+    marks = [upto + 1 for _, upto in gaps(summary)] + ([] if edge is None else [edge])
     return max(marks, default=None)
 
 

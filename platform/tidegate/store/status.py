@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
-from tidegate.plan.gaps import edge_of, gaps, hole, retained_from
+from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.undeclared import Undeclared
 from tidegate.project.storage import Storage
@@ -325,9 +325,7 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
 def _edge(table: TableState | None) -> int | None:
     if table is None:
         return None
-    return edge_of(
-        table.summary, retained_from(table.summary, table.properties.get("tidegate.retained-from"))
-    )
+    return edge_of(table.summary, retained_from(table.summary, table.properties.get(RETAINED_FROM)))
 
 
 def _emitted_beyond(view: View, table: TableState | None) -> str | None:

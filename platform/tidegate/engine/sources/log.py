@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import ON_TIME, PROGRESS, quote
 from tidegate.engine.progress import ConsumedFile, LogPosition, Progress
-from tidegate.engine.retire import RETAINED_FROM, ROWS
+from tidegate.engine.retire import ROWS
 from tidegate.engine.sources.connector import BatchPlan, Connector, Pending, Rows
 from tidegate.errors import TidegateError
+from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
 
 if TYPE_CHECKING:
