@@ -15,8 +15,8 @@ from tidegate.cli.codes import CODES as CLI  # noqa: E402
 from tidegate.engine.codes import CODES as ENGINE  # noqa: E402
 from tidegate.errors import TidegateError  # noqa: E402
 from tidegate.project.codes import CODES as PROJECT  # noqa: E402
-from tidegate.sql.codes import CODES as SQL  # noqa: E402
-from tidegate.sql.warnings import WARNINGS  # noqa: E402
+from tidegate.sql.dialect.codes import CODES as SQL  # noqa: E402
+from tidegate.sql.dialect.warnings import WARNINGS  # noqa: E402
 from tidegate.testing.codes import CODES as TESTING  # noqa: E402
 
 PAGE = ROOT / "docs" / "errors.md"

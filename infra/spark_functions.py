@@ -1,4 +1,4 @@
-"""Write platform/tidegate/sql/spark_functions.json from the Spark that is installed: every builtin and its
+"""Write platform/tidegate/sql/dialect/spark_functions.json from the Spark that is installed: every builtin and its
 kind.
 
 python infra/spark_functions.py           rewrite the file
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parents[1] / "platform" / "tidegate" / "sql" / "spark_functions.json"
+TARGET = Path(__file__).parents[1] / "platform/tidegate/sql/dialect/spark_functions.json"
 # Spark's documentation groups. Generators (explode, …) are called like scalars but yield rows.
 KINDS = {
     "agg_funcs": "aggregate",
@@ -40,8 +40,8 @@ def read_functions(spark: Any) -> dict[str, str]:
 def render(functions: dict[str, str]) -> str:
     """The file's content, one function per line, so that a new Spark is a readable diff.
 
-    What a function reaches (`pure`, `varying`, `machine` or `throwing`, see tidegate/sql/functions.py) is a person's
-    decision, and stays; a new function is `machine`, which SQL may not use, until somebody has decided.
+    What a function reaches (`pure`, `varying`, `machine` or `throwing`, see tidegate/sql/dialect/functions.py) is a
+    person's decision, and stays; a new function is `machine`, which SQL may not use, until somebody has decided.
     """
     decided = {name: reach for name, (_, reach) in json.loads(TARGET.read_text("utf-8")).items()}
     lines = (

@@ -16,9 +16,9 @@ from infra.error_page import codes
 from tests.conftest import ROOT
 from tidegate.cli.main import app
 from tidegate.errors import TidegateError
-from tidegate.sql.grammar import read_statement, split
-from tidegate.sql.kafka_options import KafkaOptions
-from tidegate.sql.text import Text
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.grammar.grammar import read_statement, split
+from tidegate.sql.options.kafka_options import KafkaOptions
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TEMPLATE = sorted((ROOT / "platform" / "tidegate" / "cli" / "template").rglob("*.md"))

@@ -14,7 +14,7 @@ from tests.advise.rows import Batch, late_rows, late_together
 from tests.oracle_strategies import SourceWatermark as PlainSourceWatermark
 from tidegate.advise.curve import Curve
 from tidegate.advise.operator import BLOCK_BITS, Facts, MeasureTask
-from tidegate.sql.gate_options import GateOptions
+from tidegate.sql.options.gate_options import GateOptions
 from tidegate.watermark import UNDEFINED, GateConfig, TimeKind
 
 POINTS = np.arange(0, 200, dtype=np.int64)

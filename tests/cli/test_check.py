@@ -14,7 +14,7 @@ import pytest
 from tests.store.tables import HadoopTable
 from tidegate.engine.layout import relation_identity, view_identity
 from tidegate.project import Project
-from tidegate.sql.warnings import WARNINGS, warning
+from tidegate.sql.dialect.warnings import WARNINGS, warning
 
 Call = Callable[..., Any]
 

@@ -16,7 +16,7 @@ from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.engine.amend_report import Stretch, ViewAmendment
 from tidegate.project import Project
-from tidegate.sql.lineage import computed
+from tidegate.sql.catalog.lineage import computed
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from tests.conftest import Workbench
 from tests.oracle import Oracle, Row
 from tidegate import TidegateError
 from tidegate.engine.commit import IcebergTable
-from tidegate.sql.dialect import tokenize
-from tidegate.sql.inline_gate import inline_gate, watermark_call
-from tidegate.sql.parsing import parse_query
-from tidegate.sql.text import Text
+from tidegate.sql.dialect.dialect import tokenize
+from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.views.inline_gate import inline_gate, watermark_call
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session

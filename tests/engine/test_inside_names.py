@@ -22,7 +22,7 @@ from tidegate.quality.model import Span
 from tidegate.quality.windows import read_windows
 from tidegate.sql import analyse
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.statements import CreateSink
+from tidegate.sql.statements.statements import CreateSink
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.conftest import Workbench
 from tidegate.engine.resolve import resolve_columns
-from tidegate.sql.types import UNKNOWN
+from tidegate.sql.dialect.types import UNKNOWN
 
 SQL = Path(__file__).parent.parent / "sql"
 FILES = {"prelude": "prelude.sql", "language": "cases/language.sql"}

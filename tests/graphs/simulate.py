@@ -17,9 +17,11 @@ from unittest.mock import patch
 from tests.graphs.generate import Insert, Maker, Source, View, far, history
 from tests.graphs.model import HIDDEN, Over, Row, Rows
 from tidegate.errors import TidegateError
-from tidegate.sql import Catalog, CreateRelation, CreateView, analyse, rewrite, roundtrip, views
+from tidegate.sql import Catalog, CreateRelation, CreateView, analyse
 from tidegate.sql.catalog import objects as tidegate
-from tidegate.sql.views import Closing
+from tidegate.sql.dialect import rewrite, roundtrip
+from tidegate.sql.views import views
+from tidegate.sql.views.views import Closing
 from tidegate.watermark import Mark, SessionMark, TimeKind
 
 _MICROS = (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ)

@@ -18,7 +18,8 @@ from unittest.mock import patch
 import pytest
 
 from tests.graphs.simulate import Unsound, World, make, run
-from tidegate.sql import flow, joins, reach, views
+from tidegate.sql.resolve import flow, reach
+from tidegate.sql.views import joins, views
 from tidegate.watermark import Least, WindowStart
 
 GRAPHS = 25

@@ -16,7 +16,7 @@ from tidegate.live import Group, find_groups
 from tidegate.live.logs import DEBUG, FileLog, JsonLog
 from tidegate.live.screen import Screen
 from tidegate.plan import events
-from tidegate.sql.analysis import load_catalog
+from tidegate.sql.statements.analysis import load_catalog
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 250_000, UTC)
 SOURCE = """CREATE SOURCE {name} (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)

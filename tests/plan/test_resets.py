@@ -16,9 +16,9 @@ from tidegate.plan.resets import (
     with_step,
 )
 from tidegate.quality.own import checked
-from tidegate.sql.analysis import analyse
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import View
+from tidegate.sql.statements.analysis import analyse
 from tidegate.watermark import SessionMark
 
 MINUTE = 60_000_000

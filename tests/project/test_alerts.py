@@ -12,7 +12,7 @@ from tidegate.project import Project
 from tidegate.project.alerts import Target
 from tidegate.project.jobs import load_jobs
 from tidegate.project.stalls import Limits
-from tidegate.sql.lineage import computed
+from tidegate.sql.catalog.lineage import computed
 
 ASSET = "CREATE TABLE orders (t TIMESTAMP, WATERMARK FOR t AS t) APPEND ONLY;"
 

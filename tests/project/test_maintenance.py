@@ -10,8 +10,8 @@ from tests.conftest import ROOT
 from tidegate.errors import TidegateError
 from tidegate.project.jobs import Jobs, load_jobs
 from tidegate.project.maintenance import Maintenance, Policy, load_maintenance
-from tidegate.sql.analysis import analyse
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.statements.analysis import analyse
 
 SQL = """
 CREATE TABLE clicks (page VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;

@@ -20,7 +20,7 @@ from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.inner_names import LOST
+from tidegate.sql.dialect.inner_names import LOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

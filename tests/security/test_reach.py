@@ -12,7 +12,7 @@ from tidegate.errors import Problems, TidegateError
 from tidegate.project import Project
 from tidegate.sql import analyse
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.statements import CreateRelation
+from tidegate.sql.statements.statements import CreateRelation
 
 FILES = "CREATE SOURCE s (id INT) WITH (connector = '{connector}', path = '{path}') FORMAT PLAIN ENCODE JSON;"
 KAFKA = (

@@ -10,7 +10,7 @@ from tests.project.test_environment import read, refused
 from tidegate.engine import secrecy
 from tidegate.project import Project
 from tidegate.project.variables import Expanded
-from tidegate.sql.secrets import is_secret
+from tidegate.sql.dialect.secrets import is_secret
 
 SECRET = (
     *("spark.hadoop.fs.s3a.secret.key", "spark.ssl.keyPassword", "spark.authenticate.secret", "credential"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.sql.types import DATE, INT, STRING, TIMESTAMP, TIMESTAMPTZ
+from tidegate.sql.dialect.types import DATE, INT, STRING, TIMESTAMP, TIMESTAMPTZ
 
 #: One row of what is damaged, extreme or of the wrong form.
 ROW = (

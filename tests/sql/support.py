@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tidegate.sql import Catalog, CreateRelation, CreateView, Statement, analyse
-from tidegate.sql.statements import CreateSink
+from tidegate.sql.statements.statements import CreateSink
 
 HERE = Path(__file__).parent
 

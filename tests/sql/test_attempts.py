@@ -9,13 +9,14 @@ from tests.sql.failing import FAILING, MUCH, TYPES
 from tests.sql.support import prelude
 from tidegate.engine.layout import relation_identity, strategy_identity
 from tidegate.errors import TidegateError
-from tidegate.sql import analyse, load_catalog, rewrite
-from tidegate.sql.attempts import ATTEMPT, without_attempts
-from tidegate.sql.dialect import tokenize
-from tidegate.sql.functions import reach_of, spark_functions
-from tidegate.sql.parsing import parse_expression
-from tidegate.sql.rewrite import safe_sql
-from tidegate.sql.text import Text
+from tidegate.sql import analyse, load_catalog
+from tidegate.sql.dialect import rewrite
+from tidegate.sql.dialect.attempts import ATTEMPT, without_attempts
+from tidegate.sql.dialect.dialect import tokenize
+from tidegate.sql.dialect.functions import reach_of, spark_functions
+from tidegate.sql.dialect.parsing import parse_expression
+from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.text import Text
 from tidegate.watermark.preceding import Values, recall, remember
 
 

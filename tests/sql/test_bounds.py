@@ -10,7 +10,7 @@ from tests.sql.support import load, prelude
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog, analyse
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.inner_names import MARK, inner
+from tidegate.sql.dialect.inner_names import MARK, inner
 
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT window_end, count(*) AS n FROM {} GROUP BY window_end"
 MONTHS, SECONDS = "INTERVAL '999999999999 months'", "INTERVAL '999999999999999999999 seconds'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.sql import load_catalog
-from tidegate.sql.column_lineage import column_lineage
+from tidegate.sql.views.column_lineage import column_lineage
 
 BASE = """
 CREATE TABLE orders (id BIGINT, amount DECIMAL, at TIMESTAMP, shop VARCHAR, WATERMARK FOR at AS at) APPEND ONLY;

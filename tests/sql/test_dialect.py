@@ -18,11 +18,11 @@ from tidegate.errors import TidegateError
 from tidegate.sql import Catalog, Column, FilesystemOptions, analyse, load_catalog
 from tidegate.sql.catalog.objects import Relation
 from tidegate.sql.catalog.system_tables import SYSTEM_TABLES
-from tidegate.sql.dialect import EMIT, Tidegate, to_text, tokenize
-from tidegate.sql.functions import kind_of
-from tidegate.sql.parsing import parse_query
-from tidegate.sql.text import Text
-from tidegate.sql.types import display, parse_ddl
+from tidegate.sql.dialect.dialect import EMIT, Tidegate, to_text, tokenize
+from tidegate.sql.dialect.functions import kind_of
+from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.dialect.types import display, parse_ddl
 
 STATEMENTS = [
     statement.strip()

@@ -14,7 +14,7 @@ import pytest
 from tests.sql.support import prelude
 from tidegate.errors import TidegateError
 from tidegate.sql import analyse, load_catalog
-from tidegate.sql.codes import CODES, error
+from tidegate.sql.dialect.codes import CODES, error
 
 FIXTURES = sorted((Path(__file__).parent / "errors").glob("*.sql"))
 

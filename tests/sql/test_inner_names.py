@@ -12,10 +12,10 @@ import pytest
 
 from tests.conftest import ROOT
 from tidegate.errors import TidegateError
-from tidegate.sql.analysis import load_catalog
 from tidegate.sql.catalog.objects import RESERVED_COLUMNS
-from tidegate.sql.inner_names import inner, unless_taken
-from tidegate.sql.relations import RESERVED_BEGINNINGS
+from tidegate.sql.dialect.inner_names import inner, unless_taken
+from tidegate.sql.resolve.relations import RESERVED_BEGINNINGS
+from tidegate.sql.statements.analysis import load_catalog
 
 PACKAGE = ROOT / "platform" / "tidegate"
 ROOMS = ("advise", "amend", "audit", "engine", "quality", "sql")
@@ -30,8 +30,8 @@ OPTION = "a part of an option's or a method's name, no column"
 ALLOWED = {
     "engine/layout.py": {"_carried": STORED},
     "engine/sources/replay.py": {"_seq": STORED},
-    "sql/joins.py": {"_time_": STORED, "_using_": STORED},
-    "sql/selects.py": {"_column_": STORED},
+    "sql/views/joins.py": {"_time_": STORED, "_using_": STORED},
+    "sql/views/selects.py": {"_column_": STORED},
     "engine/pane_parts.py": {"_pane": ARROW, "_last": ARROW},
     "engine/session_panes.py": {"_number": ARROW},
     "engine/sources/bulk.py": {"_text": DECODED, "_whole": DECODED},
@@ -46,18 +46,18 @@ ALLOWED = {
     "engine/sources/log.py": {"_tidegate_gate_slice": VIEW},
     "engine/table.py": {"_tidegate_changes": VIEW},
     "engine/windows.py": {"_tidegate_windows": VIEW},
-    "sql/inserts.py": {"_v": "the alias of a relation whose columns are numbered"},
+    "sql/statements/inserts.py": {"_v": "the alias of a relation whose columns are numbered"},
     "engine/sinks/filesystem.py": {"_tidegate": "a folder"},
     "engine/sources/files.py": {"_copying_": "in names of files"},
     "engine/spark.py": {"_tidegate_shipped": "a module"},
-    "sql/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},
-    "sql/scope.py": {"_by_name": OPTION},
+    "sql/grammar/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},
+    "sql/resolve/scope.py": {"_by_name": OPTION},
     "engine/sources/arrow_json.py": {"_long": "in messages as the broker has them"},
     "engine/sources/kafka.py": {"_long": "in messages as the broker has them"},
     "engine/sources/avro.py": {"_versions": OPTION},
     "engine/sources/protobuf.py": {"_versions": OPTION, "_pools": OPTION},
     "engine/sources/text.py": {"_shapes": OPTION},
-    "sql/text.py": {"_starts": OPTION},
+    "sql/dialect/text.py": {"_starts": OPTION},
 }
 
 

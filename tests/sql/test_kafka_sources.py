@@ -10,7 +10,7 @@ from tidegate.engine.layout import log_columns, relation_identity, strategy_iden
 from tidegate.errors import TidegateError
 from tidegate.plan.explain import explain
 from tidegate.sql import Catalog, analyse, load_catalog
-from tidegate.sql.kafka_options import KafkaOptions
+from tidegate.sql.options.kafka_options import KafkaOptions
 
 SERVER = "properties.bootstrap.server = 'h:9092'"
 COLUMNS = "id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts"

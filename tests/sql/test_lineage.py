@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.sql import Catalog, load_catalog
-from tidegate.sql.lineage import computed, families, readers_of, reads_of, sources_of
+from tidegate.sql.catalog.lineage import computed, families, readers_of, reads_of, sources_of
 
 SQL = """
 CREATE MATERIALIZED VIEW late_view AS SELECT window_start, sum(n) AS n

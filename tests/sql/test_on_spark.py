@@ -18,13 +18,13 @@ from tests.sql.test_attempts import written
 from tidegate.engine.attempts import know_attempts
 from tidegate.engine.spark import SQL_SETTINGS
 from tidegate.sql import CreateView, Select, View, analyse
-from tidegate.sql.dialect import to_spark, tokenize
-from tidegate.sql.functions import reach_of, spark_functions
-from tidegate.sql.infer import infer
-from tidegate.sql.parsing import parse_query
-from tidegate.sql.rewrite import safe
-from tidegate.sql.text import Text
-from tidegate.sql.types import UNKNOWN
+from tidegate.sql.dialect.dialect import to_spark, tokenize
+from tidegate.sql.dialect.functions import reach_of, spark_functions
+from tidegate.sql.dialect.infer import infer
+from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.rewrite import safe
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.dialect.types import UNKNOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,12 +6,12 @@ import pytest
 from sqlglot import exp
 
 from tidegate.errors import TidegateError
-from tidegate.sql import dialect
-from tidegate.sql.over import OverCall, extract
-from tidegate.sql.parsing import parse_query
-from tidegate.sql.scope import Lost, Scope, ScopeColumn
-from tidegate.sql.text import Text
-from tidegate.sql.types import parse_ddl
+from tidegate.sql.dialect import dialect
+from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.dialect.types import parse_ddl
+from tidegate.sql.resolve.scope import Lost, Scope, ScopeColumn
+from tidegate.sql.views.over import OverCall, extract
 from tidegate.watermark import Identity
 
 SECOND = 1_000_000
@@ -226,7 +226,7 @@ def test_C5_refused(item: str, code: str, message: str, hint: str, under: str | 
 
 
 def test_C5_what_batch_queries_and_strategies_cannot_say_is_refused() -> None:
-    from tidegate.sql.scope import check_functions
+    from tidegate.sql.resolve.scope import check_functions
 
     for frame in ("ROWS 2 PRECEDING EXCLUDE CURRENT ROW", "SESSION WITH GAP INTERVAL '1' DAY"):
         text = Text(f"SELECT sum(n) OVER (ORDER BY t {frame}) FROM orders")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.sql import load_catalog
-from tidegate.sql.repeatable import order_dependent
+from tidegate.sql.views.repeatable import order_dependent
 
 TABLE = "CREATE TABLE r (k VARCHAR, x DOUBLE, t TIMESTAMP, WATERMARK FOR t AS t) APPEND ONLY;"
 FROM = "FROM TUMBLE(r, t, INTERVAL '1 hour') GROUP BY window_start"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tidegate.errors import TidegateError
-from tidegate.sql.analysis import analyse, load_catalog
 from tidegate.sql.catalog.objects import SystemTable
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.statements.analysis import analyse, load_catalog
 
 SQL = """
 CREATE TABLE t (k VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.engine.layout import is_of_view, view_identity
-from tidegate.sql.analysis import load_catalog
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.spelling import alike, plain, plain_before
+from tidegate.sql.grammar.spelling import alike, plain, plain_before
+from tidegate.sql.statements.analysis import load_catalog
 
 HEAD = ["CREATE", "MATERIALIZED", "VIEW", "v", "AS", "SELECT", "ts", ",", "id", "FROM", "t", "WHERE"]
 TAIL = ["EMIT", "ON", "WINDOW", "CLOSE"]

@@ -10,7 +10,7 @@ import pytest
 from tests.sql.support import prelude
 from tidegate.errors import TidegateError
 from tidegate.sql import analyse
-from tidegate.sql.functions import reach_of, spark_functions
+from tidegate.sql.dialect.functions import reach_of, spark_functions
 
 PATH = "reflect('java.lang.System', 'getenv', 'PATH')"
 #: Where an expression can stand in a query, a change or a definition.
@@ -96,7 +96,7 @@ def test_X1_no_other_way_leads_out_of_a_query(way: str) -> None:
 
 
 def test_X1_every_function_is_classified_and_a_new_one_is_refused() -> None:
-    table = json.loads(files("tidegate.sql").joinpath("spark_functions.json").read_text("utf-8"))
+    table = json.loads(files("tidegate.sql.dialect").joinpath("spark_functions.json").read_text("utf-8"))
     assert {reach for _, reach in table.values()} == {"pure", "varying", "machine", "failing", "throwing"}
     assert {reach_of(name) for name in spark_functions()} == {
         "pure",

@@ -10,7 +10,7 @@ import pytest
 
 from tests.oracle import Row
 from tests.oracle_sessions import sessions
-from tidegate.sql.window_sql import session_sql, window_sql
+from tidegate.sql.views.window_sql import session_sql, window_sql
 from tidegate.watermark import CalendarHop, CalendarTumble, Cumulate, Hop, TimeKind, Tumble, Window
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from tests.kafka import Broker as TestBroker
 from tidegate.errors import TidegateError
 from tidegate.project.variables import expand
-from tidegate.sql.kafka_options import KafkaOptions
+from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.broker import Broker, read_offsets
 from tidegate.store.broker_access import OnlyForJava, client_settings
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.advise.curve import Choice, Curve, choices, percent, recommended
 from tidegate.advise.measure import Measurement, measure, waits
 from tidegate.advise.operator import QUANTILES
-from tidegate.sql.connectors import ReplayOptions
+from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.watermark import Delay, TimeKind
 
 if TYPE_CHECKING:

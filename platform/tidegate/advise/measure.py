@@ -14,7 +14,7 @@ from tidegate.advise.operator import BLOCK_BITS, MeasureTask
 from tidegate.engine.layout import quote
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
-from tidegate.sql.connectors import ReplayOptions
+from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.watermark import UNDEFINED, GateConfig, TimeKind
 
 if TYPE_CHECKING:

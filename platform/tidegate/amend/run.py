@@ -14,8 +14,8 @@ from tidegate.engine.amend_report import Scope, ViewAmendment
 from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.lineage import readers_of
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session

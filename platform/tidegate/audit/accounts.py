@@ -13,7 +13,7 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import UPTO, latest, without_units
 from tidegate.engine.slices import evaluate, read, run_sql
 from tidegate.engine.windows import assign_windows
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tidegate.engine.revisions import without_units
 from tidegate.engine.step_back import effective_frontier
 from tidegate.plan.closing import commits
 from tidegate.plan.resets import RESETS
-from tidegate.sql.inner_names import inner
-from tidegate.sql.repeatable import order_dependent
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.views.repeatable import order_dependent
 from tidegate.watermark import Identity, TimeKind, window_is_closed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tidegate.engine.ingest import StoredLog
 from tidegate.engine.retire import Gone, retired
 from tidegate.engine.run import connect
 from tidegate.errors import TidegateError
-from tidegate.sql.connectors import LogOptions
+from tidegate.sql.options.connectors import LogOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

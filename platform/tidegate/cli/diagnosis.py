@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.errors import TidegateError
 from tidegate.masking import masked
-from tidegate.sql.sink_connectors import IcebergSinkOptions
+from tidegate.sql.options.sink_connectors import IcebergSinkOptions
 
 if TYPE_CHECKING:
     from tidegate.project import Project

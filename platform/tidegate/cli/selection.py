@@ -76,8 +76,8 @@ def judged_relation(catalog: Catalog, name: str, command: str) -> Relation:
     """The source or table that `command` is asked about. Raises TG201 for an unknown name, TG701 for a view, with
     what to ask instead."""
     from tidegate.plan.stages import look_up
+    from tidegate.sql.catalog.lineage import sources_of
     from tidegate.sql.catalog.objects import View
-    from tidegate.sql.lineage import sources_of
 
     found = look_up(catalog, name)
     if isinstance(found, View):

@@ -39,8 +39,8 @@ from tidegate.engine.codes import is_curable
 from tidegate.errors import TidegateError
 from tidegate.project.live import LiveRun, live_families, live_members
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import computed
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.lineage import computed
 
 #: The command, unless a test puts another one in its place.
 TIDEGATE = (sys.executable, "-P", "-m", "tidegate.cli.main")

@@ -34,7 +34,7 @@ from tidegate.project.expectations import Quality, load_quality
 from tidegate.project.jobs import schedules_of
 from tidegate.project.live_selection import check_live
 from tidegate.project.maintenance import load_maintenance
-from tidegate.sql.lineage import computed
+from tidegate.sql.catalog.lineage import computed
 
 
 def load_definitions(

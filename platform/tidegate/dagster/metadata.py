@@ -14,8 +14,8 @@ from tidegate.dagster.translator import table_schema
 from tidegate.engine.result import SinkReport, SourceReport, ViewReport
 from tidegate.masking import masked
 from tidegate.project.durations import format_duration
+from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.lineage import reads_of
 from tidegate.store.status import RelationStatus, ViewStatus, read_status
 
 if TYPE_CHECKING:

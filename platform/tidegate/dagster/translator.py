@@ -28,11 +28,11 @@ from tidegate.dagster import markdown
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import families, reads_of
 from tidegate.sql.catalog.objects import Column, Relation, Sink, View
-from tidegate.sql.front_matter import Annotations
-from tidegate.sql.lineage import families, reads_of
-from tidegate.sql.sink_connectors import IcebergSinkOptions
-from tidegate.sql.types import UNKNOWN, display
+from tidegate.sql.dialect.types import UNKNOWN, display
+from tidegate.sql.grammar.front_matter import Annotations
+from tidegate.sql.options.sink_connectors import IcebergSinkOptions
 from tidegate.store.positions import sink_table
 
 

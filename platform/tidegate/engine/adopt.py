@@ -12,7 +12,7 @@ from tidegate.engine.sinks.statefile import StateFile
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.objects import Sink, View
-from tidegate.sql.sink_connectors import IcebergSinkOptions
+from tidegate.sql.options.sink_connectors import IcebergSinkOptions
 from tidegate.store.positions import position_file, sink_table
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from tidegate.engine.result import Result
 from tidegate.engine.step_back import back
 from tidegate.errors import TidegateError
 from tidegate.plan.resets import RESETS, Step, with_step
-from tidegate.sql.alter import gates_over, named
 from tidegate.sql.catalog.objects import Relation, reads
+from tidegate.sql.statements.alter import gates_over, named
 
 if TYPE_CHECKING:
     from tidegate.engine.context import Context
-    from tidegate.sql.statements import AlterWatermark, ResetWatermark
+    from tidegate.sql.statements.statements import AlterWatermark, ResetWatermark
 
 
 def alter_watermark(context: Context, statement: AlterWatermark) -> Result:

@@ -43,8 +43,8 @@ from tidegate.engine.view_table import same_view, ticks
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.inner_names import inner
-from tidegate.sql.repeatable import order_dependent
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.views.repeatable import order_dependent
 from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:

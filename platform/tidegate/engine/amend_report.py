@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import ticks_of
 from tidegate.engine.revisions import NUMBER
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

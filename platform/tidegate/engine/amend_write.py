@@ -25,7 +25,7 @@ from tidegate.engine.revisions import (
     without_units,
 )
 from tidegate.engine.writer import Target, WriteTask, run_task
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 

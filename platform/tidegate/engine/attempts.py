@@ -1,11 +1,11 @@
-"""C7 in Spark's sessions: `tidegate_attempt(x)` in SQL, see sql/attempts.py."""
+"""C7 in Spark's sessions: `tidegate_attempt(x)` in SQL, see sql/dialect/attempts.py."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from tidegate.engine.java import java_class
-from tidegate.sql.attempts import ATTEMPT
+from tidegate.sql.dialect.attempts import ATTEMPT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

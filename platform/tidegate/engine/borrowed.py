@@ -10,9 +10,9 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.kafka import topic
 from tidegate.sql.catalog.objects import Sink
-from tidegate.sql.connectors import FilesystemOptions
-from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
-from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
+from tidegate.sql.options.connectors import FilesystemOptions
+from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
+from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.positions import kafka_position, sink_table
 
 if TYPE_CHECKING:

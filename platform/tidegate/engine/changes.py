@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidegate.engine.context import Context
-    from tidegate.sql.statements import Change
+    from tidegate.sql.statements.statements import Change
 
 
 def change(context: Context, statement: Change, register: Callable[[], None]) -> Result:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.layout import is_of_view, relation_identity
 from tidegate.errors import TidegateWarning
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.warnings import warning
+from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from tidegate.engine.result import Result
 from tidegate.sql.catalog.objects import Column, Relation, SystemTable, View
 from tidegate.sql.catalog.system_tables import system_table
-from tidegate.sql.hidden import hidden_columns
-from tidegate.sql.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME
-from tidegate.sql.types import display
+from tidegate.sql.dialect.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME
+from tidegate.sql.dialect.types import display
+from tidegate.sql.resolve.hidden import hidden_columns
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.engine.commit import IcebergTable
+from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.lineage import readers_of
 
 if TYPE_CHECKING:
     from tidegate.engine.context import Context

@@ -13,7 +13,7 @@ from tidegate.engine.table import EVERYTHING
 from tidegate.engine.upkeep_table import Shape
 from tidegate.project.maintenance import Policy
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tidegate.engine.layout import quote, string
 from tidegate.engine.shape import add_generated
 from tidegate.engine.sources.connector import Rows
 from tidegate.engine.sources.reasons import misfit
-from tidegate.sql.types import display
+from tidegate.sql.dialect.types import display
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.project.owner import OWNER, Owner
-from tidegate.sql.attempts import without_attempts
 from tidegate.sql.catalog.objects import Column, Relation, View
-from tidegate.sql.inner_names import unless_taken
-from tidegate.sql.spelling import alike, plain, plain_before
+from tidegate.sql.dialect.attempts import without_attempts
+from tidegate.sql.dialect.inner_names import unless_taken
+from tidegate.sql.grammar.spelling import alike, plain, plain_before
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.watermark import Expression, TimeKind
 

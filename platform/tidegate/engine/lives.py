@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.engine.commit import IcebergTable, Snapshot
 from tidegate.engine.layout import ON_TIME, quote, state_columns, ticks_of
 from tidegate.plan.resets import RESETS, Step
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidegate.engine.layout import ddl, quote
 from tidegate.engine.over_frames import BELOW, NEW, PREFIX, TIME, Ordering
 from tidegate.engine.over_sql import EXACT, MERGEABLE, RANKS, WIDE, Partial
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:

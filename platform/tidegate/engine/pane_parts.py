@@ -16,7 +16,7 @@ from tidegate.watermark import Condition, PlainWindows, Sessions, Value
 SAFE = 1 << 62
 #: Names inside: of the pane's start in ticks, of a session's last row (only there), and of how many rows it has.
 PANE, LAST, ROWS = "_pane", "_last", "_rows"
-#: Spark's types of keys and of what is aggregated (`sql/plain_windows.py`).
+#: Spark's types of keys and of what is aggregated (`sql/views/plain_windows.py`).
 _ARROW = {
     "int": pa.int32(),
     "bigint": pa.int64(),

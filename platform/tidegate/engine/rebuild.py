@@ -18,8 +18,8 @@ from tidegate.engine.layout import is_of_view
 from tidegate.engine.steps import Steps
 from tidegate.engine.view_table import STALE, ViewTable
 from tidegate.errors import TidegateError
+from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.lineage import readers_of
 from tidegate.store.metadata import GENERATION
 from tidegate.watermark import TimeKind
 

@@ -31,8 +31,8 @@ from tidegate.engine.revisions import (
 )
 from tidegate.engine.step_back import emitted_beyond, extent
 from tidegate.plan.resets import BEYOND, Beyond
-from tidegate.sql.inner_names import inner
-from tidegate.sql.repeatable import order_dependent
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.views.repeatable import order_dependent
 from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from tidegate.engine.lives import current_rows
 from tidegate.engine.resolve import resolve_columns
 from tidegate.engine.revisions import revisions_frame
 from tidegate.sql.catalog.objects import SystemTable, View
-from tidegate.sql.hidden import hidden_columns
-from tidegate.sql.system_names import WATERMARK
+from tidegate.sql.dialect.system_names import WATERMARK
+from tidegate.sql.resolve.hidden import hidden_columns
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.inputs import empty
 from tidegate.engine.layout import quote
-from tidegate.sql.inner_names import inner
-from tidegate.sql.repeatable import not_over
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.views.repeatable import not_over
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

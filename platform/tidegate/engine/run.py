@@ -32,10 +32,10 @@ from tidegate.plan.events import (
     SourceStarted,
     ViewFinished,
 )
+from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Relation, SystemTable, View
-from tidegate.sql.connectors import FilesystemOptions, LogOptions, ReplayOptions
-from tidegate.sql.kafka_options import KafkaOptions
-from tidegate.sql.lineage import sources_of
+from tidegate.sql.options.connectors import FilesystemOptions, LogOptions, ReplayOptions
+from tidegate.sql.options.kafka_options import KafkaOptions
 
 if TYPE_CHECKING:
     from tidegate.engine.context import Context

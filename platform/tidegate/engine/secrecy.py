@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.engine.java import java_class
 from tidegate.project.variables import Expanded
-from tidegate.sql.secrets import is_secret
+from tidegate.sql.dialect.secrets import is_secret
 
 _REDACTION = "spark.redaction.regex"
 #: Names of what is masked. (Where a value matches, Spark masks it, too.)

@@ -19,7 +19,7 @@ from tidegate.project import Project
 from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
+from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,7 +103,7 @@ class Session(Context):
         from pyspark.errors import AnalysisException
 
         from tidegate.engine.statements import execute
-        from tidegate.sql.analysis import analyse
+        from tidegate.sql.statements.analysis import analyse
 
         for statement in analyse(sql, self.catalog, file, line):
             try:

@@ -21,8 +21,8 @@ from tidegate.engine.view_table import STALE
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
 from tidegate.project.owner import OWNER
-from tidegate.sql.connectors import FilesystemOptions, LogOptions, ReplayOptions
-from tidegate.sql.kafka_options import KafkaOptions
+from tidegate.sql.options.connectors import FilesystemOptions, LogOptions, ReplayOptions
+from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.metadata import TableState, load_table
 from tidegate.store.sinks import sink_status
 from tidegate.store.status import read_status

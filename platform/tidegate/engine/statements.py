@@ -20,10 +20,10 @@ from tidegate.engine.sinks.deliver import begin, deliver
 from tidegate.engine.sinks.statements import create_sink, drop_sink, refuse_delivered, show_sinks, shown
 from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
-from tidegate.sql import statements as st
+from tidegate.sql.catalog.lineage import readers_of, sources_of
 from tidegate.sql.catalog.objects import View, reads
-from tidegate.sql.hidden import hidden_name
-from tidegate.sql.lineage import readers_of, sources_of
+from tidegate.sql.resolve.hidden import hidden_name
+from tidegate.sql.statements import statements as st
 
 if TYPE_CHECKING:
     from tidegate.engine.context import Context
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def execute(context: Context, statement: object) -> Result:
-    """Carry out one statement of `tidegate.sql.analysis.analyse`. With `implicit_flush`, one that changes rows
-    flushes too."""
+    """Carry out one statement of `tidegate.sql.statements.analysis.analyse`. With `implicit_flush`, one that changes
+    rows flushes too."""
     result = _execute(statement, context)
     if isinstance(statement, st.CHANGES) and context.settings.implicit_flush:
         flushed = _execute(st.Flush(), context)

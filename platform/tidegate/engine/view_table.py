@@ -29,7 +29,7 @@ from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
-from tidegate.sql.inner_names import LOST
+from tidegate.sql.dialect.inner_names import LOST
 from tidegate.watermark import TimeKind, window_is_closed
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from tidegate.engine.commit import IcebergTable
 from tidegate.engine.layout import LATE, ON_TIME, quote, ticks_of
 from tidegate.engine.windows import assign_windows
 from tidegate.errors import TidegateError
-from tidegate.sql.analysis import analyse
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.inner_names import inner
-from tidegate.sql.statements import AlterWatermark
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.statements.analysis import analyse
+from tidegate.sql.statements.statements import AlterWatermark
 from tidegate.watermark import Column as NewestSeen
 from tidegate.watermark import Delay, window_is_closed
 

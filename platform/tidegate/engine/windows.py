@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.inputs import bound_type
 from tidegate.engine.layout import quote
-from tidegate.sql.inner_names import inner
-from tidegate.sql.window_sql import shift_sql, window_sql
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.views.window_sql import shift_sql, window_sql
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from tidegate.project.kafka import java_properties, topic
 from tidegate.project.live import live_members
 from tidegate.project.stalls import Limits, limits_of
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import computed, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.kafka_options import KafkaOptions
-from tidegate.sql.lineage import computed, sources_of
+from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.history import find_offset, read_history
 from tidegate.store.metadata import Commit, TableState, load_table
 from tidegate.store.positions import final_keys

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import families, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
-from tidegate.sql.lineage import families, reads_of
 
 
 @dataclass(frozen=True)

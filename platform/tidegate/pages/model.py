@@ -11,10 +11,10 @@ from tidegate.project.durations import format_duration
 from tidegate.project.jobs import schedules_of
 from tidegate.project.selection import covered, select
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import computed, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.column_lineage import column_lineage
-from tidegate.sql.lineage import computed, reads_of
-from tidegate.sql.types import UNKNOWN, display
+from tidegate.sql.dialect.types import UNKNOWN, display
+from tidegate.sql.views.column_lineage import column_lineage
 from tidegate.store import load_table
 
 Item = Relation | View | Sink

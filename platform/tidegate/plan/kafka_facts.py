@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tidegate.sql.kafka_options import KafkaOptions
+from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.watermark import TimeKind
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tidegate.plan.differences import Difference
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.kafka_options import KafkaSinkOptions
-from tidegate.sql.option_types import SinkOptions
-from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
+from tidegate.sql.options.kafka_options import KafkaSinkOptions
+from tidegate.sql.options.option_types import SinkOptions
+from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 
 #: The header of a Kafka sink's messages that says which row of which delivery each is.
 KAFKA_ID_HEADER = "tidegate-id"

@@ -16,12 +16,12 @@ from tidegate.plan.marks import ColumnWatermark
 from tidegate.plan.sink_stages import SinkStage
 from tidegate.plan.view_stages import Namespace, SliceStage, StepStage, ViewStage, stored_as, view_stages
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Object, Relation, SystemTable
 from tidegate.sql.catalog.system_tables import SYSTEM_TABLES
-from tidegate.sql.connectors import FilesystemOptions
-from tidegate.sql.kafka_options import KafkaOptions
-from tidegate.sql.lineage import sources_of
-from tidegate.sql.types import display
+from tidegate.sql.dialect.types import display
+from tidegate.sql.options.connectors import FilesystemOptions
+from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.watermark import Identity, TimeKind
 
 

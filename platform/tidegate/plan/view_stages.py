@@ -10,7 +10,7 @@ from tidegate.plan.differences import Difference
 from tidegate.plan.marks import ColumnWatermark, derived_kind, kind_of
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Input, Node, Object, Relation, SystemTable, View
-from tidegate.sql.types import display
+from tidegate.sql.dialect.types import display
 from tidegate.watermark import Sessions, TimeKind
 
 Facts = tuple[tuple[str, str], ...]

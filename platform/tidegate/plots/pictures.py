@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate import plots
-from tidegate.sql.connectors import ReplayOptions
+from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.store import load_table
 from tidegate.store.status import RelationStatus, read_status
 from tidegate.store.timeline import Moment, read_closes, read_timeline

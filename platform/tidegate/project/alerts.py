@@ -15,7 +15,7 @@ from tidegate.project.durations import format_duration
 from tidegate.project.stalls import known_kinds
 from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse
 from tidegate.project.variables import expand
-from tidegate.sql.secrets import VARIABLE
+from tidegate.sql.dialect.secrets import VARIABLE
 
 if TYPE_CHECKING:
     from tidegate.project.yamlfile import Path_, YamlFile

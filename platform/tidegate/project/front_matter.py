@@ -1,4 +1,7 @@
-"""What the front matter of a `.sql` file may say, and how it gets into the catalog. `sql/front_matter.py` finds it."""
+"""What the front matter of a `.sql` file may say, and how it gets into the catalog.
+
+`sql/grammar/front_matter.py` finds it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from tidegate.project.strict import Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, parse_yaml
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.front_matter import Annotations, Block, Partitioning
+from tidegate.sql.grammar.front_matter import Annotations, Block, Partitioning
 
 # What Dagster takes: found here, with a place, and not when its code server starts.
 _OWNER = re.compile(r"^(team:[A-Za-z0-9_-]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")

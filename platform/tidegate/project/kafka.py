@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.project.variables import expand
-from tidegate.sql.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
-from tidegate.sql.secrets import is_secret
+from tidegate.sql.dialect.secrets import is_secret
+from tidegate.sql.options.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
 
 #: Of Spark's readers, unless the properties say otherwise. What is read is there already, nobody waits for it. But the
 #: client asks ahead: at a partition's end for what is not there, and Spark's next question to the same broker stands

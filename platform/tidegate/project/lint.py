@@ -12,9 +12,9 @@ from tidegate.errors import Location, TidegateWarning
 from tidegate.project.cron import never_fires
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
-from tidegate.sql.text import Text
-from tidegate.sql.warnings import warning
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.dialect.warnings import warning
+from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
 
 if TYPE_CHECKING:
     from tidegate.project import Project

@@ -71,7 +71,7 @@ def live_members(catalog: Catalog, run: LiveRun) -> tuple[str, ...]:
 
 def live_families(catalog: Catalog, run: LiveRun) -> tuple[tuple[str, ...], ...]:
     """The families of `live_members`; the first of each is the source or table that the others come from."""
-    from tidegate.sql.lineage import families
+    from tidegate.sql.catalog.lineage import families
 
     found = [tuple(o.name for o in family) for family in families(catalog)]
     if run.select == "*":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.live import live_families
-from tidegate.sql.lineage import computed
+from tidegate.sql.catalog.lineage import computed
 
 if TYPE_CHECKING:
     from tidegate.project.jobs import Jobs

@@ -128,7 +128,7 @@ class Project:
         from tidegate.project.front_matter import annotate
         from tidegate.project.reach import Reach
         from tidegate.project.schemas import schema_reader
-        from tidegate.sql.analysis import load_catalog
+        from tidegate.sql.statements.analysis import load_catalog
 
         reach = Reach(self.root, f"resources/{self.env_name}.yaml", self.env.allow)
         catalog = load_catalog(self.assets(problems), schema_reader(self.root), problems, reach)

@@ -9,12 +9,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tidegate.project.environment import AllowSettings
-from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
-from tidegate.sql.formats import LOCATION, PASSWORD, REGISTRY, USERNAME, Format
-from tidegate.sql.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
-from tidegate.sql.option_types import ConnectorOptions, Problem
-from tidegate.sql.secrets import variables
-from tidegate.sql.sink_connectors import FilesystemSinkOptions
+from tidegate.sql.dialect.secrets import variables
+from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.options.formats import LOCATION, PASSWORD, REGISTRY, USERNAME, Format
+from tidegate.sql.options.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
+from tidegate.sql.options.option_types import ConnectorOptions, Problem
+from tidegate.sql.options.sink_connectors import FilesystemSinkOptions
 
 _WILDCARD = re.compile(r"[*?\[]")
 #: Into these variables are put, when a client is made.

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.disk import temporary_space
-from tidegate.sql.formats import LOCATION, MESSAGE, Format, SchemaReader
+from tidegate.sql.options.formats import LOCATION, MESSAGE, Format, SchemaReader
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
 
 
 def schema_reader(root: Path) -> SchemaReader:
-    """How `sql` looks at the schema files of the project in `root` (see `tidegate.sql.formats`)."""
+    """How `sql` looks at the schema files of the project in `root` (see `tidegate.sql.options.formats`)."""
 
     def read(form: Format) -> Sequence[str] | None:
         if not (root / form.options[LOCATION]).is_file():

@@ -18,8 +18,8 @@ from fnmatch import fnmatchcase
 
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import computed, reads_of
 from tidegate.sql.catalog.objects import Object, Relation, Sink, View
-from tidegate.sql.lineage import computed, reads_of
 
 _TERM = re.compile(r"^(?:(?P<up>\d*)\+)?(?P<what>.+?)(?:\+(?P<down>\d*))?$")
 _PATTERN = re.compile(r"[*?\[]")

@@ -17,7 +17,7 @@ from tidegate.masking import conceal
 from tidegate.project.durations import parse_duration
 from tidegate.project.variables import Expanded
 from tidegate.project.yamlfile import Path_, YamlFile
-from tidegate.sql.secrets import is_secret, passwords_in, variables
+from tidegate.sql.dialect.secrets import is_secret, passwords_in, variables
 
 ModelT = TypeVar("ModelT", bound="StrictModel")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tidegate.errors import Location, TidegateError
 from tidegate.masking import conceal
-from tidegate.sql.secrets import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret
+from tidegate.sql.dialect.secrets import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret
 
 
 class Expanded(str):

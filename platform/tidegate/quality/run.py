@@ -32,8 +32,8 @@ from tidegate.quality.model import (
 from tidegate.quality.own import lower, new_rows, position_file, window_scope
 from tidegate.quality.reconcile import late_tables, log_tables, window_tables
 from tidegate.quality.windows import Windows, read_windows
+from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.sql.lineage import sources_of
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 

@@ -16,7 +16,7 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import units
 from tidegate.engine.step_back import effective_frontier
 from tidegate.quality.model import Span
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 from tidegate.watermark import TimeKind, window_is_closed
 from tidegate.watermark.timekind import DAY_MICROS
 

@@ -3,12 +3,12 @@ name and type before anything runs. No Spark here: everything answers without a 
 
 from __future__ import annotations
 
-from tidegate.sql.analysis import analyse, load_catalog
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Column, Relation, View, Watermark
-from tidegate.sql.connectors import FilesystemOptions, ReplayOptions
-from tidegate.sql.formats import Format
-from tidegate.sql.statements import (
+from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.options.formats import Format
+from tidegate.sql.statements.analysis import analyse, load_catalog
+from tidegate.sql.statements.statements import (
     CreateRelation,
     CreateView,
     Describe,

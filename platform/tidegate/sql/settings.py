@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tidegate.errors import Location, did_you_mean
-from tidegate.sql.codes import error
+from tidegate.sql.dialect.codes import error
 
 Value = bool | int | str | None
 

@@ -13,11 +13,11 @@ from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.kafka import java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.project.variables import Expanded
-from tidegate.sql.kafka_options import BOOTSTRAP
+from tidegate.sql.options.kafka_options import BOOTSTRAP
 from tidegate.store.broker_access import client_settings
 
 if TYPE_CHECKING:
-    from tidegate.sql.kafka_options import KafkaOptions, KafkaSinkOptions
+    from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
 
 Offsets = dict[int, tuple[int, int]]
 

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from tidegate.errors import TidegateError
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.kafka_options import KafkaSinkOptions
-from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
+from tidegate.sql.options.kafka_options import KafkaSinkOptions
+from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.metadata import load_table
 
 _SUMMARY = "tidegate.delivered-"

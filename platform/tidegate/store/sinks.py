@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.sql.lineage import reads_of
 from tidegate.store.metadata import load_table
 from tidegate.store.positions import final_keys, read_position
 

@@ -14,9 +14,9 @@ from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.undeclared import Undeclared
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Object, Relation, Sink, SystemTable, View
-from tidegate.sql.kafka_options import KafkaOptions
-from tidegate.sql.lineage import sources_of
+from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.metadata import Progress, TableState, load_table, read_progress
 from tidegate.store.sinks import SinkStatus, sink_status
 from tidegate.watermark import Mark, SessionMark, TimeKind

@@ -144,7 +144,7 @@ def place(project: Project) -> str:
 
 def _settings(project: Project) -> Alerts:
     """The section, its names checked. Raises TG609 where there is none."""
-    from tidegate.sql.lineage import computed
+    from tidegate.sql.catalog.lineage import computed
 
     jobs, catalog = project.jobs(), project.catalog()
     watermarked = [r.name for r in catalog.relations if r.watermark is not None]

@@ -57,8 +57,8 @@ class _Project:
         from tidegate.project.jobs import schedules_of
         from tidegate.project.live_selection import check_live
         from tidegate.project.maintenance import Maintenance, load_maintenance
-        from tidegate.sql.lineage import computed
-        from tidegate.sql.warnings import collecting
+        from tidegate.sql.catalog.lineage import computed
+        from tidegate.sql.dialect.warnings import collecting
 
         try:
             self.project = call.project()

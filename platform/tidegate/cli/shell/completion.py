@@ -14,7 +14,7 @@ from tidegate.cli.shell.meta import COMMANDS
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation
 from tidegate.sql.catalog.system_tables import REVISIONS, SYSTEM_TABLES
-from tidegate.sql.functions import spark_functions
+from tidegate.sql.dialect.functions import spark_functions
 from tidegate.sql.settings import SETTINGS
 
 _STATEMENTS = (

@@ -169,7 +169,7 @@ def history_file(project: Project) -> Path:
 
 def _delivery(catalog: Catalog, sink: Sink) -> str:
     """What it delivers, and where to."""
-    from tidegate.sql.lineage import reads_of
+    from tidegate.sql.catalog.lineage import reads_of
 
     connector = sink.connector.connector
     to = connector if sink.place == connector else f"{connector} {sink.place}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import quote, ticks_of
 from tidegate.engine.revisions import ROW, WINDOW, beside_units, has_revisions, units
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,7 @@ from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.plan.events import RowsDelivered
 from tidegate.sql.catalog.objects import Sink
-from tidegate.sql.sink_connectors import ConsoleSinkOptions
+from tidegate.sql.options.sink_connectors import ConsoleSinkOptions
 from tidegate.store.positions import Position, position_file
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
 from tidegate.sql.catalog.objects import Sink
-from tidegate.sql.kafka_options import KafkaSinkOptions
-from tidegate.sql.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
+from tidegate.sql.options.kafka_options import KafkaSinkOptions
+from tidegate.sql.options.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.store.positions import Position
 
 if TYPE_CHECKING:

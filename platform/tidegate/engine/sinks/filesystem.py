@@ -18,7 +18,7 @@ from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog.objects import Sink
-from tidegate.sql.sink_connectors import FilesystemSinkOptions
+from tidegate.sql.options.sink_connectors import FilesystemSinkOptions
 from tidegate.store.positions import Position, position_file
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from tidegate.engine.layout import quote
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.sql.formats import Format
+    from tidegate.sql.options.formats import Format
 
 #: ISO 8601 with all digits that a time has; Spark's own default leaves out microseconds.
 _TIMESTAMPS = {

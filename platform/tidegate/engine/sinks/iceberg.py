@@ -21,8 +21,8 @@ from tidegate.errors import TidegateError
 from tidegate.project.owner import OWNER
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.objects import Sink, View
-from tidegate.sql.inner_names import inner
-from tidegate.sql.sink_connectors import IcebergSinkOptions
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.options.sink_connectors import IcebergSinkOptions
 from tidegate.store.positions import Position, sink_table
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 

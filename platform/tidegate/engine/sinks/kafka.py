@@ -34,9 +34,9 @@ from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.inner_names import inner
-from tidegate.sql.kafka_options import KafkaSinkOptions, written_servers
-from tidegate.sql.secrets import variables
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.dialect.secrets import variables
+from tidegate.sql.options.kafka_options import KafkaSinkOptions, written_servers
 from tidegate.store.broker import Broker, Offsets
 from tidegate.store.broker_access import OnlyForJava
 from tidegate.store.positions import KAFKA_POSITION, Position, position_file

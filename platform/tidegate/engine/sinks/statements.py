@@ -10,9 +10,9 @@ from tidegate.engine.sinks.deliver import begin, deliver, forget
 from tidegate.engine.sinks.upstream import Upstream
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered
-from tidegate.sql import statements as st
+from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import View
-from tidegate.sql.lineage import reads_of
+from tidegate.sql.statements import statements as st
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ def shown(context: Context) -> Callable[[Event], None] | None:
 
 
 def _has_input(context: Context, view: View) -> bool:
-    from tidegate.sql.lineage import sources_of
+    from tidegate.sql.catalog.lineage import sources_of
 
     return any(context.stored(o.name) is not None for o in sources_of(context.catalog, view))
 

@@ -44,6 +44,6 @@ def wanted_of(columns: Iterable[Column]) -> tuple[Wanted, ...]:
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import DataType
 
-    from tidegate.sql.types import display
+    from tidegate.sql.dialect.types import display
 
     return tuple(Wanted(c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type)) for c in columns)

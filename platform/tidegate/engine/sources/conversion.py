@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.sql.formats import Format
+    from tidegate.sql.options.formats import Format
 
 
 def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> DataFrame:

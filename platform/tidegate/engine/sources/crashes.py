@@ -207,7 +207,7 @@ def put_aside(messages: DataFrame, crashed: Iterable[Sequence[Any]]) -> DataFram
     """Messages without the values of those that have crashed their decoder, whose text is in a column `crashed`."""
     from pyspark.sql import functions as F
 
-    from tidegate.sql.inner_names import inner
+    from tidegate.sql.dialect.inner_names import inner
 
     offsets: dict[int, list[int]] = defaultdict(list)
     for partition, offset in crashed:
@@ -225,7 +225,7 @@ def brought_back(decoded: DataFrame) -> DataFrame:
     """What was decoded, with those that were put aside as rejected rows."""
     from pyspark.sql import functions as F
 
-    from tidegate.sql.inner_names import inner
+    from tidegate.sql.dialect.inner_names import inner
 
     aside = F.col(inner("crashed")).isNotNull()
     return decoded.withColumns(

@@ -31,7 +31,7 @@ from tidegate.engine.sources.parquet_layout import layout_of
 from tidegate.engine.sources.place import PATH, PLACE
 from tidegate.engine.sources.tasks import numbered, tasks_of
 from tidegate.errors import TidegateError
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.status import UNKNOWN_PARTITION
 from tidegate.watermark import TimeKind
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.sql.connectors import FilesystemOptions
+    from tidegate.sql.options.connectors import FilesystemOptions
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from tidegate.engine.sources.limits import limits_of
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
-from tidegate.sql.kafka_options import written_servers
+from tidegate.sql.options.kafka_options import written_servers
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tidegate.engine.ingest import StoredLog
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.sql.kafka_options import KafkaOptions
+    from tidegate.sql.options.kafka_options import KafkaOptions
 
 #: Partitions per task, where there are more of them than cores: their rows stay together, and tasks stay few.
 _TASKS_PER_CORE = 4

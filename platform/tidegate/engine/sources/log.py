@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidegate.plan.events import BatchCommitted
     from tidegate.project import Storage
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.sql.connectors import LogOptions
+    from tidegate.sql.options.connectors import LogOptions
 
 #: What `LogOptions.sql` reads, and what it must yield beside the gate's columns.
 _SLICE = "_tidegate_gate_slice"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 
 #: `BLOCK` and `ROW` order the rows of a file.
 PATH, BLOCK, ROW = inner("path"), inner("block"), inner("row")

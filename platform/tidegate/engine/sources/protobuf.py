@@ -40,7 +40,7 @@ from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.limits import STANDARD, Limits, limits_of
 from tidegate.engine.sources.registry import Registry, Schema, registry_of, unframed
 from tidegate.errors import TidegateError
-from tidegate.sql.formats import LOCATION, MESSAGE
+from tidegate.sql.options.formats import LOCATION, MESSAGE
 
 if TYPE_CHECKING:
     from tidegate.project import Project

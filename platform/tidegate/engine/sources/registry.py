@@ -19,7 +19,7 @@ from tidegate.engine.sources.registry_http import NoAnswer, TooLarge, read_json
 from tidegate.errors import TidegateError
 from tidegate.project import kafka
 from tidegate.project.variables import expand
-from tidegate.sql.formats import PASSWORD, REGISTRY, SUBJECT, USERNAME
+from tidegate.sql.options.formats import PASSWORD, REGISTRY, SUBJECT, USERNAME
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation

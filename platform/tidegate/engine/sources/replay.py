@@ -23,7 +23,7 @@ from tidegate.engine.sources.file_rows import read_files, surviving
 from tidegate.engine.sources.files import InputFile, list_files
 from tidegate.engine.sources.place import PLACE
 from tidegate.errors import TidegateError
-from tidegate.sql.inner_names import inner, unless_taken
+from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.status import UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.sql.connectors import ReplayOptions
+    from tidegate.sql.options.connectors import ReplayOptions
 
 #: Inside: the task that has a row, and the row's place in it.
 _TASK, _PLACE = inner("task"), inner("place")

@@ -282,7 +282,7 @@ class CsvDecoder:
 
 def text_decoder(relation: Relation, limits: Limits = STANDARD) -> JsonDecoder | CsvDecoder:
     """The decoder of a relation with JSON or CSV, whose fields are its columns in their order. Driver side."""
-    from tidegate.sql.types import display
+    from tidegate.sql.dialect.types import display
 
     assert relation.format is not None
     options = relation.format.options

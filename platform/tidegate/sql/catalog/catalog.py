@@ -8,10 +8,10 @@ from copy import copy
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.catalog.objects import Object, Relation, Sink, SystemTable, View, reads
 from tidegate.sql.catalog.system_tables import SYSTEM_TABLES, system_table_of
-from tidegate.sql.codes import error
-from tidegate.sql.connectors import Guard
-from tidegate.sql.formats import SchemaReader
-from tidegate.sql.front_matter import Annotations, Block
+from tidegate.sql.dialect.codes import error
+from tidegate.sql.grammar.front_matter import Annotations, Block
+from tidegate.sql.options.connectors import Guard
+from tidegate.sql.options.formats import SchemaReader
 
 
 class Sinks:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.errors import Location
-from tidegate.sql.formats import Format
-from tidegate.sql.gate_options import GateOptions
-from tidegate.sql.kafka_options import KafkaSinkOptions
-from tidegate.sql.option_types import ConnectorOptions, SinkOptions
-from tidegate.sql.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
+from tidegate.sql.options.formats import Format
+from tidegate.sql.options.gate_options import GateOptions
+from tidegate.sql.options.kafka_options import KafkaSinkOptions
+from tidegate.sql.options.option_types import ConnectorOptions, SinkOptions
+from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
 from tidegate.watermark import Derived, GateConfig, PlainWindows, Strategy, TimeKind, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.

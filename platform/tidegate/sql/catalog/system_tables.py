@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate.sql.catalog.objects import Column, Object, Relation, SystemTable, View
-from tidegate.sql.inner_names import inner
+from tidegate.sql.dialect.inner_names import inner
 from tidegate.watermark import TimeKind
 
 SYSTEM_TABLES = ("late", "rejected", "raw", "watermarks")

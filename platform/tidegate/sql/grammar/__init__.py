@@ -1,0 +1,1 @@
+"""Statements as they are written: small frozen records, before any name in them is looked up."""

@@ -1,0 +1,58 @@
+"""When two texts of a view are one definition (E1): comments, line breaks, brackets that mean nothing and the case of
+keywords and functions may differ; a literal, a name or anything else may not (R4)."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from tidegate.errors import TidegateError
+from tidegate.sql.dialect.dialect import to_text
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.grammar.grammar import read_statement, split
+from tidegate.sql.grammar.syntax import CreateViewSyntax
+
+#: What is kept as it stands (strings, raw strings, quoted names), and what only separates words.
+_PIECES = re.compile(
+    r"""((?<!\w)[rR]'[^']*'|'(?:[^'\\]|\\.|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`)|(?:--[^\n]*|/\*.*?\*/|\s)+""",
+    re.DOTALL,
+)
+#: A query without CREATE, as a sink's, is read as a view's.
+_AS_VIEW = "CREATE MATERIALIZED VIEW v AS "
+
+
+def plain(definition: str) -> str:
+    """The text with one blank for whatever separates words: comments, line breaks, several blanks. Different texts
+    of this form may still be one definition, but two definitions never have the same."""
+    return _PIECES.sub(lambda piece: piece.group(1) or " ", definition).strip().rstrip("; ")
+
+
+def plain_before(definition: str) -> str:
+    """As the first release made it, which also took comments and blanks out of literals."""
+    uncommented = re.sub(r"--[^\n]*|/\*.*?\*/", " ", definition, flags=re.DOTALL)
+    return " ".join(uncommented.split()).rstrip("; ")
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two definitions of a view ask for the same."""
+    return plain(one) == plain(other) or (
+        (meaning := _meaning(one)) is not None and meaning == _meaning(other)
+    )
+
+
+def _meaning(definition: str) -> str | None:
+    """A view's syntax tree, written in one way only; None if the text is no view."""
+    for written in (definition, _AS_VIEW + definition):
+        text = Text(written)
+        try:
+            statements = [read_statement(text, tokens) for tokens, _ in split(text)]
+        except TidegateError:
+            continue
+        if len(statements) == 1 and isinstance(found := statements[0], CreateViewSyntax):
+            query = found.query.copy()
+            for call in query.find_all(exp.Anonymous):
+                if isinstance(call.this, str):
+                    call.set("this", call.this.upper())
+            return f"{to_text(query)} {'EMIT' if found.emit is not None else ''}"
+    return None

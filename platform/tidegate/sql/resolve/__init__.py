@@ -1,0 +1,1 @@
+"""Names, times and watermarks in expressions and relations."""

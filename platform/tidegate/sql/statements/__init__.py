@@ -1,0 +1,1 @@
+"""Statements whose every name and type is resolved: what the engine runs."""

@@ -1,0 +1,278 @@
+"""From text to statements whose every name and type is resolved, and from asset files to a catalog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from tidegate.errors import FAIL_FAST, Problems, did_you_mean
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
+from tidegate.sql.dialect.codes import error
+from tidegate.sql.dialect.dialect import to_spark, tokenize
+from tidegate.sql.dialect.text import Text, token_span
+from tidegate.sql.grammar.front_matter import Block, find_blocks
+from tidegate.sql.grammar.grammar import read_statement, split
+from tidegate.sql.grammar.syntax import (
+    AlterWatermarkSyntax,
+    CreateRelationSyntax,
+    CreateSinkSyntax,
+    CreateViewSyntax,
+    DeleteSyntax,
+    DescribeSyntax,
+    DropSyntax,
+    ExplainSyntax,
+    FlushSyntax,
+    InsertSyntax,
+    Name,
+    ResetWatermarkSyntax,
+    SelectSyntax,
+    SetSyntax,
+    ShowSettingSyntax,
+    ShowSyntax,
+    StatementSyntax,
+    UpdateSyntax,
+)
+from tidegate.sql.options.connectors import Guard
+from tidegate.sql.options.formats import SchemaReader
+from tidegate.sql.resolve.relations import analyse_relation
+from tidegate.sql.statements.alter import analyse_alter, analyse_reset
+from tidegate.sql.statements.changes import analyse_delete, analyse_update
+from tidegate.sql.statements.inserts import analyse_insert
+from tidegate.sql.statements.one_row import with_one_row
+from tidegate.sql.statements.ordering import in_reading_order, named
+from tidegate.sql.statements.queries import QueryAnalysis
+from tidegate.sql.statements.set_statements import analyse_set, analyse_show_setting
+from tidegate.sql.statements.sinks import analyse_sink
+from tidegate.sql.statements.statements import (
+    CreateRelation,
+    CreateSink,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Flush,
+    Select,
+    Show,
+    Statement,
+)
+from tidegate.sql.views.views import analyse_view
+
+_DEFINES = re.compile(
+    r'\bCREATE\s+(?:SOURCE|TABLE|SINK|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?("[^"]+"|\w+)',
+    re.IGNORECASE,
+)
+
+
+def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1) -> Iterator[Statement]:
+    """The statements of `text`, one by one, each resolved against `catalog` as it is when it is asked for.
+
+    Nothing is added to the catalog: the caller adds what a CREATE defines, and drops what a DROP names,
+    before it asks for the next statement. `file` and `base_line` (the number of the first line) are for error
+    locations. Raises `TidegateError` with a code of `codes.py`.
+    """
+    source = Text(text, file, base_line)
+    for tokens, description in split(source):
+        yield _analyse(source, read_statement(source, tokens, description), catalog)
+
+
+def load_catalog(
+    files: Iterable[tuple[str, str]],
+    schemas: SchemaReader | None = None,
+    problems: Problems = FAIL_FAST,
+    guard: Guard | None = None,
+) -> Catalog:
+    """The catalog of asset files (name, text), which may define things in any order. `schemas`, `guard`: see `Catalog`.
+    Raises `TidegateError`; TG107 for a statement that is not a CREATE. `problems`: takes down every error of every
+    statement instead; what could not be read is left out, and so is, without a word, what reads that."""
+    relations: list[tuple[Text, CreateRelationSyntax]] = []
+    views: list[tuple[Text, CreateViewSyntax]] = []
+    sinks: list[tuple[Text, CreateSinkSyntax]] = []
+    blocks: list[Block] = []
+    for file, content in files:
+        text = Text(content, file)
+        with problems.caught(*defined_in(content)):
+            statements = list(split(text))
+            if "---" in content:
+                blocks += find_blocks(text, tokenize(text))
+            for tokens, description in statements:
+                with problems.caught(*defined_in(text.slice(token_span(tokens[0], tokens[-1])))):
+                    syntax = read_statement(text, tokens, description)
+                    if isinstance(syntax, CreateRelationSyntax):
+                        relations.append((text, syntax))
+                    elif isinstance(syntax, CreateViewSyntax):
+                        views.append((text, syntax))
+                    elif isinstance(syntax, CreateSinkSyntax):
+                        sinks.append((text, syntax))
+                    else:
+                        start = tokens[0]
+                        hint = (
+                            "files in assets/ only contain definitions; run this statement with: tidegate sql"
+                        )
+                        where = text.at((start.start, start.end))
+                        raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
+    catalog, broken = Catalog(schemas, guard), problems.broken
+    for text, relation in relations:
+        with problems.caught(relation.name.text):
+            catalog.add(analyse_relation(text, relation, schemas, guard))
+    # One that is there twice is read as it is the first time.
+    broken -= {name.casefold() for name in catalog.names()}
+    ordered = views
+    with problems.caught(*(view.name.text for _, view in views)):
+        ordered = []
+        ordered = in_reading_order(views)
+    for text, view in ordered:
+        if not broken.isdisjoint(named(view.query)):
+            broken.add(view.name.text.casefold())
+            continue
+        with problems.caught(view.name.text):
+            catalog.add(analyse_view(text, view, catalog))
+    for text, sink in sinks:
+        reads = named(sink.query) if sink.query is not None else [sink.upstream.text] if sink.upstream else []
+        if not broken.isdisjoint(name.casefold() for name in reads):
+            broken.add(sink.name.text.casefold())
+            continue
+        with problems.caught(sink.name.text):
+            catalog.add_sink(analyse_sink(text, sink, catalog))
+    catalog.blocks = tuple(block for block in blocks if block.name.casefold() not in broken)
+    return catalog
+
+
+def defined_in(text: str) -> list[str]:
+    """The names that a text defines, as far as that can be seen in one that can't be read."""
+    return [name.strip('"') for name in _DEFINES.findall(text)]
+
+
+def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement:
+    match syntax:
+        case CreateRelationSyntax():
+            exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
+            return CreateRelation(
+                analyse_relation(text, syntax, catalog.schemas, catalog.guard), syntax.if_not_exists, exists
+            )
+        case CreateViewSyntax():
+            exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
+            return CreateView(analyse_view(text, syntax, catalog), syntax.if_not_exists, exists)
+        case CreateSinkSyntax():
+            exists = _exists(text, syntax.name, syntax.if_not_exists, catalog)
+            return CreateSink(analyse_sink(text, syntax, catalog), syntax.if_not_exists, exists)
+        case AlterWatermarkSyntax():
+            return analyse_alter(text, syntax, _altered(text, syntax, catalog))
+        case ResetWatermarkSyntax():
+            found = catalog.find(syntax.name.text)
+            if not isinstance(found, Relation) or found.kind != "gate":
+                found = _altered(text, syntax, catalog)
+            return analyse_reset(text, syntax, found, catalog)
+        case InsertSyntax():
+            return analyse_insert(text, syntax, catalog)
+        case UpdateSyntax():
+            return analyse_update(text, syntax, catalog)
+        case DeleteSyntax():
+            return analyse_delete(text, syntax, catalog)
+        case FlushSyntax():
+            return Flush()
+        case SetSyntax():
+            return analyse_set(text, syntax)
+        case ShowSettingSyntax():
+            return analyse_show_setting(text, syntax)
+        case DropSyntax():
+            return _drop(text, syntax, catalog)
+        case ShowSyntax():
+            return _show(text, syntax, catalog)
+        case DescribeSyntax():
+            described = catalog.sinks.find(syntax.name.text)
+            if described is None:
+                return Describe(
+                    catalog.get(syntax.name.text, text.at(syntax.name.span)).name, syntax.extended
+                )
+            return Describe(described.name, syntax.extended)
+        case ExplainSyntax():
+            return _explain(text, syntax, catalog)
+        case SelectSyntax():
+            analysis = QueryAnalysis(text, catalog)
+            analysis.run(syntax.query)
+            query = syntax.query if analysis.relations else with_one_row(syntax.query)
+            return Select(to_spark(query), tuple(analysis.relations), tuple(analysis.hidden))
+    raise AssertionError(f"no analysis for {type(syntax).__name__}")
+
+
+def _exists(text: Text, name: Name, if_not_exists: bool, catalog: Catalog) -> bool:
+    if name.text not in catalog:
+        return False
+    if not if_not_exists:
+        raise error(
+            "TG204",
+            f'"{name.text}" exists already',
+            text.at(name.span),
+            "DROP it first, or write IF NOT EXISTS",
+        )
+    return True
+
+
+def _drop(text: Text, syntax: DropSyntax, catalog: Catalog) -> Drop:
+    kind, name = syntax.kind.text, syntax.name.text
+    if syntax.if_exists and name not in catalog and catalog.find(name) is None:
+        return Drop(kind, name, True, exists=False)
+    found = _of_kind(text, syntax.kind, syntax.name, catalog)
+    if isinstance(found, View) and "$" in name:
+        hint = f"DROP SINK {name.partition('$')[0]}"
+        raise error("TG215", f"{name} belongs to a sink", text.at(syntax.name.span), hint)
+    return Drop(kind, found.name, syntax.if_exists, location=text.at(syntax.name.span))
+
+
+def _altered(text: Text, syntax: AlterWatermarkSyntax | ResetWatermarkSyntax, catalog: Catalog) -> Relation:
+    found = _of_kind(text, syntax.kind, syntax.name, catalog)
+    assert isinstance(found, Relation)  # the grammar has ALTER SOURCE and ALTER TABLE only
+    return found
+
+
+def _of_kind(text: Text, kind: Name, name: Name, catalog: Catalog) -> Relation | View | Sink:
+    if kind.text == "sink" and name.text not in catalog and catalog.find(name.text) is None:
+        hint = did_you_mean(name.text, [sink.name for sink in catalog.sinks])
+        raise error(
+            "TG201", f'there is no sink "{name.text}"', text.at(name.span), hint or "SHOW SINKS lists them"
+        )
+    found = catalog.sinks.find(name.text) or catalog.get(name.text, text.at(name.span))
+    if isinstance(found, SystemTable):
+        raise error(
+            "TG215",
+            f"{found.name} is a system table",
+            text.at(name.span),
+            f"it belongs to {found.relation.name}",
+        )
+    actual = found.kind if isinstance(found, Relation) else "sink"
+    if isinstance(found, View):
+        actual = "materialized view"
+    if actual != kind.text:
+        message = f"{found.name} is a {actual}, not a {kind.text}"
+        hint = (
+            f"write {actual.upper()}"
+            if actual != "gate"
+            else "a gate is part of the views that write WATERMARK(…)"
+        )
+        raise error("TG215", message, text.at(kind.span), hint)
+    return found
+
+
+def _show(text: Text, syntax: ShowSyntax, catalog: Catalog) -> Show:
+    if syntax.name is None:
+        return Show(syntax.what)
+    if syntax.kind is not None:
+        return Show(syntax.what, _of_kind(text, syntax.kind, syntax.name, catalog).name)
+    return Show(syntax.what, catalog.get(syntax.name.text, text.at(syntax.name.span)).name)
+
+
+def _explain(text: Text, syntax: ExplainSyntax, catalog: Catalog) -> Explain:
+    if syntax.create is None:
+        assert syntax.name is not None
+        if (sink := catalog.sinks.find(syntax.name.text)) is not None:
+            return Explain(sink.name)
+        return Explain(catalog.get(syntax.name.text, text.at(syntax.name.span)).name)
+    if isinstance(syntax.create, CreateSinkSyntax):
+        sink = analyse_sink(text, syntax.create, catalog)
+        return Explain(sink.name, sink)
+    if isinstance(syntax.create, CreateRelationSyntax):
+        relation = analyse_relation(text, syntax.create, catalog.schemas, catalog.guard)
+        return Explain(relation.name, relation)
+    view = analyse_view(text, syntax.create, catalog)
+    return Explain(view.name, view)

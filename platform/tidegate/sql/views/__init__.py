@@ -1,0 +1,1 @@
+"""Queries of views: flows of rows, and the Spark SQL of a slice."""

@@ -1,0 +1,409 @@
+"""SELECT and UNION ALL inside a view's query, as flows: projections, filters, groups, and OVER within windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tidegate.sql.catalog.objects import Over
+from tidegate.sql.dialect.codes import error, unsupported
+from tidegate.sql.dialect.inner_names import unless_taken
+from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.text import Text, node_span
+from tidegate.sql.grammar.parts import keyword_location, refuse_arguments
+from tidegate.sql.grammar.syntax import Name
+from tidegate.sql.resolve.derivation import derive
+from tidegate.sql.resolve.flow import Flow, Item, Reader, held, losing, quoted
+from tidegate.sql.resolve.reach import hull
+from tidegate.sql.resolve.relations import check_column_name
+from tidegate.sql.resolve.scope import (
+    Lost,
+    Scope,
+    ScopeColumn,
+    common_type,
+    known,
+    require_scalar,
+    require_type,
+)
+from tidegate.sql.views.from_clause import Ctes, check_ctes, read_from, refuse_over, with_ctes
+from tidegate.sql.views.groups import Grouping, is_bound, read_grouping
+from tidegate.watermark import Cumulate, least, shift
+
+if TYPE_CHECKING:
+    from tidegate.sql.views.over import OverCall
+
+_ALLOWED = ("with_", "expressions", "from_", "where", "joins", "group", "having", "distinct", "windows")
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A SELECT, resolved. `source`: what it selects from, filtered and with the results of OVER; `grouping`: of GROUP
+    BY, DISTINCT or aggregates, None without; `condition`: what WHERE says."""
+
+    source: Flow
+    scope: Scope
+    items: tuple[Item, ...]
+    grouping: Grouping | None
+    condition: exp.Expr | None = None
+
+    def known(self, key: exp.Expr) -> ScopeColumn | None:
+        """What is known of a key of GROUP BY."""
+        if isinstance(key, exp.Column):
+            return self.scope.find(key.name)
+        return next((i.column for i in self.items if i.node.unnest() == key), None)
+
+    def bound(self, name: str) -> str | None:
+        """ "window_start" or "window_end" if that is what the item of this name is."""
+        item = next(i for i in self.items if i.name.text == name)
+        return item.node.unnest().name if is_bound(item.node) else None
+
+    def flow(self) -> Flow:
+        """Its result as input of another query."""
+        columns = tuple(i.column for i in self.items)
+        if self.grouping is not None:
+            sql = f"({self.grouping.sql(self.source.sql, self.scope, self.items)})"
+            found = replace(self.source, columns=columns, sql=sql, hidden=(), relation=None, window=None)
+            title = "group" if self.grouping.keys else "aggregate"
+        else:
+            wanted = [_select_item(i, self.scope) for i in self.items]
+            sql = f"(SELECT {', '.join([*wanted, *map(quoted, self.source.hidden)])} FROM {self.source.sql})"
+            kept = {i.name.text for i in self.items if self.bound(i.name.text) == i.name.text}
+            window = self.source.window if kept == {"window_start", "window_end"} else None
+            found = replace(self.source, columns=columns, sql=sql, window=window)
+            title = "project"
+        # What FULL JOIN put side by side is gone with the columns.
+        found = replace(found, merged={})
+        return replace(found, nodes=(*found.nodes, found.node(title)))
+
+
+def read_query(reader: Reader, query: exp.Expr, ctes: Ctes, named: bool = True) -> Flow:
+    """A SELECT or UNION ALL of them, as a flow. `named`: every column needs a name. Raises TG106 for what a view can't
+    hold."""
+    if isinstance(query, exp.Subquery) and not query.alias:
+        return read_query(reader, query.this, with_ctes(reader, query, ctes), named)
+    if isinstance(query, exp.SetOperation):
+        return _union(reader, query, ctes, named)
+    return read_select(reader, require_select(reader, query), ctes, named).flow()
+
+
+def require_select(reader: Reader, query: exp.Expr) -> exp.Select:
+    """TG106 for VALUES and the rest."""
+    if not isinstance(query, exp.Select):
+        where = keyword_location(reader.text, query, "VALUES")
+        raise unsupported(f"{query.key.upper()} in a view", where, "write a SELECT")
+    return query
+
+
+def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = True) -> Selected:
+    """One SELECT, resolved. `named`: every column needs a name."""
+    text = reader.text
+    refuse_arguments(text, select, _ALLOWED)
+    ctes = with_ctes(reader, select, ctes)
+    check_ctes(reader, select, ctes, read_query)
+    source = read_from(reader, select, ctes, read_query)
+    scope = source.scope(text)
+    condition = read_condition(text, select.args.get("where"), scope)
+    where = where_sql(condition, scope)
+    written = [*select.expressions]
+    named_windows = select.args.get("windows") or []
+    if named_windows or any(item.find(exp.Window) for item in written):
+        _refuse_group(reader, select)
+        source, written, scope = _through_over(reader, source, where, written, named_windows, scope)
+        where = ""
+    if where:
+        source = _filtered(source, where)
+    items = _items(text, written, scope, named)
+    grouping = read_grouping(text, select, scope, items, is_paired(source))
+    if grouping is not None:
+        refuse_over(reader, replace(source, open_sql=None), select, "OVER in event time below GROUP BY")
+        items = grouping.checked(items)
+    else:
+        for item in items:
+            require_scalar(text, item.node, "here without GROUP BY")
+    return Selected(source, scope, tuple(items), grouping, condition)
+
+
+def read_condition(text: Text, where: exp.Expr | None, scope: Scope) -> exp.Expr | None:
+    """What WHERE says, resolved; None without."""
+    if where is None:
+        return None
+    condition = scope.resolve(where.this)
+    require_scalar(text, condition, "in WHERE")
+    require_type(text, where.this, scope.type(condition), ("boolean",), "WHERE")
+    return condition
+
+
+def where_sql(condition: exp.Expr | None, scope: Scope) -> str:
+    """` WHERE …` or nothing."""
+    return "" if condition is None else f" WHERE {safe_sql(condition, scope.lookup)}"
+
+
+def output_name(text: Text, item: exp.Expr) -> Name:
+    """The name of an item of SELECT: its alias, its column's or field's name, or that of its function."""
+    value = item.unalias().unnest() if not isinstance(item, exp.Alias) else item
+    if isinstance(item, exp.Alias):
+        identifier = item.args["alias"]
+        name = Name(identifier.name, node_span(identifier))
+    elif isinstance(value, exp.Column | exp.Dot):
+        last = value.this if isinstance(value, exp.Column) else value.expression
+        name = Name(last.name, node_span(last))
+    else:
+        call = value.this if isinstance(value, exp.Filter | exp.Window) else value
+        if not isinstance(call, exp.Anonymous):
+            raise error(
+                "TG216", "this column has no name", text.at(node_span(item)), "write AS name after it"
+            )
+        name = Name(call.name.lower(), call.meta.get("name_span") or node_span(item))
+    check_column_name(text, name)
+    return name
+
+
+def _positional(item: exp.Expr, number: int, scope: Scope) -> Name:
+    """On the right of UNION ALL, where the left names the columns."""
+    return Name(unless_taken(f"_column_{number}", [c.called for c in scope.columns]), node_span(item))
+
+
+def _select_item(item: Item, scope: Scope) -> str:
+    sql, name = safe_sql(item.node, scope.lookup), quoted(item.name.text)
+    return sql if sql == name else f"{sql} AS {name}"
+
+
+def _filtered(source: Flow, where: str) -> Flow:
+    items = ", ".join(map(quoted, source.everything()))
+    found = replace(source, sql=f"(SELECT {items} FROM {source.sql}{where})")
+    return replace(found, nodes=(*found.nodes, found.node("filter")))
+
+
+def _items(text: Text, written: list[exp.Expr], scope: Scope, named: bool) -> list[Item]:
+    items: list[Item] = []
+    for item in written:
+        columns: list[Item | exp.Expr] = [*_starred(text, item, scope)] or [item]
+        for one in columns:
+            if isinstance(one, Item):
+                name = one.name
+            else:
+                name = output_name(text, one) if named else _positional(one, len(items), scope)
+            if any(name.text.casefold() == i.name.text.casefold() for i in items):
+                where = text.at(name.span)
+                raise error("TG206", f'column "{name.text}" is given twice', where, "write AS another_name")
+            items.append(one if isinstance(one, Item) else _item(text, one, name, scope))
+    return items
+
+
+def _item(text: Text, item: exp.Expr, name: Name, scope: Scope) -> Item:
+    written = item.unalias()
+    node = scope.resolve(written)
+    found = derive(text, node, written, scope)
+    column = replace(
+        found,
+        name=name.text,
+        # COALESCE of the two times of a FULL JOIN, of which one has a time zone, is what its column says.
+        type=scope.type(node) or (found.type if found.derived is not None else None),
+        written=None,
+        qualifier=None,
+        starred=True,
+        plain=True,
+    )
+    return Item(name, node, written, column)
+
+
+def _starred(text: Text, item: exp.Expr, scope: Scope) -> list[Item]:
+    """The columns of `*` or `relation.*`; nothing for other items."""
+    qualifier = None
+    star = item
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+        qualifier, star = item.table.casefold(), item.this
+        if qualifier not in scope.qualifiers:
+            raise error("TG202", f'there is no relation "{item.table}" here', text.at(node_span(item)))
+    if not isinstance(star, exp.Star):
+        return []
+    refuse_arguments(text, star, ())
+    span = node_span(item)
+    found = []
+    for column in scope.columns:
+        if qualifier is None and not column.starred:
+            continue
+        if qualifier is not None and column.qualifier not in (None, qualifier):
+            continue
+        node = exp.Column(this=exp.to_identifier(column.name, quoted=True))
+        node.meta["span"] = span
+        shown = replace(column, name=column.called, written=None, qualifier=None, starred=True, plain=True)
+        found.append(Item(Name(column.called, span), node, item, shown))
+    return found
+
+
+def _refuse_group(reader: Reader, select: exp.Select) -> None:
+    for key in ("group", "having", "distinct"):
+        part = select.args.get(key)
+        if part:
+            word = {"group": "GROUP BY", "having": "HAVING", "distinct": "DISTINCT"}[key]
+            hint = "put the GROUP BY into a subquery: SELECT …, … OVER (…) FROM (SELECT … GROUP BY …)"
+            where = keyword_location(reader.text, part, word) if isinstance(part, exp.Expr) else None
+            raise error("TG343", f"OVER and {word} in one SELECT", where, hint)
+
+
+def _through_over(
+    reader: Reader,
+    source: Flow,
+    where: str,
+    written: list[exp.Expr],
+    windows: list[exp.Expr],
+    scope: Scope,
+) -> tuple[Flow, list[exp.Expr], Scope]:
+    """The source behind its OVER windows, and the items with their results as columns."""
+    from tidegate.sql.views.over import extract
+
+    text = reader.text
+    written, calls = extract(text, written, windows, scope, source.hidden or None)
+    if where:
+        source = _filtered(source, where)
+    inside = [c for c in calls if c.closed_by is not None]
+    ordered = [c for c in calls if c.closed_by is None]
+    if inside and ordered:
+        hint = "do one of them in a subquery"
+        raise error(
+            "TG343", "OVER within windows and OVER in event time in one SELECT", ordered[0].location, hint
+        )
+    if not calls:
+        return source, written, scope
+    if inside:
+        found = _within(source, inside)
+    else:
+        found = _in_time(
+            reader, _narrowed(source, scope, [*written, *windows, *(c.node for c in calls)]), ordered
+        )
+    return found, written, found.scope(text)
+
+
+def _narrowed(source: Flow, scope: Scope, nodes: list[exp.Expr]) -> Flow:
+    """The source with the columns that these expressions may name: what waits for later rows is stored."""
+    if any(node.is_star for node in nodes):
+        return source
+    used = {part.name.casefold() for n in nodes for c in n.find_all(exp.Column) for part in c.parts}
+    return replace(source, columns=tuple(c for c in scope.columns if c.called.casefold() in used))
+
+
+def _within(source: Flow, calls: list[OverCall]) -> Flow:
+    """OVER with a watermark column in PARTITION BY: all rows of a partition become final together, so it is plain SQL.
+    Only that column still says when."""
+    closing = [c.closed_by for c in calls]
+    assert all(closing)
+    keep = frozenset.intersection(*[frozenset(c or ()) for c in closing])
+    columns = []
+    for column in source.columns:
+        if column.derived is not None and column.name not in keep:
+            lost = Lost("the row is complete only when its whole PARTITION BY is closed", calls[0].location)
+            column = replace(column, derived=None, spans={}, lost=lost)
+        columns.append(column)
+    columns += [_result(c) for c in calls]
+    names = ", ".join(map(quoted, source.everything()))
+    added = ", ".join(f"{c.plain_sql} AS {quoted(c.function.name)}" for c in calls)
+    found = replace(
+        source, columns=tuple(columns), sql=f"(SELECT {names}, {added} FROM {source.sql})", window=None
+    )
+    return replace(found, nodes=(*found.nodes, found.node("over")))
+
+
+def _in_time(reader: Reader, source: Flow, calls: list[OverCall]) -> Flow:
+    """OVER in event time (C5)."""
+    first = calls[0]
+    refuse_over(reader, source, first.node, "OVER in event time below OVER")
+    times = {c.time.name for c in calls if c.time is not None}
+    if len(times) != 1 or first.time is None:
+        hint = "ORDER BY the same column in every OVER"
+        raise error("TG343", "OVER over two times in one SELECT", calls[-1].location, hint)
+    time = next(c for c in source.columns if c.name == first.time.name)
+    ahead = max((c.ahead for c in calls), key=lambda n: (n is None, n or 0))
+    assert time.derived is not None
+    if ahead is None:
+        lost = Lost("a frame that reaches ahead by rows carries no watermark (D4)", first.location)
+        source = losing(source, lost)
+    elif ahead:
+        lost = Lost(
+            f"its distance from {time.called}, by which the rows are ordered, is not known", first.location
+        )
+        source = held(source, time, shift(time.derived, -ahead), lost)
+    ties = source.hidden or tuple(c.name for c in source.columns if can_sort(c))
+    items = ", ".join(map(quoted, source.everything()))
+    over = Over(f"SELECT {items} FROM {source.sql}", time.name, ties, tuple(c.function for c in calls), "")
+    columns = [*source.columns, *(_result(c) for c in calls)]
+    hidden = ("_window_start", "_window_end", *source.hidden)
+    found = replace(
+        source,
+        columns=tuple(columns),
+        sql="{over}",
+        hidden=hidden,
+        window=None,
+        over=over,
+        over_time=time,
+        ahead=ahead,
+    )
+    return replace(found, nodes=(*found.nodes, found.node("over")))
+
+
+def _result(call: OverCall) -> ScopeColumn:
+    type_ = known(call.function.type) if call.function.type is not None else None
+    return ScopeColumn(call.function.name, type_, starred=False)
+
+
+def can_sort(column: ScopeColumn) -> bool:
+    """Whether Spark can order by it: not by maps."""
+    return column.type is None or "map<" not in str(column.type)
+
+
+def _union(reader: Reader, query: exp.SetOperation, ctes: Ctes, named: bool) -> Flow:
+    text = reader.text
+    word = query.key.upper()
+    if not isinstance(query, exp.Union):
+        where = keyword_location(text, query.expression, word)
+        raise unsupported(f"{word} in a view", where, "use a LEFT JOIN and WHERE … IS [NOT] NULL")
+    if query.args.get("distinct"):
+        where = keyword_location(text, query.expression, word)
+        raise unsupported("UNION in a view", where, "use UNION ALL; a GROUP BY after it removes duplicates")
+    refuse_arguments(text, query, ("this", "expression", "distinct", "with_"))
+    ctes = with_ctes(reader, query, ctes)
+    left, right = (
+        read_query(reader, query.this, ctes, named),
+        read_query(reader, query.expression, ctes, False),
+    )
+    for flow, part in ((left, query.this), (right, query.expression)):
+        refuse_over(reader, flow, part, "OVER in event time below UNION ALL")
+    if len(left.columns) != len(right.columns):
+        where = keyword_location(text, query.expression, word)
+        message = f"UNION ALL of {len(left.columns)} and {len(right.columns)} columns"
+        raise error("TG342", message, where, "every SELECT needs the same columns, in the same order")
+    where = keyword_location(text, query.expression, word)
+    columns = tuple(
+        _united(a, b, Lost("the other side of UNION ALL carries no watermark there (D2)", where))
+        for a, b in zip(left.columns, right.columns, strict=True)
+    )
+    a, b = (", ".join(quoted(c.name) for c in flow.columns) for flow in (left, right))
+    found = Flow(
+        left.name,
+        columns,
+        f"(SELECT {a} FROM {left.sql} UNION ALL SELECT {b} FROM {right.sql})",
+        (),
+        (*left.reads, *right.reads),
+        (*left.nodes, *right.nodes),
+        ways=(*left.ways, *right.ways),
+    )
+    return replace(found, nodes=(*found.nodes, found.node("union all")))
+
+
+def _united(a: ScopeColumn, b: ScopeColumn, lost: Lost) -> ScopeColumn:
+    type_ = common_type(a, b)
+    plain = ScopeColumn(a.called, type_)
+    if a.derived is not None and b.derived is not None and type_ is not None:
+        spans = hull(a.spans, b.spans)
+        return replace(plain, derived=least(a.derived, b.derived), spans=spans)
+    if a.derived is not None or b.derived is not None:
+        return replace(plain, lost=lost)
+    return replace(plain, lost=a.lost or b.lost)
+
+
+def is_paired(source: Flow) -> bool:
+    """Whether window_start and window_end say each other: not where several windows start or end together."""
+    window = source.window.window if source.window is not None else None
+    return window is not None and not isinstance(window, Cumulate)
