@@ -130,13 +130,13 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
     "TG901 comment": (
         {"assets/a.sql": source() + view("v", emit=" -- EMIT ON WINDOW CLOSE")},
         ("TG901", "assets/a.sql", 3, 26),
-        "it stands in a comment",
+        "a comment contains it",
         "write EMIT ON WINDOW CLOSE at the end",
     ),
     "TG901 reader": (
         {"assets/a.sql": source() + view("v", emit="") + view("w", "v", "window_end")},
         ("TG901", "assets/a.sql", 3, 26),
-        '"w", which reads it, has it',
+        '"w", which reads the view, has it',
         "write EMIT ON WINDOW CLOSE",
     ),
     "TG901 others": (
@@ -169,7 +169,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
     "TG904": (
         {"assets/a.sql": source() + view("v", emit="") + SINK.format(name="k", of="v")},
         ("TG904", "assets/a.sql", 5, 13),
-        'sink "k" only ever adds rows, and "v" also shows open windows',
+        'sink "k" only adds rows, but "v" also shows open windows',
         "write EMIT ON WINDOW CLOSE",
     ),
     "TG905": (
@@ -261,16 +261,18 @@ def test_R4_check_status_and_why_say_without_spark_what_differs_from_what_is_dep
         [("TG907", "assets/a.sql", 1, 15), ("TG907", "assets/a.sql", 3, 26)],
     )
     status = tidegate("status").stdout
-    assert 'TG907: "s" has changed since it was deployed: its log is that of the definition before' in status
-    assert 'TG907: "v" has changed since it was deployed: its results are those of the query before' in status
-    assert "tidegate rebuild v computes them anew" in status
+    assert 'TG907: "s" has changed since it was deployed: its log has the earlier definition' in status
+    assert (
+        'TG907: "v" has changed since it was deployed: its results are those of the earlier query' in status
+    )
+    assert "tidegate rebuild v recomputes them" in status
     assert '"w"' not in status
     changed = json.loads(tidegate("status", "--json").stdout)["changed"]
     assert {one["name"]: one["code"] for one in changed} == {"s": "TG907", "v": "TG907"}
     why = tidegate("why", "v")
     assert why.exit_code == 1
     assert "WARNING definition_changed\n  what  " in why.stdout
-    assert "  do    tidegate rebuild v computes them anew\n" in why.stdout
+    assert "  do    tidegate rebuild v recomputes them\n" in why.stdout
     findings = json.loads(tidegate("why", "--json").stdout)["findings"]
     assert [f["asset"] for f in findings if f["kind"] == "definition_changed"] == ["s", "v"]
 

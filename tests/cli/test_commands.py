@@ -163,7 +163,7 @@ def test_an_error_of_a_schedule_is_found_by_check(tidegate: Call, shop: Path) ->
 def test_not_a_project(tidegate: Call, tmp_path: Path) -> None:
     os.chdir(tmp_path)
     result = tidegate("status")
-    assert (result.exit_code, "hint: tidegate init DIR makes one" in result.stderr) == (2, True)
+    assert (result.exit_code, "hint: tidegate init DIR creates one" in result.stderr) == (2, True)
 
 
 def test_explain(tidegate: Call) -> None:

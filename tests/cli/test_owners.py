@@ -198,7 +198,7 @@ def test_drop_says_what_goes_and_asks(place: Place) -> None:
         session.confirm = lambda text: bool(asked.append(text))
         for name, what in (("shown", "1 final; 1 file,"), ("clicks", "1 on time; 2 files,")):
             kind = "SOURCE" if name == "clicks" else "MATERIALIZED VIEW"
-            with pytest.raises(TidegateError, match="can't be brought back") as caught:
+            with pytest.raises(TidegateError, match="can't be restored") as caught:
                 session.execute(f"DROP {kind} {name}")
             assert (caught.value.code, caught.value.location is not None) == ("TG533", True)
             assert f"{name}: rows: {what}" in asked.pop()

@@ -141,7 +141,7 @@ def test_a_process_that_breaks_down_is_started_again(
     assert record.status == dg.DagsterRunStatus.SUCCESS
     events = [e.dagster_event.event_type_value for e in instance.all_logs(record.run_id) if e.dagster_event]
     assert (events.count("STEP_UP_FOR_RETRY"), events.count("STEP_RESTARTED")) == (1, 1)
-    assert "live process broke down, killed by signal 9" in str(
+    assert "live process failed, killed by signal 9" in str(
         [e.dagster_event for e in instance.all_logs(record.run_id)]
     )
     assert materializations(instance, "orders_hourly")[-1]["final result rows"] == 1_000
@@ -158,9 +158,7 @@ def test_an_error_that_comes_again_is_not_tried_again(
     failure = next(
         e.dagster_event.step_failure_data for e in entries if "STEP_FAILURE" in str(e.dagster_event)
     )
-    assert failure.user_failure_data.description == (
-        "live process broke down, exit code 2: TG201 no such thing"
-    )
+    assert failure.user_failure_data.description == ("live process failed, exit code 2: TG201 no such thing")
     assert failure.user_failure_data.metadata["code"].value == "TG201"
 
 

@@ -162,5 +162,5 @@ def test_a_schedule_for_all_of_them(tmp_path: Path) -> None:
     checked = definitions.resolve_job_def("tidegate_quality").asset_layer
     assert checked.selected_asset_keys == set()
     (root / "jobs" / "more.yaml").write_text("quality: {cron: '@daily'}\n")
-    with pytest.raises(TidegateError, match="quality is already in jobs/jobs"):
+    with pytest.raises(TidegateError, match="quality is also defined in jobs/jobs"):
         load_definitions(root)

@@ -49,7 +49,7 @@ def test_W13_a_new_strategy_counts_from_the_next_row_and_nothing_is_decided_agai
         "ALTER TABLE events ALTER WATERMARK FOR ts AS ts - INTERVAL '10 minutes'"
     ).message
     assert message is not None
-    assert "from the next row on its watermark is ts - INTERVAL '10 minutes'" in message
+    assert "from the next row on, its watermark is ts - INTERVAL '10 minutes'" in message
     # The new strategy offers 09:57 for 10:07; Wp never goes back (W2), so 10:04 is still late.
     session.execute(rows("10:07", "10:04", "10:05"))
     assert {r[0] for r in session.execute('SELECT name FROM "events$late"')} == {"10:03", "10:04"}
@@ -125,7 +125,10 @@ def test_W9_a_reset_only_takes_back(workbench: Workbench) -> None:
     told = session.execute("ALTER TABLE events RESET WATERMARK TO '2026-01-01 11:00:00'; FLUSH").message
     assert told == "flushed 1 view: 0 rows closed"
     told = session.execute("ALTER TABLE events RESET WATERMARK TO '2026-01-01 11:00:00'").message
-    assert told == "the watermark of events is 2026-01-01 10:09:00: RESET only takes it back, nothing changes"
+    assert (
+        told
+        == "the watermark of events is 2026-01-01 10:09:00: RESET can only set it back, so nothing changes"
+    )
     told = session.execute(rows("10:59:59", "11:00:00")).message
     assert told == "inserted 2: 2 on time, 0 late, 0 rejected; watermark 2026-01-01 10:59:00"
 

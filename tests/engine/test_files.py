@@ -138,16 +138,17 @@ def test_a_file_that_changed_is_named_and_all_others_are_read(folder: Folder) ->
     assert problems == [
         (
             "TG505",
-            f'source "s": 0.json was written again since it was read; it still has {size} bytes, but may hold other '
+            f'source "s": 0.json was written again after it was read; it still has {size} bytes, but may contain other '
             "rows",
         ),
-        ("TG505", f'source "s": 2.json had {size} bytes when it was read, now it has {2 * size}'),
+        ("TG505", f'source "s": 2.json had {size} bytes when it was read, but has {2 * size}'),
     ]
     connector = folder.connector()
     connector.pending()
     hint = str(connector.problems()[0].hint)
     assert all(
-        way in hint for way in ("put the file back", "take it away, and write its new rows", "DROP SOURCE s")
+        way in hint
+        for way in ("restore the file as it was", "remove it, and write its new rows", "DROP SOURCE s")
     )
     # It stays so until it is in order: as it was, or away.
     (folder.path / "0.json").write_bytes(first)

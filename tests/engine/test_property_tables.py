@@ -243,7 +243,7 @@ def test_T1_T2_statements_equal_the_oracle(workbench: Workbench, seed: int) -> N
         if kind != "insert":
             late = len(oracle.late) - before
             what_it_did = "deleted" if kind == "delete" else "updated"
-            of = f" of {len(given)}: {late} expired, 0 rejected" if late else ""
+            of = f" of {len(given)} rows: {late} expired, 0 rejected" if late else ""
             assert message.startswith(f"{what_it_did} {len(given) - late}{of};")
         shown = {r.k: (ticks(r.ts), r.v) for r in session.table("t").collect()}
         assert shown == {key: (c.time, c.value) for key, c in oracle.rows().items()}

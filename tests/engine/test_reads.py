@@ -145,14 +145,14 @@ def test_X3_a_branch_s_own_sink_delivers_into_places_of_its_own_only(
         "connector = 'iceberg', table = 'main.own'": "the namespace",
         "connector = 'filesystem', path = 'out'": 'the place of sink "exported"',
         "connector = 'filesystem', path = 'assets/../out/deeper'": 'the place of sink "exported"',
-        "connector = 'filesystem', path = '.tidegate/warehouse/main/hourly/data'": "is not for data",
+        "connector = 'filesystem', path = '.tidegate/warehouse/main/hourly/data'": "must not be used for data",
         kafka.format("orders.out"): "the topic of a sink",
     }
     for options, what in refused.items():
         sql = SINK.format(options)
         with pytest.raises(TidegateError, match=what) as caught:
             dev.execute(sql.replace(" FORMAT PLAIN ENCODE JSON", "") if "iceberg" in options else sql)
-        assert caught.value.code == ("TG614" if "is not for data" in what else "TG515")
+        assert caught.value.code == ("TG614" if "must not be used for data" in what else "TG515")
     assert files(everything) - before == {f for f in files(everything) if f.endswith(".lock")} - before
     dev.execute(SINK.format("connector = 'filesystem', path = 'mine'"))
     # It stays the branch's, and nobody else's, over sessions.
@@ -236,7 +236,9 @@ def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
     assert after["hourly"].missing is None
     audit = audit_view(dev, "hourly")
     assert audit.ok
-    assert any("not known: what ended after 2026-03-01 10:05:00" in note for note in audit.batch.notes)
+    assert any(
+        "not known: windows that ended after 2026-03-01 10:05:00" in note for note in audit.batch.notes
+    )
     # Neither does one by a gate of its own, which had not read what went (W14).
     assert rows(dev, "SELECT CAST(window_end - INTERVAL '1 hour' AS STRING), n FROM gated WHERE n < 2") == [
         ("2026-03-06 11:00:00", 1),
@@ -257,7 +259,7 @@ def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
     with pytest.raises(TidegateError) as refused:
         dev.run(["steps"])
     assert refused.value.code == "TG543"
-    assert "nobody can tell which of its results" in refused.value.message
+    assert "it is not known to which results they belong" in refused.value.message
     kinds = {f"{f.kind} {f.asset}": f.severity for f in look(dev.project).findings}
     assert kinds["skipped hourly"] == "warning"
     # A session over what was gone before its gate began may have begun there, too.

@@ -82,8 +82,8 @@ def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(work
     told = session.execute(RESET).message
     assert told == (
         "reset the watermark of events to 2026-01-01 12:00:00 (it was 2998-12-31 23:59:00); rows from there on are on "
-        "time again, late rows stay late; at the next run or FLUSH these go back, too, and close again as rows come: "
-        "per_hour, opened, twice, gated, moved"
+        "time again, late rows stay late; at the next run or FLUSH, these go back as well, and close again when "
+        "rows arrive: per_hour, opened, twice, gated, moved"
     )
     views = {v.name: v for v in read_status(session.project).views}
     assert (views["per_hour"].current, views["per_hour"].goes_back_to_text) == (False, "2026-01-01 12:00:00")
@@ -189,7 +189,7 @@ def test_W9_W14_times_that_are_integers_go_back_and_a_gate_by_itself_where_its_s
     assert told is not None
     name = session.catalog.get("tens").gates[0].name if inline else "t"
     assert told.startswith(f"reset the watermark of {name} to 13 (it was 8998)")
-    assert told.endswith("close again as rows come: tens")
+    assert told.endswith("close again when rows arrive: tens")
     session.execute("INSERT INTO t VALUES (5, 16), (6, 12), (7, 40); FLUSH")
     assert shown(session, everything) == [(10, 1), (20, 2)]
     assert shown(session, 'SELECT window_end, n, revision FROM "tens$revisions" WHERE window_end = 20') == [
@@ -298,8 +298,8 @@ def test_W9_T2_rows_that_only_the_poison_has_expired_are_back_and_what_TTL_has_c
     assert caught.value.message.splitlines()[:3] == [
         "these rows and results stay as they are when the watermark of held is reset:",
         "  held: 2 rows that TTL has cleaned, from 2026-01-01 11:00:00 to 2026-01-01 12:30:00",
-        "  hourly: what ended after 2026-01-01 10:30:00, up to 2026-01-01 13:30:00: older rows are not compared: "
-        "expired rows of held have been cleaned up",
+        "  hourly: results that ended after 2026-01-01 10:30:00, up to 2026-01-01 13:30:00: older rows are not "
+        "compared: expired rows of held have been cleaned up",
     ]
     session.confirm = lambda text: True
     session.execute(statement)

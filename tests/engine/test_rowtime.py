@@ -116,7 +116,7 @@ def test_W12_describe_extended_shows_rowtime_and_the_strategy(workbench: Workben
             "$rowtime",
             "TIMESTAMPTZ",
             False,
-            "system column: not in SELECT *, select it by name",
+            "system column: not part of SELECT *, select it by name",
             "when the row arrived in events",
         ),
     ]

@@ -129,13 +129,13 @@ def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     newer = again.spark.table("tidegate.main.new_only").select("window_end", "k")
     assert content(newer) == [(end.format(3), "b"), (end.format(3), "d"), (end.format(4), "d")]
 
-    # A sink whose rows don't say of which window they are can't begin to replace them.
+    # A sink whose rows don't say to which window they are can't begin to replace them.
     properties = "'tidegate.kind' = 'sink', 'tidegate.sink' = 'plain'"
     again.spark.sql(f"CREATE TABLE tidegate.main.plain (k STRING) USING iceberg TBLPROPERTIES ({properties})")
     with pytest.raises(TidegateError) as refused:
         again.execute(f"CREATE SINK plain FROM m {upsert}")
     assert refused.value.code == "TG541"
-    assert "don't say of which window" in refused.value.message
+    assert "don't say to which window" in refused.value.message
 
 
 @dataclass(frozen=True)

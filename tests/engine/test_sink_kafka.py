@@ -252,7 +252,7 @@ def test_a_sink_without_its_topic_is_refused(session: Session, kafka: Broker) ->
     with pytest.raises(TidegateError) as another:
         session.run()
     assert another.value.code == "TG541"
-    assert "another of the same name" in another.value.message
+    assert "another topic of the same name" in another.value.message
 
 
 def test_a_sink_starts_where_it_is_told_to_and_anew_after_drop(session: Session, kafka: Broker) -> None:

@@ -79,7 +79,7 @@ def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     ]
     # An update that would move a row to an expired time is ignored.
     moved = session.execute("UPDATE deposits_src SET created_at = created_at - INTERVAL '4 days'").message
-    assert moved == "updated 1 of 3: 2 expired, 0 rejected; watermark 2026-01-01 00:00:00"
+    assert moved == "updated 1 of 3 rows: 2 expired, 0 rejected; watermark 2026-01-01 00:00:00"
     assert shown(session) == [
         ("a", "2026-01-01", "anew"),
         ("b", "2026-01-03", "new"),
@@ -161,7 +161,7 @@ def test_a_lookup_table_has_no_time(workbench: Workbench) -> None:
     assert rows(session, table) == [("basic", "at", 4), ("basic", "de", 8), ("pro", "de", 10)]
     # What does not convert is rejected with its text, and the row stays as it is.
     message = session.execute("UPDATE plans SET price = 'much' WHERE country = 'at'").message
-    assert message == "updated 0 of 1: 0 expired, 1 rejected"
+    assert message == "updated 0 of 1 rows: 0 expired, 1 rejected"
     wrong = ('unparseable: column "price" wants DECIMAL(8, 2)', "upsert")
     assert rows(session, 'SELECT reason, op FROM "plans$rejected"') == [wrong]
     assert rows(session, table)[0] == ("basic", "at", 4)

@@ -161,7 +161,7 @@ def test_R5_A1_retention_is_accounted_for(workbench: Workbench) -> None:
     # The view has never run: it may need everything.
     held = upkeep.maintain(session, "clicks", policy, now=LATER, guard=0).tables[0]
     assert held.retired == 0
-    assert 'no row goes: "hourly" may read all of them, or has never run' in held.notes
+    assert 'no row is removed: "hourly" may read all of them, or has never run' in held.notes
     session.run()
     closed = rows(session, "SELECT * FROM hourly")
     raw = rows(session, 'SELECT count(*) FROM "clicks$raw"')

@@ -115,7 +115,7 @@ def test_urls_that_hold_no_secret_are_taken(url: str) -> None:
         (
             "alerts: {routes: [{to: [t], quiet: {from: '22:00', until: '7'}}]}\n",
             "TG605",
-            "a time of day is expected",
+            "this must be a time of day",
             '"22:00"',
         ),
         (
@@ -141,7 +141,7 @@ def test_mistakes_are_placed_and_explained(
 def test_one_file_has_the_alerts(tmp_path: Path) -> None:
     jobs(tmp_path, "alerts: {}\n", "a")
     error = refused(tmp_path, "alerts: {}\n")
-    assert (error.code, error.message) == ("TG609", "alerts are already in jobs/a.yaml")
+    assert (error.code, error.message) == ("TG609", "alerts are also defined in jobs/a.yaml")
 
 
 def test_the_examples_in_the_comments_of_jobs_alerts_hold(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_T2_cleanups_of_tables_with_a_key(tmp_path: Path) -> None:
     assert error.code == "TG609"
     assert error.message == 'no table with a PRIMARY KEY "flights"'
     error = refused(tmp_path, text + '\nschedules: [{name: nightly, cron: "@daily"}]')
-    assert (error.code, error.message) == ("TG609", 'schedule "nightly" is already in jobs/a.yaml')
+    assert (error.code, error.message) == ("TG609", 'schedule "nightly" is also defined in jobs/a.yaml')
 
 
 def test_schedules_and_thresholds(tmp_path: Path) -> None:
@@ -79,7 +79,12 @@ def test_no_jobs_folder_is_no_jobs(tmp_path: Path) -> None:
         ("thresholds:\n- {source: flights, behind_clock: 5}", "TG605", 2, "needs a unit"),
         ("thresholds:\n- {source: flights, behind_clock: 5 moons}", "TG605", 2, "is not a duration"),
         ("thresholds:\n- {source: departures_hourly, behind_clock: 5 s}", "TG609", 2, "with a watermark"),
-        ("schedules:\n- {name: a, cron: '@daily'}\n- {name: a, cron: '@daily'}", "TG609", 3, "already in"),
+        (
+            "schedules:\n- {name: a, cron: '@daily'}\n- {name: a, cron: '@daily'}",
+            "TG609",
+            3,
+            "also defined in",
+        ),
     ],
 )
 def test_mistakes_in_jobs_are_placed(tmp_path: Path, text: str, code: str, line: int, words: str) -> None:
@@ -135,7 +140,7 @@ def test_java_17_is_taken(tmp_path: Path) -> None:
 
 def test_newer_java_is_taken_with_a_warning(tmp_path: Path) -> None:
     java = require_java(fake_java(tmp_path, 'openjdk version "25" 2025-09-16'))
-    assert java.warning == "Spark 4.1 is tested with Java 17 and 21, this is 25"
+    assert java.warning == "Spark 4.1 is tested with Java 17 and 21, but this is 25"
 
 
 @pytest.mark.parametrize(

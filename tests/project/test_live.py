@@ -56,7 +56,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
             "live:\n- {name: x, select: [a]}\n- {name: x, select: [b]}",
             "TG609",
             3,
-            'live run "x" is already in',
+            'live run "x" is also defined in',
         ),
         (
             "live:\n- {name: x, select: [a]}\n- {name: y, select: [a_more]}",

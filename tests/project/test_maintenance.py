@@ -58,13 +58,18 @@ def test_policies_of_tables(tmp_path: Path) -> None:
     ("text", "code", "line", "words"),
     [
         ("defaults: {keep_snapshot: 1 day}", "TG604", 1, "keep_snapshots"),
-        ("defaults:\n  keep_snapshots: 5 minutes", "TG605", 2, "10 minutes at least"),
-        ("defaults:\n  orphans_after: 1 hour", "TG605", 2, "a day at least"),
+        ("defaults:\n  keep_snapshots: 5 minutes", "TG605", 2, "at least 10 minutes"),
+        ("defaults:\n  orphans_after: 1 hour", "TG605", 2, "at least a day"),
         ("defaults:\n  target_file_size: 128", "TG605", 2, "a size needs a unit"),
-        ("tables:\n  clicks:\n    retention: 36 hours", "TG605", 3, "counts in whole days"),
+        ("tables:\n  clicks:\n    retention: 36 hours", "TG605", 3, "must be whole days"),
         ("tables:\n  hourly:\n    history: 3 days", "TG605", 3, "a view judges no rows"),
-        ("tables:\n  ticks:\n    retention: 3 days", "TG605", 3, "numbers state no unit"),
-        ("tables:\n  clics: {retention: 3 days}", "TG609", 2, 'no source, table or view "clics"'),
+        ("tables:\n  ticks:\n    retention: 3 days", "TG605", 3, "a number has no unit"),
+        (
+            "tables:\n  clics: {retention: 3 days}",
+            "TG609",
+            2,
+            'there is no source, table or view "clics"',
+        ),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, code: str, line: int, words: str) -> None:

@@ -23,7 +23,7 @@ def refused(root: Path, env: str = "local") -> TidegateError:
 
 def test_a_folder_without_assets_or_resources_is_no_project(tmp_path: Path) -> None:
     error = refused(tmp_path)
-    assert (error.code, error.hint) == ("TG601", "tidegate init DIR makes one")
+    assert (error.code, error.hint) == ("TG601", "tidegate init DIR creates one")
     assert "does not exist" in refused(tmp_path / "nowhere").message
 
 

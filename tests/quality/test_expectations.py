@@ -71,16 +71,21 @@ def entry(text: str) -> str:
 
 
 WRONG = [
-    ("asset: hourli\n", 'no source, table or view "hourli"', "hourli", 'did you mean "hourly"?'),
+    (
+        "asset: hourli\n",
+        'there is no source, table or view "hourli"',
+        "hourli",
+        'did you mean "hourly"?',
+    ),
     (
         entry("expect_column_values_to_be_nul: {column: n}"),
-        'there is no expectation "expect_column_values_to_be_nul" on Spark',
+        'expectation "expect_column_values_to_be_nul" does not exist on Spark',
         "expect_column_values_to_be_nul",
         'did you mean "expect_column_values_to_be_null"?',
     ),
     (
         entry("column_values_to_be_unique: {column: n}"),
-        'there is no expectation "column_values_to_be_unique" on Spark',
+        'expectation "column_values_to_be_unique" does not exist on Spark',
         "column_values_to_be_unique",
         'did you mean "expect_column_values_to_be_unique"?',
     ),
@@ -126,20 +131,20 @@ WRONG = [
         "fatal",
         None,
     ),
-    (entry("{a: 1, b: 2}"), "one expectation is expected here, not 2 keys", "{", "- expect_column"),
+    (entry("{a: 1, b: 2}"), "write one expectation here, not 2 keys", "{", "- expect_column"),
     (
         entry("expect_column_values_to_be_null: n"),
-        "parameters are expected here",
+        "parameters must be given here",
         "n",
-        "for example {column: NAME}",
+        "write for example {column: NAME}",
     ),
     (
         "asset: orders\nreconciliation: {}\n",
         '"orders" is no view',
         "reconciliation",
-        "a log is always checked",
+        "the rows of a log are always checked",
     ),
-    ("asset: hourly\nreconciliation: {late_rate: 7}\n", "a share is expected", "7", "for example 5 %"),
+    ("asset: hourly\nreconciliation: {late_rate: 7}\n", "this must be a share", "7", "for example 5 %"),
     (
         "asset: hourly\nreconcilation: {}\n",
         'unknown key "reconcilation"',
@@ -166,7 +171,7 @@ def test_what_is_wrong_has_its_place(
 
 
 def test_one_file_for_each_asset(tmp_path: Path) -> None:
-    with pytest.raises(TidegateError, match='"hourly" has a file already: quality/a'):
+    with pytest.raises(TidegateError, match='"hourly" already has a file: quality/a'):
         load(tmp_path, a=GOOD, b=GOOD)
 
 

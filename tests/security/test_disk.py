@@ -32,7 +32,7 @@ REFUSALS = [
         "/w/x can't be used: the file system is read-only",
     ),
     (PermissionError(errno.EACCES, "Permission denied", "/w/x"), "/w/x can't be used: permission is denied"),
-    (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), "no room for temporary files"),
+    (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), "no space for temporary files"),
     (
         RuntimeError("java.io.FileNotFoundException: /w/x.avro (Read-only file system)"),
         "/w/x.avro can't be used: the file system is read-only",
@@ -44,7 +44,7 @@ REFUSALS = [
     (RuntimeError("java.io.IOException: No space left on device"), "the disk is full"),
     (
         RuntimeError("Failed to create a temp directory (under /t) after 10 attempts!"),
-        "no room for temporary files",
+        "no space for temporary files",
     ),
     (RuntimeError("[Errno 28] Error writing bytes to file '/w/x'. Detail: No space left on device"), "/w/x"),
 ]
@@ -126,7 +126,7 @@ def test_no_temporary_space_is_one_error_before_anything_is_begun(
         for command in commands:
             result = CliRunner().invoke(app, command)
             assert result.exit_code == 2
-            said = f"error TG623: {folder} can't be used: there is no room for temporary files: {why}"
+            said = f"error TG623: {folder} can't be used: there is no space for temporary files: {why}"
             assert said in result.stderr
             assert "set TMPDIR" in result.stderr
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == before
@@ -148,7 +148,7 @@ def test_a_temporary_folder_without_room_is_known_before_it_is_used(
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
-        with pytest.raises(TidegateError, match="no room for temporary files: File too large") as caught:
+        with pytest.raises(TidegateError, match="no space for temporary files: File too large") as caught:
             temporary_space()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -103,16 +103,16 @@ def test_every_kind_of_record() -> None:
         ("statement ok\nSELECT 1\n----\n1", "TG802", "3:1", "write query"),
         ("statement count two\nSELECT 1", "TG804", "1:17", '"two" is not a number'),
         ("query I rowsrt\nSELECT 1", "TG802", "1:9", 'did you mean "rowsort"?'),
-        ("query I,I\nSELECT 1", "TG802", "1:7", "a letter for each column"),
+        ("query I,I\nSELECT 1", "TG802", "1:7", "one letter for each column"),
         ("query error (\nSELECT 1", "TG804", "1:13", "regular expression"),
         ("query error x\nSELECT 1\n----\ny", "TG802", "3:1", "twice"),
-        ("sleep long", "TG804", "1:7", "units: ms, s"),
+        ("sleep long", "TG804", "1:7", "units are ms, s"),
         ("sleep 5parsec", "TG804", "1:7", "not a duration"),
         ("control substitution maybe", "TG802", "1:22", "on or off"),
         ("control substitutions on", "TG802", "1:9", 'did you mean "substitution"?'),
         ("system ok\nrm -rf /", "TG803", "1:1", "tidegate.connect()"),
         ("onlyif tidegate", "TG802", "1:1", "without a record"),
-        ("skipif tidegate\nhalt", "TG802", "2:1", "can't stand before halt"),
+        ("skipif tidegate\nhalt", "TG802", "2:1", "not allowed before halt"),
         ("let a b\nSELECT 1", "TG802", "1:5", "not the name of a variable"),
         ("hash-threshold 1 2", "TG802", "1:18", "one word"),
     ],
@@ -140,7 +140,7 @@ def test_included_records_stand_in_their_place_and_know_their_file(tmp_path: Pat
 
 def test_what_can_t_be_included(tmp_path: Path) -> None:
     for name, text, said in (
-        ("none.slt", "include nothing.slt", "no file is called nothing.slt"),
+        ("none.slt", "include nothing.slt", "no file has the name nothing.slt"),
         ("loop.slt", "include loop.slt", "includes itself"),
     ):
         (tmp_path / name).write_text(text)

@@ -32,8 +32,8 @@ def build_amendments(
 
 def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resource_key: str) -> JobDefinition:
     names = None if amendment.select == "*" else list(amendment.select)
-    what = "all views that can be" if names is None else ", ".join(names)
-    text = as_text(f"Amends {what}: the closed windows that late rows hit, and the views downstream (B2).")
+    what = "all views that can be amended" if names is None else ", ".join(names)
+    text = as_text(f"Amends {what}: the closed windows that have late rows, and the views downstream (B2).")
 
     @op(
         name=identifier(f"{prefix}_{amendment.name}_op"),

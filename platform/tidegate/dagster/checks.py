@@ -39,8 +39,9 @@ def raw_adds_up_spec(key: AssetKey) -> AssetCheckSpec:
     return AssetCheckSpec(
         RAW_ADDS_UP,
         asset=key,
-        description="Every row is in the log exactly once: raw = on time + late + rejected for each partition (W5), "
-        "no offset missing or twice, and as many rows as the source itself holds where it can be counted.",
+        description="Every row is in the log exactly once: raw = on time + late + rejected for each "
+        "partition (W5), no offset is missing or duplicated, and the log has as many rows as "
+        "the source itself, where they can be counted.",
     )
 
 
@@ -49,9 +50,10 @@ def windowed_equals_raw_spec(key: AssetKey) -> AssetCheckSpec:
     return AssetCheckSpec(
         WINDOWED_EQUALS_RAW,
         asset=key,
-        description="Stream equals batch: up to the frontier, the stored rows are those that the view's query finds in "
-        "all rows of its inputs. For windows over one source also raw = counted + filtered + late + rejected in each "
-        "of them (A1). What is still open is left out, and what an input may still change is not counted as right.",
+        description="Stream equals batch: up to the frontier, the stored rows are those that the view's "
+        "query finds in all rows of its inputs. For windows over one source also raw = "
+        "counted + filtered + late + rejected in each of them (A1). Open windows are left "
+        "out, and rows that an input may still change are not counted as right.",
     )
 
 

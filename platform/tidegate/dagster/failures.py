@@ -56,7 +56,9 @@ def failure_sensor(
 
     @sensor(
         name=name,
-        description="Sends alerts for failed runs on the routes of jobs/*.yaml, and says when a job works again.",
+        description=(
+            "Sends alerts for failed runs to the routes in jobs/*.yaml, and reports when a job works again."
+        ),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=DefaultSensorStatus.RUNNING,
     )
@@ -182,7 +184,7 @@ def _finding(entry: Mapping[str, Any], link: str) -> Finding:
         severity="warning" if entry["will_retry"] else "error",
         asset=entry["what"],
         text=f"{entry['what']} has failed{times}{retry}: {entry['reason']}",
-        advice=f"see {link}; what was committed stays, the next run goes on from there (R2)",
+        advice=f"see {link}; what was committed is kept, and the next run goes on from there (R2)",
         since=iso(entry["since"]),
         numbers={"run_id": entry["run"], "failures": entry["count"], "assets": entry["assets"]},
     )

@@ -103,9 +103,9 @@ def refuse_while_live(instance: DagsterInstance, job_name: str, family: str) -> 
     if record is not None:
         raise TidegateError(
             "TG508",
-            f'"{family}" is kept up to date by the live run {record.dagster_run.run_id} of job {job_name}',
+            f'the live run {record.dagster_run.run_id} of job {job_name} keeps "{family}" up to date',
             hint="its materializations appear as windows close; terminate that run to launch others. "
-            "Checks can be launched meanwhile",
+            "Checks can be launched in the meantime",
         )
 
 
@@ -148,7 +148,7 @@ def _live_job(
     name = live_job_name(prefix, run)
     assets = live_assets(run, catalog, keys)
     text = as_text(
-        f"Keeps {', '.join(assets)} up to date all the time. Terminate the run to stop it in order."
+        f"Keeps {', '.join(assets)} up to date continuously. Terminate the run to stop it in order."
     )
 
     @op(
@@ -252,7 +252,7 @@ class _Supervision:
         text = " ".join(str(error[k]) for k in ("code", "message") if error.get(k))
         ended = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         failure = Failure(
-            description=f"live process broke down, {ended}{': ' + text if text else ''}",
+            description=f"live process failed, {ended}{(': ' + text if text else '')}",
             metadata={k: str(v) for k, v in {**error, "exit code": code}.items() if v is not None},
         )
         if attempt < self._run.retries and _may_help(error):

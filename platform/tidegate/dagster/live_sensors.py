@@ -133,7 +133,7 @@ def observer_sensor(
 
     @sensor(
         name=identifier(f"{prefix}_live_observer"),
-        description="Records what live processes outside of Dagster have committed, from Iceberg metadata.",
+        description="Records the commits of live processes outside of Dagster, from Iceberg metadata.",
         minimum_interval_seconds=max(KEEPER_SECONDS, min(run.report_every for run in observed)),
         default_status=DefaultSensorStatus.RUNNING
         if any(run.enabled for run in observed)

@@ -135,9 +135,9 @@ def _asset(
         group_name=of.group_name,
         owners=of.owners,
         description=as_text(
-            f"Closed {closed.unit}s of {closed.view.name}: materialized when its frontier passes their end. "
-            f"A backfill computes their windows anew from the log, and changes what is not as it should be; with the "
-            f"tag {FROM_LATE}: true it takes late rows in."
+            f"Closed {closed.unit}s of {closed.view.name}: materialized when its frontier passes "
+            "their end. A backfill recomputes their windows from the log, and changes those that "
+            f"are not right; with the tag {FROM_LATE}: true, it includes late rows."
         ),
     )
 
@@ -180,7 +180,7 @@ def _asset(
         for name in context.partition_keys:
             own = zip(_SUMS, sums.get(name, [0, 0, 0]), strict=True)
             context.add_asset_metadata(dict(own), asset_key=closed.key, partition_key=name)
-        everything = ", ".join(dict.fromkeys(amended)) or "nothing: all was as it should be"
+        everything = ", ".join(dict.fromkeys(amended)) or "nothing changed: everything was right"
         yield MaterializeResult(asset_key=closed.key, metadata={"amended": everything})
 
     return recompute
@@ -191,7 +191,9 @@ def closed_sensor(closed: Sequence[Closed], prefix: str) -> SensorDefinition:
 
     @sensor(
         name=identifier(f"{prefix}_closed"),
-        description="Records which days and hours of views have closed: partitions that backfills can take.",
+        description=(
+            "Records which days and hours of views have closed: the partitions that can be backfilled."
+        ),
         minimum_interval_seconds=SENSOR_SECONDS,
         default_status=DefaultSensorStatus.RUNNING,
     )
@@ -214,7 +216,7 @@ def closed_sensor(closed: Sequence[Closed], prefix: str) -> SensorDefinition:
             asset_events=events,
             dynamic_partitions_requests=requests,
             cursor=json.dumps(after),
-            skip_reason=" | ".join(told) or "nothing has closed since",
+            skip_reason=" | ".join(told) or "nothing has closed since the last tick",
         )
 
     return closed_partitions

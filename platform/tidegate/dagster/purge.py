@@ -43,13 +43,13 @@ class Purged:
 
 def build_purge(retention: RunRetention, prefix: str) -> tuple[JobDefinition, ScheduleDefinition]:
     """`<prefix>_purge` and its schedule, by `runs:` of jobs/maintenance.yaml."""
-    text = "Deletes old runs of this code location with their events and logs. What assets show stays."
+    text = "Deletes old runs of this code location with their events and logs. The content of assets is kept."
 
     @op(name=identifier(f"{prefix}_purge_op"), description=text)
     def delete_old_runs(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         done = purge(context.instance, retention, datetime.now(UTC), _location(context.run))
         context.log.info(
-            f"{done.deleted} runs deleted; {done.kept} old ones are kept: assets show what they did"
+            f"{done.deleted} runs deleted; {done.kept} old runs are kept, because assets show them"
         )
 
     name = identifier(f"{prefix}_purge")

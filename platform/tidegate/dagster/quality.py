@@ -67,11 +67,14 @@ if TYPE_CHECKING:
 _SHOWN_OUTCOMES = 5
 
 _DESCRIPTIONS = {
-    RECONCILIATION: "Great Expectations over one line for each final window: raw = counted + filtered + late + "
-    "rejected (A1), every window that the log has rows for is there, none twice; limits in quality/*.yaml.",
-    LATE_RATE: "The share of late rows of each day is below its threshold, and does not grow; limits in "
-    "quality/*.yaml.",
-    EXPECTATIONS: "The team's own expectations in quality/*.yaml, on what came since the last check.",
+    RECONCILIATION: "Great Expectations over one line for each final window: raw = counted + filtered + "
+    "late + rejected (A1), every window for which the log has rows is there, none twice; "
+    "the limits are in quality/*.yaml.",
+    LATE_RATE: "The share of late rows of each day is below its threshold, and does not grow; the "
+    "limits are in quality/*.yaml.",
+    EXPECTATIONS: (
+        "The team's own expectations in quality/*.yaml, on the rows that arrived since the last check."
+    ),
 }
 
 
@@ -96,7 +99,7 @@ def quality_job(checks: Sequence[AssetChecksDefinition], prefix: str) -> Unresol
         identifier(f"{prefix}_quality"),
         selection=AssetSelection.checks(*(key for one in checks for key in one.check_keys)),
         executor_def=in_process_executor,
-        description="Checks the quality of everything with Great Expectations; reads only what is stored.",
+        description="Checks the quality of everything with Great Expectations; reads only stored rows.",
     )
 
 

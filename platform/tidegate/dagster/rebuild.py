@@ -13,7 +13,10 @@ from tidegate.dagster.naming import identifier
 
 def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) -> JobDefinition:
     """`<prefix>_rebuild`: every view whose definition is not that of its results, and what reads it."""
-    text = "Computes views whose query has changed anew, from the beginning of what is kept, and swaps at the end (R4)."
+    text = (
+        "Recomputes views whose query has changed, from the oldest rows that are kept, and "
+        "swaps at the end (R4)."
+    )
 
     @op(name=identifier(f"{prefix}_rebuild_op"), required_resource_keys={resource_key}, description=text)
     def build_anew(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text

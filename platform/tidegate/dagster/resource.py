@@ -33,11 +33,13 @@ class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is
     project: str = Field(description="Folder of the tidegate project.")
     env: str = Field(default="local", description="Which resources/<env>.yaml.")
     max_rows_per_batch: int | None = Field(
-        default=None, description="Overrides the option of sources that are cut by rows."
+        default=None, description="Overrides the batch size of sources that are cut by rows."
     )
     plot_up_to_rows: int = Field(
         default=20_000_000,
-        description="The completeness curve is measured over the whole log after each run; not above this size.",
+        description=(
+            "The completeness curve is measured over the whole log after each run, up to this number of rows."
+        ),
     )
 
     _session: Session | None = PrivateAttr(default=None)

@@ -78,7 +78,7 @@ def build_cleanups(cleanups: tuple[Cleanup, ...], prefix: str, resource_key: str
 
 def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinition:
     names = None if cleanup.select == "*" else list(cleanup.select)
-    text = "Deletes expired rows of tables WITH TTL that no view needs any more (T2, T3), and tidies files."
+    text = "Deletes expired rows of tables WITH TTL that no view needs any more (T2, T3), and compacts files."
 
     @op(
         name=identifier(f"{prefix}_{cleanup.name}_op"),
@@ -102,7 +102,10 @@ def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinit
 
 def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
     """`<prefix>_upkeep`: `tidegate upkeep` over everything that has a table."""
-    text = "Puts small files together, forgets old snapshots, deletes rows beyond their retention and unknown files."
+    text = (
+        "Compacts small files, expires old snapshots, deletes rows beyond their retention, "
+        "and removes orphan files."
+    )
 
     @op(name=identifier(f"{prefix}_upkeep_op"), required_resource_keys={resource_key}, description=text)
     def keep_up(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text

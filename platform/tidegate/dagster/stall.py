@@ -65,7 +65,10 @@ def stall_sensor(
 
     @sensor(
         name=name,
-        description="Why windows are not closed: evaluates watermark_stall, and sends the alerts of jobs/*.yaml.",
+        description=(
+            "Shows why windows are not closed: evaluates watermark_stall, and sends the alerts "
+            "of jobs/*.yaml."
+        ),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=DefaultSensorStatus.RUNNING,
     )
@@ -176,9 +179,9 @@ def watermark_stall_spec(key: AssetKey) -> AssetCheckSpec:
     return AssetCheckSpec(
         WATERMARK_STALL,
         asset=key,
-        description="Nothing but time keeps its windows open, and a sink has delivered what is final; otherwise why: "
-        "the causes with their numbers, which windows wait, since when, and what to do. Reads stored metadata, brokers "
-        "and locks only.",
+        description="Only time keeps its windows open, and sinks have delivered everything that is "
+        "final; otherwise: the causes with their numbers, which windows wait, since when, "
+        "and what to do. Reads stored metadata, brokers and locks only.",
     )
 
 
@@ -201,7 +204,7 @@ def _evaluation(seen: Look, name: str, key: AssetKey) -> AssetCheckEvaluation:
 
 def _well(seen: Look, name: str) -> str:
     sinks = {sink.status.name for sink in seen.facts.sinks}
-    return "nothing waits to be delivered" if name in sinks else "nothing keeps its windows open"
+    return "no rows wait to be delivered" if name in sinks else "nothing keeps its windows open"
 
 
 def _row(finding: Finding) -> dict[str, Any]:

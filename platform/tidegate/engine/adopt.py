@@ -41,7 +41,7 @@ def adopt(context: Context, names: Iterable[str]) -> list[tuple[str, Owner | Non
         found += [one for one in _all_of(context, name) if one.owner != owner]
     if found:
         lines = [f"{one.name}: {one.owner or 'nobody'}" for one in found]
-        what = f"these tables become those of {owner}; whoever owned them can only read them from then on:"
+        what = f"these tables will belong to {owner}; their former owner can only read them from then on:"
         context.ask("TG532", "\n  ".join([what, *lines]), "tidegate adopt --yes")
     for one in found:
         one.take()

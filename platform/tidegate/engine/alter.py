@@ -35,8 +35,8 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
         where = relation.location.file if relation.location is not None else "a file in assets/"
         raise TidegateError(
             "TG520",
-            f'"{relation.name}" is defined by {where}: a statement can\'t change it',
-            hint=f"edit the file: {clause}; the next run goes on with it, nothing is built anew",
+            f'"{relation.name}" is defined by {where}, so a statement can\'t change it',
+            hint=f"edit the file: {clause}; the next run uses it, and nothing is rebuilt",
             location=statement.location,
         )
     # Not while another process writes the log with the old strategy (TG508).
@@ -46,8 +46,8 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
     if strategy == statement.before:
         return Result(message=f"the strategy of {relation.name} is {strategy} already: nothing changes")
     return Result(
-        message=f"altered {relation.name}: from the next row on its watermark is {strategy} "
-        f"(it was {statement.before}); what is decided stays decided"
+        message=f"altered {relation.name}: from the next row on, its watermark is {strategy} (it was "
+        f"{statement.before}); rows that are judged keep their outcome"
     )
 
 
@@ -65,8 +65,8 @@ def reset_watermark(context: Context, statement: ResetWatermark) -> Result:
         follow, stay = _followers(context, log, to)
         if not beyond and (before is None or before <= to) and not follow:
             return Result(
-                message=f"the watermark of {relation.name} is {log.format(before)}: RESET only takes it back, "
-                "nothing changes"
+                message=f"the watermark of {relation.name} is {log.format(before)}: RESET can only set it "
+                "back, so nothing changes"
             )
         if stay:
             _ask(context, relation, stay, statement)
@@ -74,10 +74,13 @@ def reset_watermark(context: Context, statement: ResetWatermark) -> Result:
     message = f"reset the watermark of {relation.name} to {log.format(log.progress.published)}"
     message += f" (it was {log.format(before)}); rows from there on are on time again, late rows stay late"
     if follow:
-        message += f"; at the next run or FLUSH these go back, too, and close again as rows come: {', '.join(follow)}"
+        message += (
+            "; at the next run or FLUSH, these go back as well, and close again when rows "
+            f"arrive: {', '.join(follow)}"
+        )
     own = [gate for gate in gates_over(context.catalog, relation) if gate.follows is None]
     if own:
-        message += f"; with a time of their own, and reset by their own names: {named(own)}"
+        message += f"; these gates have a time of their own, and are reset by their own names: {named(own)}"
     return Result(message=message)
 
 
@@ -117,13 +120,14 @@ def _followers(context: Context, log: Log, to: int) -> tuple[list[str], list[str
         found = back(context, item, stored, pinned, target)
         text, was = item.kind.format, int(own["tidegate.frontier"])
         if not found.is_possible:
-            stay.append(f"{item.name}: all of it, up to {text(was)}: {'; '.join(found.stays)}")
+            stay.append(f"{item.name}: all results up to {text(was)}: {'; '.join(found.stays)}")
             continue
         frontier = min(int(found.frontier), was)
         follow.append(item.name)
         if frontier > target:
             stay.append(
-                f"{item.name}: what ended after {text(target)}, up to {text(frontier)}: {'; '.join(found.stays)}"
+                f"{item.name}: results that ended after {text(target)}, up to {text(frontier)}: "
+                f"{'; '.join(found.stays)}"
             )
         facts[item.name] = own | {RESETS: with_step(own, frontier), "tidegate.frontier": str(frontier)}
     return follow, stay

@@ -62,21 +62,22 @@ def refusal(context: Context, view: View, scope: Scope | None = None) -> Tidegat
     """TG561: why a view can't be amended (as `scope` asks), or None."""
     why = None
     if view.over is not None:
-        why = "its OVER windows carry rows and running values on from each tick to the next"
+        why = "its OVER windows carry rows and running values from each tick to the next"
     for entry in view.inputs:
         source = context.catalog.get(entry.name)
         if isinstance(source, Relation) and source.primary_key and not entry.lookup:
-            why = (
-                f'a late change of "{source.name}" has expired: nobody knows what it would have changed (T1)'
-            )
+            why = f'a late change of "{source.name}" has expired: its effect on the results is not known (T1)'
     if view.open_sql is not None and scope is not None and scope.absorb and not scope.whole:
-        why = "late rows join sessions, and a range could cut between them; without --range it can"
+        why = (
+            "late rows join sessions, and a range could cut through a session; without --range, "
+            "it can be amended"
+        )
     if why is None:
         return None
     return TidegateError(
         "TG561",
         f'"{view.name}" can\'t be amended: {why}',
-        hint="windows, sessions, joins and sorted rows of append-only sources can be",
+        hint="views over windows, sessions, joins and sorted rows of append-only sources can be amended",
         location=view.location,
     )
 
@@ -102,7 +103,7 @@ def amend_view(
         note = (
             "nothing is stored yet"
             if stored is None
-            else "nothing of it is ever final: each run computes it anew"
+            else "its results are never final: each run recomputes all of them"
         )
         return ViewAmendment(view.name, dry_run=dry_run, notes=[note])
     # A catalog that is a folder does not keep two committers apart: there a live run's lease is in the way (TG508).
@@ -145,7 +146,7 @@ class _Amendment:
             if not self._dry_run and self._scope.whole and self._is_news(frontier):
                 self._commit([], [], {}, frontier)
             return self._nothing(None, started)
-        self._tell(f"{self._view.name}: comparing what ends {self._described(ranges)}")
+        self._tell(f"{self._view.name}: comparing the windows that end {self._described(ranges)}")
         late = self._upto() if self._scope.absorb else None
         if late is None:
             now, since, _ = as_stored(
@@ -204,7 +205,8 @@ class _Amendment:
                 delta = 0
                 if windows:
                     self._tell(
-                        f"{self._view.name}: writing {windows:,} {'window' if windows == 1 else 'windows'} anew"
+                        f"{self._view.name}: writing {windows:,} {('window' if windows == 1 else 'windows')} "
+                        "again"
                     )
                     number = (self._base.integer(AMENDMENTS) or 0) + 1
                     writer = Writer(self._context, self._view, self._table, self._base, number, self._at)
@@ -229,11 +231,14 @@ class _Amendment:
         if since == math.inf or (since is not None and after is not None and after < since):
             raise TidegateError(
                 "TG562",
-                f'"{view.name}" can\'t be computed anew from '
-                f"{kind.format(after) if after is not None else 'the beginning'}: {notes[-1]}",
-                hint="what is kept is set in jobs/maintenance.yaml"
+                f'"{view.name}" can\'t be recomputed from '
+                f"{(kind.format(after) if after is not None else 'the beginning')}: {notes[-1]}",
+                hint="jobs/maintenance.yaml sets how long rows are kept"
                 if since == math.inf
-                else f"--range '{kind.format(int(since or 0))}' …: windows that end after that can be",
+                else (
+                    f"use --range '{kind.format(int(since or 0))}' …: windows that end after that can be "
+                    "recomputed"
+                ),
                 location=view.location,
             )
         lowest = max((int(m) for m in (since, after) if m is not None), default=None)
@@ -387,8 +392,11 @@ class _Amendment:
             if at.integer(AMENDMENTS) != self._base.integer(AMENDMENTS):
                 raise TidegateError(
                     "TG502",
-                    f'"{self._view.name}" was amended by somebody else meanwhile; nothing of this one was kept',
-                    hint="run again: it goes on from what the other one committed",
+                    (
+                        f'another process has amended "{self._view.name}" in the meantime; this amendment '
+                        "was not stored"
+                    ),
+                    hint="run again: it goes on from the result of the other process",
                 )
             summary = {k: v for k, v in at.summary.items() if k.startswith("tidegate.")}
             if counted.get("windows"):

@@ -39,8 +39,8 @@ class Borrowed:
             if kind == other[0] and _overlap(own, other[1]):
                 raise TidegateError(
                     "TG515",
-                    f'"{sink.name}" would deliver into {own}, {what} of environment "{reads}", which is only read in '
-                    f'environment "{project.env_name}"',
+                    f'"{sink.name}" would deliver into {own}, {what} of environment "{reads}", which '
+                    f'can only be read in environment "{project.env_name}"',
                     hint="give the sink a place of its own",
                     location=sink.location,
                 )

@@ -25,7 +25,10 @@ def change(context: Context, statement: Change, register: Callable[[], None]) ->
     total = event.on_time + event.late + event.rejected
     text = f"{statement.what} {event.on_time}"
     if event.late or event.rejected:
-        text = f"{statement.what} {event.on_time} of {total}: {event.late} expired, {event.rejected} rejected"
+        text = (
+            f"{statement.what} {event.on_time} of {total} rows: {event.late} expired, "
+            f"{event.rejected} rejected"
+        )
     if relation.watermark is not None:
         text += f"; watermark {event.watermark}"
     return Result(message=text, count=event.on_time)

@@ -284,8 +284,11 @@ class IcebergTable:
             if name in ("ValidationException", "CommitFailedException"):
                 raise TidegateError(
                     "TG502",
-                    f"another run has committed to {self.identifier} meanwhile; nothing of this batch was kept",
-                    hint="run again: it goes on from what the other run committed",
+                    (
+                        f"another run has committed to {self.identifier} in the meantime; this batch was not "
+                        "stored"
+                    ),
+                    hint="run again: it goes on from the commit of the other run",
                 ) from error
             raise
         self._table.refresh()
@@ -299,8 +302,9 @@ def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
         raise TidegateError(
             "TG531",
             f'"{name}" belongs to {found}; this is {owner}, and can only read it',
-            hint=f"write it there; or tidegate adopt {name.partition('$')[0]} makes it this project's; if both are one "
-            f"project, say so: project: {found.project} in resources/{owner.environment}.yaml",
+            hint="write it from that project and environment; or take it over with tidegate adopt "
+            f"{name.partition('$')[0]}; if both are one project, give it one name with project: "
+            f"{found.project} in resources/{owner.environment}.yaml",
         )
 
 

@@ -235,7 +235,8 @@ def comparable_since(
     for after, upto in skipped:
         text = view.kind.format
         notes.append(
-            f"not known: what ended after {text(after)}, up to {text(upto)}, was skipped: rows were gone before it ran"
+            f"not known: windows that ended after {text(after)}, up to {text(upto)}, were "
+            "skipped, because their rows were removed before the view ran"
         )
     if skipped:
         bounds.append(skipped[-1][1])

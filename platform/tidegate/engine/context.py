@@ -107,7 +107,7 @@ class Context:
             raise TidegateError(
                 "TG515",
                 f'"{found}" is only read in environment "{env}": it belongs to "{reads}"',
-                hint=f"views run here; sources, tables and sinks with --env {reads}",
+                hint=f"only views run here; run sources, tables and sinks with --env {reads}",
             )
 
     def ask(

@@ -45,10 +45,13 @@ def _same(item: Relation | View, properties: dict[str, str]) -> bool:
 def _changed(name: str, item: Relation | View) -> TidegateWarning:
     if isinstance(item, View):
         what, hint = (
-            "its results are those of the query before",
-            f"tidegate rebuild {name} computes them anew",
+            "its results are those of the earlier query",
+            f"tidegate rebuild {name} recomputes them",
         )
     else:
-        what = "its log is that of the definition before, and is not continued"
-        hint = "change it back, or DROP it with what reads it, and let the next run read everything anew"
+        what = "its log has the earlier definition, and gets no new rows"
+        hint = (
+            "undo the change, or DROP it with the objects that read it, and let the next run "
+            "read everything again"
+        )
     return warning("TG907", f'"{name}" has changed since it was deployed: {what}', item.location, hint)

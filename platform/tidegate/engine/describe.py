@@ -56,7 +56,7 @@ def _line(found: Relation | View | SystemTable, column: Column, extended: bool) 
             mark = [_ROWTIME_MARK] if extended else []
             notes += [*mark, f"watermark {found.watermark.expression}"]
             if extended and found.ttl:
-                notes.append("with TTL: rows expire by it")
+                notes.append("with TTL: its rows expire")
         if column.name in found.primary_key:
             notes.append("primary key")
         if column.generated is not None:
@@ -75,7 +75,7 @@ def _hidden(relation: Relation, current: bool) -> list[Line]:
     """W12: what a query may name and `*` does not hold. `current`: of what a table with a PRIMARY KEY holds now."""
     lines: list[Line] = []
     for column in hidden_columns(relation, current):
-        notes, comment = "system column: not in SELECT *, select it by name", _COMMENTS[column.name]
+        notes, comment = "system column: not part of SELECT *, select it by name", _COMMENTS[column.name]
         if column.name == ROWTIME:
             comment = f"when the row arrived in {relation.name}"
             if column.stored != "_arrival":

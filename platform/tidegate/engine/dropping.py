@@ -29,12 +29,13 @@ def ask_to_drop(context: Context, name: str, gone: Iterable[str], location: Loca
         readers = [view.name for view in readers_of(context.catalog, found.name) if "$" not in view.name]
         sinks = [sink.name for sink in context.catalog.sinks.of(found.name)]
         if readers or sinks:
-            lines.append(f"without it can't go on: {', '.join([*readers, *sinks])}")
+            lines.append(f"these can't go on without it: {', '.join([*readers, *sinks])}")
         if isinstance(found, Relation) and found.connector is not None:
             lines.append(
-                "where its input was read to; what the input does not hold any more can't be read again"
+                "the position up to which its input was read; rows that the input no longer has "
+                "can't be read again"
             )
-    what = f"this goes with {name} and can't be brought back:"
+    what = f"these are removed with {name} and can't be restored:"
     context.ask("TG533", "\n  ".join([what, *lines]), location=location)
 
 

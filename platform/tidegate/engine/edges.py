@@ -44,7 +44,7 @@ def edge_of(
     if summary is None:
         return NOTHING, []
     if _kind_of(source) is TimeKind.EPOCH and policy.retention is not None:
-        return NOTHING, ["no row goes: an event time that is a number has no days"]
+        return NOTHING, ["no row is removed: an event time that is a number has no days"]
     notes: list[str] = []
     before = arrived = None
     upto = _upto(context, source, notes) if policy.retention is not None else None
@@ -55,7 +55,7 @@ def edge_of(
     past = None
     if policy.history is not None and isinstance(source, Relation) and history:
         if isinstance(source.connector, FilesystemOptions | ReplayOptions):
-            notes.append("the history of the watermarks stays: it lists the files that have been read")
+            notes.append("the history of the watermarks is kept: it lists the files that have been read")
         else:
             past = _epoch_at(context, table, now - policy.history)
             past = None if past is None else min(past, int(summary.get("tidegate.epoch") or 0) - 1)
@@ -80,11 +80,11 @@ def _before(
         wanted = day_floor(kind, min(int(mark), clock if clock is not None else int(mark)) - length)
     for name, needed in needs(context, source):
         if needed == EVERYTHING:
-            notes.append(f'no row goes: "{name}" may read all of them, or has never run')
+            notes.append(f'no row is removed: "{name}" may read all of them, or has never run')
             return None
         if kind is not None and wanted is not None and needed < wanted:
             held = day_floor(kind, needed)
-            notes.append(f'rows from {kind.format(held)} on stay: "{name}" needs them')
+            notes.append(f'rows from {kind.format(held)} on are kept: "{name}" needs them')
             wanted = held
     return wanted
 
@@ -101,7 +101,7 @@ def _upto(context: Context, source: Relation | View, notes: list[str]) -> int | 
     found = taken(context, source)
     for name, commit in found:
         if commit == 0:
-            notes.append(f'no row goes: "{name}" has taken none of them yet')
+            notes.append(f'no row is removed: "{name}" has not read any of them yet')
     return min((commit for _, commit in found), default=None)
 
 

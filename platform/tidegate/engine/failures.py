@@ -27,7 +27,7 @@ def spark_gone(what: str) -> TidegateError | None:
     try:
         SparkContext._gateway.jvm.System.nanoTime()
     except Exception:
-        return TidegateError("TG514", f"Spark is gone, in the middle of {what}", hint="run again")
+        return TidegateError("TG514", f"Spark stopped in the middle of {what}", hint="run again")
     return None
 
 
@@ -37,10 +37,10 @@ def failed(what: str, error: BaseException, location: Location | None = None) ->
         return known
     text = spark_message(error)
     named = _NAMED_FILE.search(text + " ")
-    todo = "run again, with --debug for everything that Spark says"
+    todo = "run again; with --debug, everything that Spark reports is shown"
     if named:
         todo = f"compare the declared columns with those of {named.group(1).rpartition('/')[2]}"
-    hint = f"nothing of this batch was kept; {todo}"
+    hint = f"none of the rows of this batch were stored; {todo}"
     return TidegateError("TG513", f"{what} failed: {text}", hint=hint, location=location)
 
 

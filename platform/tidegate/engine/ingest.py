@@ -315,5 +315,8 @@ def same_definition(name: str, stored: str | None, wanted: str) -> None:
         raise TidegateError(
             "TG506",
             f'the definition of "{name}" has changed since its table was made',
-            hint=f'DROP "{name}" and run again to build it anew, or give the new definition another name',
+            hint=(
+                f'DROP "{name}" and run again to read everything again, or give the new definition '
+                "another name"
+            ),
         )

@@ -189,7 +189,9 @@ def source_of(context: Context, name: str) -> Relation | View:
     """A source, table or view of the catalog (TG509 for anything else)."""
     found = context.catalog.get(name)
     if not isinstance(found, Relation | View):
-        raise TidegateError("TG509", f'"{name}" is no source, table or view', hint="a view reads those")
+        raise TidegateError(
+            "TG509", f'"{name}" is not a source, table or view', hint="a view reads sources, tables and views"
+        )
     return found
 
 

@@ -50,11 +50,11 @@ def verify(jars: Mapping[str, Path], sums: Mapping[str, str] | None = None) -> l
             continue
         found = _sha256(jar, stat.st_size, stat.st_mtime_ns)
         if wanted is None:
-            notes.append(f"{jar} has no recorded sum: its SHA-256 is {found}")
+            notes.append(f"{jar} has no recorded checksum: its SHA-256 is {found}")
         elif found != wanted:
             raise TidegateError(
                 "TG518",
-                f"{jar} is not the jar that tidegate was made with: its SHA-256 is {found}, not {wanted}",
+                f"{jar} is not the jar that tidegate was built with: its SHA-256 is {found}, not {wanted}",
                 hint="remove the file, find out who put it there, and fetch it again from Maven Central",
             )
     return notes

@@ -83,8 +83,11 @@ class Owners:
             name, found = other
             raise TidegateError(
                 "TG531",
-                f'namespace "{namespace}" belongs to {found}, which made "{name}"; this is {owner}',
-                hint="give this environment a namespace of its own (warehouse.namespace), or adopt what is in this one",
+                f'namespace "{namespace}" belongs to {found}, which created "{name}"; this is {owner}',
+                hint=(
+                    "give this environment a namespace of its own (warehouse.namespace), or adopt the "
+                    "tables in this one"
+                ),
             )
         self._at_home.add(namespace)
 

@@ -93,7 +93,9 @@ def _view(context: Context, name: str) -> View:
     found = context.catalog.get(name)
     if not isinstance(found, View):
         raise TidegateError(
-            "TG509", f'"{name}" is not a view', hint="a changed source is dropped and made anew"
+            "TG509",
+            f'"{name}" is not a view',
+            hint="a source can't be rebuilt: DROP it, and let the next run read everything again",
         )
     return found
 
@@ -121,12 +123,12 @@ def _rebuild(context: Context, view: View, why: str, tell: Callable[[str], None]
     identifier, beside = context.identifier(view.name), context.identifier(f"{view.name}{_NEXT}")
     # What one that was killed has left may be of another definition, or of earlier results of what the view reads.
     spark.sql(f"DROP TABLE IF EXISTS {beside} PURGE")
-    tell(f"{view.name}: computing from the beginning, {why}")
+    tell(f"{view.name}: recomputing from the beginning because {why}")
     table = ViewTable(context, view, beside)
     table.tick()
     generation = _generation(context, view) + 1
     tag = f"generation_{generation - 1}"
-    tell(f"{view.name}: swapping; the results until now stay as {tag}")
+    tell(f"{view.name}: swapping; the earlier results are kept as {tag}")
     IcebergTable(spark, identifier).tag(tag)
     for reader in readers_of(context.catalog, view.name):
         context.require_own(reader.name)

@@ -68,7 +68,7 @@ def require_lent(context: Context, relation: Relation, table: str | None) -> Non
         if same and judged in (None, strategy_identity(relation)):
             return
         what = f'environment "{lender}" has another definition of'
-        hint = "another watermark or source is tried out in an environment with a warehouse of its own"
+        hint = "to try out another watermark or source, use an environment with a warehouse of its own"
     raise TidegateError("TG516", f'{what} "{relation.name}"', hint=hint, location=relation.location)
 
 

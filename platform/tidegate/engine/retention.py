@@ -93,8 +93,11 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
             raise TidegateError(
                 "TG543",
                 f'"{view.name}" can\'t begin: rows of "{p.input.name}" are beyond their retention, '
-                "and nobody can tell which of its results they belong to",
-                hint="only windows of a fixed length and sorted rows can begin at the edge of what is kept",
+                "and it is not known to which results they belong",
+                hint=(
+                    "only windows of a fixed length and sorted rows can begin at the oldest rows that "
+                    "are kept"
+                ),
                 location=view.location,
             )
         marks.append(edge - p.input.low)
@@ -111,10 +114,10 @@ def missing(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> Hol
     if found is not None and found.upto is None:
         raise TidegateError(
             "TG543",
-            f'"{view.name}" can\'t go on from {view.kind.format(int(own["tidegate.frontier"]))}: {found.describe()}, '
-            "and nobody can tell which of its results they belong to",
-            hint="what it has stays as it is; run it more often than rows are retired, or let them be kept longer "
-            "(jobs/maintenance.yaml of the environment that owns them)",
+            f'"{view.name}" can\'t go on from {view.kind.format(int(own["tidegate.frontier"]))}: '
+            f"{found.describe()}, and it is not known to which results they belong",
+            hint="its stored results are kept; run it more often than rows are retired, or keep rows "
+            "longer (jobs/maintenance.yaml of the environment that owns them)",
             location=view.location,
         )
     return found
@@ -172,7 +175,9 @@ def _table(context: Context, name: str) -> Relation:
     found = context.relation(name)
     if not found.primary_key:
         raise TidegateError(
-            "TG509", f'"{name}" has no PRIMARY KEY: its rows are kept', hint="tables WITH TTL are cleaned up"
+            "TG509",
+            f'"{name}" has no PRIMARY KEY: its rows are kept',
+            hint="only tables WITH TTL are cleaned up",
         )
     return found
 

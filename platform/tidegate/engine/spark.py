@@ -277,7 +277,7 @@ def require_s3(spark: SparkSession, what: str) -> None:
     if not has_class(spark, "org.apache.hadoop.fs.s3a.S3AFileSystem"):
         raise TidegateError(
             "TG607",
-            f"{what} is on S3, and this Spark session has no jars for it",
+            f"{what} is on S3, but this Spark session has no jars for it",
             hint=f"start it with spark.jars.packages={','.join(S3A_PACKAGES)}, or let tidegate.connect() start Spark",
         )
 

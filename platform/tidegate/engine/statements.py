@@ -184,7 +184,7 @@ def _(statement: st.Drop, context: Context) -> Result:
         return Result(message=f"dropped {found.name}")
     where = found.location.file if found.location else "assets/"
     return Result(
-        message=f"dropped the data of {found.name}; {where} still defines it, the next run starts anew"
+        message=f"dropped the data of {found.name}; {where} still defines it, and the next run begins again"
     )
 
 

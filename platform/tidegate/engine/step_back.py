@@ -66,9 +66,12 @@ def refused(view: View, found: Back) -> TidegateError:
     """TG543: the error of a view that can't go back."""
     return TidegateError(
         "TG543",
-        f'"{view.name}" can\'t go back to {view.kind.format(found.target)} behind the watermark that was reset: '
+        (
+            f'"{view.name}" can\'t go back to {view.kind.format(found.target)} after the reset '
+            "of the watermark: "
+        )
         + "; ".join(found.stays),
-        hint=f"its results stay as they are; to go on, DROP MATERIALIZED VIEW {view.name} and create it again",
+        hint=f"its results are kept; to go on, DROP MATERIALIZED VIEW {view.name} and create it again",
         location=view.location,
     )
 

@@ -47,7 +47,7 @@ class Steps:
             return False
         missing = [one for one in _reads(item) if one.casefold() in self._unusable]
         if missing or self._gone:
-            why = f"it reads {' and '.join(missing)}" if missing else "Spark is gone"
+            why = f"it reads {' and '.join(missing)}" if missing else "Spark has stopped"
             self._skip(item, why)
             return False
         try:

@@ -80,7 +80,7 @@ class TableState:
             raise TidegateError(
                 "TG506",
                 f'the definition of "{relation.name}" has changed since its table was made',
-                hint=f'DROP "{relation.name}" and run again to build it anew',
+                hint=f'DROP "{relation.name}" and run again to read everything again',
             )
 
     def applied(self) -> Applied:

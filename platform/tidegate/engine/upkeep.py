@@ -185,7 +185,9 @@ def maintain_all(
         except TidegateError as error:
             if error.code != "TG508":
                 raise
-            reports.append(UpkeepReport(name, [TableUpkeep(name, notes=[f"left alone: {error.message}"])]))
+            reports.append(
+                UpkeepReport(name, [TableUpkeep(name, notes=[f"left unchanged: {error.message}"])])
+            )
 
     for item in chosen:
         steps.do(item, partial(one, item.name))
@@ -238,7 +240,7 @@ class _Work:
         shape = self.measure(after=True)
         files = shape.new_files(self._now, self._policy.settle)
         self.done.notes.append(f"{files} files since the last compaction")
-        self.done.notes.append(f"{shape.expirable(self._bound(shape))} snapshots can go")
+        self.done.notes.append(f"{shape.expirable(self._bound(shape))} snapshots can expire")
         if retention and not self._is_state:
             edge, notes = self._edge(shape)
             files = condemned(self._spark, self._table, self._kind, edge, self._number)
@@ -351,14 +353,17 @@ def _right_to_write(
             except TidegateError as error:
                 if error.code != "TG508":
                     raise
-                refusal = f"left alone: {error.message}; a live run does the upkeep of what it writes itself"
+                refusal = (
+                    f"left unchanged: {error.message}; a live run does the upkeep of the tables that it "
+                    "writes"
+                )
         yield refusal
 
 
 def _source(context: Context, name: str) -> Relation | View:
     found = context.catalog.get(name)
     if not isinstance(found, Relation | View):
-        raise TidegateError("TG509", f'"{name}" is no source, table or view', hint="upkeep is of those")
+        raise TidegateError("TG509", f'"{name}" is not a source, table or view', hint="upkeep is of those")
     return found
 
 

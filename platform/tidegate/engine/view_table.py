@@ -381,8 +381,8 @@ def same_view(view: View, table: IcebergTable) -> None:
     raise TidegateError(
         "TG506",
         what,
-        hint=f"tidegate rebuild {view.name} computes it anew beside what is there, and swaps; or DROP it, or give "
-        "the new definition another name",
+        hint=f"tidegate rebuild {view.name} recomputes it alongside the old results, then swaps; "
+        "or DROP it, or give the new definition another name",
         location=view.location,
     )
 

@@ -75,7 +75,7 @@ def what_if(context: Context, view: View, strategy: str) -> WhatIf:
         raise TidegateError(
             "TG564",
             f'"{view.name}" has no closed windows over the rows of one source',
-            hint="ask a view over TUMBLE, HOP or CUMULATE of a source, after its first run",
+            hint="use a view over TUMBLE, HOP or CUMULATE of a source, after its first run",
             location=view.location,
         )
     mark = relation.watermark
@@ -88,7 +88,10 @@ def what_if(context: Context, view: View, strategy: str) -> WhatIf:
         raise TidegateError(
             "TG564",
             f"{strategy} is not a constant delay behind the newest row",
-            hint=f"for example {mark.column} - INTERVAL '1 hour'; tidegate advise {relation.name} knows more",
+            hint=(
+                f"write for example {mark.column} - INTERVAL '1 hour'; tidegate advise "
+                f"{relation.name} compares all delays"
+            ),
         )
     delay = other.ticks if isinstance(other, Delay) else 0
     log = context.spark.table(context.identifier(relation.name))

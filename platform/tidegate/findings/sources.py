@@ -80,8 +80,8 @@ def _crashed(name: str, crashes: Crashes) -> Finding:
         kind="crashed_decoder",
         severity="warning",
         asset=name,
-        text=f"{name}: rows have ended the process that decodes them, {crashes.rows:,} so far; "
-        f"the last: {crashes.last}",
+        text=f"{name}: rows have crashed the process that decodes them, {crashes.rows:,} so far; "
+        f"the last one: {crashes.last}",
         advice=f'these rows do not block others: SELECT * FROM "{name}$rejected" WHERE reason = '
         "'crashed_decoder' shows their bytes; find out who sends them, and report them to "
         "the maintainers of the library",

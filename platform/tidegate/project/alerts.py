@@ -27,7 +27,7 @@ DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 #: Services whose URL need not hold a secret: webhooks, and mail through a server that asks for none.
 _OPEN = ("json", "jsons", "xml", "xmls", "form", "forms", "mailto", "mailtos", "syslog", "dbus", "gnome")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_SECRET_HINT = "put what is secret into a variable: url: slack://${SLACK_TOKEN}/#data"
+_SECRET_HINT = "put secrets into variables: url: slack://${SLACK_TOKEN}/#data"
 
 
 class Target(StrictModel):
@@ -47,21 +47,26 @@ class Target(StrictModel):
         if found is None:
             if VARIABLE.fullmatch(url):
                 return url
-            raise refuse("this is no URL of apprise", hint="such as json://host:port/path, or ${ALERT_URL}")
+            raise refuse(
+                "this is not a URL that apprise knows",
+                hint="write for example json://host:port/path, or ${ALERT_URL}",
+            )
         scheme, rest = found.group(1).lower(), found.group(2)
         bare = VARIABLE.sub("", rest)
         if scheme not in _OPEN and bare == rest:
             raise refuse(
-                f"a {scheme}:// URL is a secret, and stands here for everybody to read",
+                f"a {scheme}:// URL is a secret, which everybody who reads this file can see",
                 code="TG410",
                 hint=_SECRET_HINT,
             )
         user, at, _ = rest.split("/")[0].rpartition("@")
         password = user.partition(":")[2]
         if at and password and not VARIABLE.search(password):
-            raise refuse("a password stands here for everybody to read", code="TG410", hint=_SECRET_HINT)
+            raise refuse(
+                "everybody who reads this file can see this password", code="TG410", hint=_SECRET_HINT
+            )
         if re.search(r"[?&](?:[+-]?\w*(?:pass|token|key|secret|auth)\w*)=(?!\$\{)", rest, re.IGNORECASE):
-            raise refuse("a secret stands here for everybody to read", code="TG410", hint=_SECRET_HINT)
+            raise refuse("everybody who reads this file can see this secret", code="TG410", hint=_SECRET_HINT)
         return url
 
     def expanded(self, environ: Mapping[str, str] | None = None) -> str:
@@ -97,7 +102,7 @@ class Quiet(StrictModel):
     @classmethod
     def _is_time(cls, text: str) -> str:
         if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
-            raise refuse("a time of day is expected", hint='in quotes, as "22:00"')
+            raise refuse("this must be a time of day", hint='write it in quotes, as "22:00"')
         return text
 
     def at(self, now: datetime) -> bool:
@@ -147,7 +152,7 @@ class Route(StrictModel):
     @classmethod
     def _somewhere(cls, to: list[str]) -> list[str]:
         if not to:
-            raise refuse("goes nowhere", hint="name targets")
+            raise refuse("has no targets", hint="add the names of targets")
         return to
 
     def describe(self) -> str:

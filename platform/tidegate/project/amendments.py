@@ -50,7 +50,7 @@ class Amendments:
             if amendment.name in seen:
                 raise TidegateError(
                     "TG609",
-                    f'schedule "{amendment.name}" is already in {seen[amendment.name]}',
+                    f'schedule "{amendment.name}" is also defined in {seen[amendment.name]}',
                     hint="give it another name",
                     location=self.file.locate(("amendments", i, "name")),
                 )
@@ -59,12 +59,12 @@ class Amendments:
                 location = self.file.locate(("amendments", i, "select", j))
                 if name not in views:
                     hint = did_you_mean(name, views) or f"known: {', '.join(sorted(views)) or 'none'}"
-                    raise TidegateError("TG609", f'no view "{name}"', hint=hint, location=location)
+                    raise TidegateError("TG609", f'there is no view "{name}"', hint=hint, location=location)
                 if views[name].over is not None:
                     raise TidegateError(
                         "TG609",
                         f'"{name}" can\'t be amended: its OVER windows carry rows from tick to tick',
-                        hint="docs/amendments.md says which views can be",
+                        hint="docs/amendments.md lists the views that can be amended",
                         location=location,
                     )
 

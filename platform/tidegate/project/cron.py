@@ -30,15 +30,15 @@ def check_cron(text: str) -> None:
         for term in value.split(","):
             match = _TERM.match(term)
             if match is None:
-                raise ValueError(f"{name}: {term!r} is not a cron term")
+                raise ValueError(f"{name}: {term!r} is not a valid cron term")
             first, last, step = match.groups()
             if first == "*" and last is not None:
-                raise ValueError(f"{name}: {term!r} is not a cron term")
+                raise ValueError(f"{name}: {term!r} is not a valid cron term")
             bounds = [_number(x, name, low, high, words) for x in (first, last) if x not in (None, "*")]
             if bounds != sorted(bounds):
-                raise ValueError(f"{name}: {term!r} runs backwards")
+                raise ValueError(f"{name}: {term!r} ends before it begins")
             if step is not None and int(step) == 0:
-                raise ValueError(f"{name}: a step of 0")
+                raise ValueError(f"{name}: the step is 0")
 
 
 def never_fires(text: str) -> bool:

@@ -10,13 +10,18 @@ from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
 
-_KEPT = "what was committed stays, and nothing is half done: the same command goes on when it is mended"
-_FULL = ("the disk is full", f"make room there (tidegate upkeep, tidegate cleanup, a larger disk); {_KEPT}")
-_READ_ONLY = ("the file system is read-only", f"mount it writable, or name another place; {_KEPT}")
-_DENIED = ("permission is denied", f"give the user that runs tidegate its rights there; {_KEPT}")
+_KEPT = (
+    "what was committed is kept, and nothing is half done: when this is repaired, run the same command again"
+)
+_FULL = (
+    "the disk is full",
+    f"free some space there (tidegate upkeep, tidegate cleanup, a larger disk); {_KEPT}",
+)
+_READ_ONLY = ("the file system is read-only", f"mount it writable, or use another location; {_KEPT}")
+_DENIED = ("permission is denied", f"give the user that runs tidegate write permission there; {_KEPT}")
 _NO_TEMPORARY = (
-    "there is no room for temporary files",
-    f"set TMPDIR, and spark.local.dir where spark.conf has it, to a folder with room; {_KEPT}",
+    "there is no space for temporary files",
+    f"set TMPDIR, and spark.local.dir if spark.conf contains it, to a folder with free space; {_KEPT}",
 )
 #: Bytes that must fit in there: what Spark needs to start is more, and what it spills is known to nobody.
 _LEAST_ROOM = 1 << 20

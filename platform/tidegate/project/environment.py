@@ -40,13 +40,17 @@ class CatalogSettings(StrictModel):
     @model_validator(mode="after")
     def _uri_where_needed(self) -> CatalogSettings:
         if self.type == "hadoop" and self.uri is not None:
-            raise refuse("a hadoop catalog has no uri", hint="set type to jdbc or rest, or remove uri")
+            raise refuse(
+                "a hadoop catalog must not have a uri", hint="set type to jdbc or rest, or remove uri"
+            )
         if self.type != "hadoop" and not self.uri:
             raise refuse(f"a {self.type} catalog needs a uri", hint="add uri: … under catalog")
         if self.type == "jdbc" and not str(self.uri).startswith("jdbc:"):
-            raise refuse("the uri of a jdbc catalog starts with jdbc:", hint="jdbc:postgresql://host:5432/db")
+            raise refuse(
+                "the uri of a jdbc catalog must start with jdbc:", hint="jdbc:postgresql://host:5432/db"
+            )
         if self.type == "rest" and not str(self.uri).startswith(("http://", "https://")):
-            raise refuse("the uri of a rest catalog starts with http:// or https://")
+            raise refuse("the uri of a rest catalog must start with http:// or https://")
         return self
 
 
@@ -79,7 +83,7 @@ class StorageSettings(StrictModel):
     @classmethod
     def _full_url(cls, endpoint: str | None) -> str | None:
         if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-            raise refuse("the endpoint is a URL", hint="write https://host:port")
+            raise refuse("the endpoint must be a URL", hint="write https://host:port")
         return endpoint
 
     @field_validator("secret_access_key", "session_token", mode="before")
@@ -91,7 +95,9 @@ class StorageSettings(StrictModel):
     @model_validator(mode="after")
     def _keys_in_pairs(self) -> StorageSettings:
         if (self.access_key_id is None) != (self.secret_access_key is None):
-            raise refuse("access_key_id and secret_access_key belong together", hint="set both, or neither")
+            raise refuse(
+                "access_key_id and secret_access_key must be set together", hint="set both, or neither"
+            )
         return self
 
 
@@ -122,7 +128,7 @@ class Warehouse(StrictModel):
                 hint=hint or "use a folder, file:// or s3://",
             )
         if path.startswith("file:") and not path.startswith("file:///"):
-            raise refuse("a file URI names an absolute path", hint="write file:///folder/…")
+            raise refuse("a file URI must have an absolute path", hint="write file:///folder/…")
         if not path.strip():
             raise refuse("the path is empty")
         return path
@@ -131,7 +137,7 @@ class Warehouse(StrictModel):
     @classmethod
     def _plain_name(cls, namespace: str) -> str:
         if not _NAME.match(namespace):
-            raise refuse("a namespace is letters, digits and _")
+            raise refuse("a namespace may only have letters, digits and _")
         return namespace
 
     @model_validator(mode="after")
@@ -216,12 +222,15 @@ class Environment(StrictModel):
         extra = sorted(self.warehouse.model_fields_set - {"namespace"})
         if extra:
             raise refuse(
-                f"an environment that reads another one is in its warehouse: {extra[0]} can't be set here",
-                hint="warehouse has only namespace: of its own",
+                (
+                    f"an environment with reads: uses the warehouse of the other one: {extra[0]} can't be "
+                    "set here"
+                ),
+                hint="under warehouse, set only namespace:",
             )
         if "namespace" not in self.warehouse.model_fields_set:
             raise refuse(
-                "an environment that reads another one needs a namespace of its own",
+                "an environment with reads: needs a namespace of its own",
                 hint="add warehouse: {namespace: dev_NAME}; it may hold ${VARIABLES}",
             )
         return self

@@ -46,7 +46,7 @@ def _share(value: object) -> object:
         except ValueError:
             value = None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise refuse("a share is expected", hint="for example 5 %, or 0.05")
+        raise refuse("this must be a share", hint="write for example 5 %, or 0.05")
     return float(value)
 
 
@@ -123,15 +123,18 @@ class Quality:
             item = _asset(catalog, file, content)
             if item.name in seen:
                 raise _wrong(
-                    f'"{item.name}" has a file already: {seen[item.name]}',
-                    "put its expectations into that one",
+                    f'"{item.name}" already has a file: {seen[item.name]}',
+                    "put these expectations into that file",
                     file.locate(("asset",)),
                 )
             seen[item.name] = file.name
             if content.reconciliation is not None and not isinstance(item, View):
                 raise _wrong(
-                    f'"{item.name}" is no view: only views are reconciled',
-                    "a log is always checked to add up; expectations: is for both",
+                    f'"{item.name}" is not a view: only views are reconciled',
+                    (
+                        "the rows of a log are always checked; expectations: is possible for a log and for a "
+                        "view"
+                    ),
                     file.locate(("reconciliation",), key=True),
                 )
             self._suites[item.name] = tuple(_suite(file, content, item))
@@ -204,7 +207,7 @@ def _asset(catalog: Catalog, file: YamlFile, content: QualityFile) -> Relation |
     if item is None:
         names = [o.name for o in found.values()]
         hint = did_you_mean(content.asset, names) or f"known: {', '.join(sorted(names)) or 'none'}"
-        raise _wrong(f'no source, table or view "{content.asset}"', hint, file.locate(("asset",)))
+        raise _wrong(f'there is no source, table or view "{content.asset}"', hint, file.locate(("asset",)))
     return item
 
 
@@ -214,22 +217,22 @@ def _suite(file: YamlFile, content: QualityFile, item: Relation | View) -> Itera
         place: Place = ("expectations", number)
         if len(entry) != 1:
             raise _wrong(
-                f"one expectation is expected here, not {len(entry)} keys",
-                "- expect_column_values_to_not_be_null: {column: NAME}",
+                f"write one expectation here, not {len(entry)} keys",
+                "write for example - expect_column_values_to_not_be_null: {column: NAME}",
                 file.locate(place),
             )
         [(name, given)] = entry.items()
         if name not in known:
             hint = did_you_mean(name, known) or did_you_mean(f"expect_{name}", known)
             raise _wrong(
-                f'there is no expectation "{name}" on Spark',
+                f'expectation "{name}" does not exist on Spark',
                 hint or "docs/quality.md lists them",
                 file.locate((*place, name), key=True),
             )
         if given is not None and not isinstance(given, dict):
             raise _wrong(
-                f"{name}: parameters are expected here",
-                "for example {column: NAME}",
+                f"{name}: parameters must be given here",
+                "write for example {column: NAME}",
                 file.locate((*place, name)),
             )
         yield _expectation(file, (*place, name), name, given or {}, item)
@@ -244,13 +247,13 @@ def _expectation(
         if key not in parameters and key not in _OWN:
             takes = [*parameters, *_OWN]
             raise _wrong(
-                f"{name} has no {key}",
-                did_you_mean(key, takes) or f"it takes {', '.join(takes)}",
+                f"{name} has no parameter {key}",
+                did_you_mean(key, takes) or f"its parameters are {', '.join(takes)}",
                 file.locate((*place, key), key=True),
             )
         problem = _problem(parameters.get(key, {"is": ["text"]}), value)
         if key == "severity" and value not in SEVERITIES:
-            problem = f"is one of {', '.join(SEVERITIES)}"
+            problem = f"must be one of {', '.join(SEVERITIES)}"
         if problem:
             raise _wrong(f"{name}: {key} {problem}", None, file.locate((*place, key)))
     missing = [key for key in facts["requires"] if key not in given]
@@ -272,7 +275,7 @@ def _column(name: Any, item: Relation | View, location: Location | None) -> str:
     columns = columns_of(item)
     exact = {c.casefold(): c for c in columns}.get(str(name).casefold())
     if exact is None:
-        hint = did_you_mean(str(name), columns) or f"it has {', '.join(columns)}"
+        hint = did_you_mean(str(name), columns) or f"its columns are {', '.join(columns)}"
         raise _wrong(f'"{item.name}" has no column "{name}"', hint, location)
     return exact
 
@@ -280,7 +283,7 @@ def _column(name: Any, item: Relation | View, location: Location | None) -> str:
 def _problem(allowed: dict[str, Any], value: object) -> str | None:
     """What is wrong with a parameter's value; None: nothing."""
     if "one_of" in allowed:
-        return None if value in allowed["one_of"] else f"is one of {', '.join(allowed['one_of'])}"
+        return None if value in allowed["one_of"] else f"must be one of {', '.join(allowed['one_of'])}"
     words = allowed["is"]
     if not words or any(_fits(word, value) for word in words):
         return None

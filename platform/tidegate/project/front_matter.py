@@ -38,7 +38,13 @@ class Freshness(StrictModel):
     @model_validator(mode="after")
     def _warns_first(self) -> Freshness:
         if self.warn is not None and self.warn >= self.within:
-            raise refuse("warns only when it fails already", hint="warn is shorter than within")
+            raise refuse(
+                (
+                    "warn must be shorter than within: otherwise it warns only when the check has failed "
+                    "already"
+                ),
+                hint="make warn shorter than within",
+            )
         return self
 
 
@@ -87,10 +93,14 @@ class FrontMatter(StrictModel):
         for name, value in tags.items():
             if not _TAG.match(name) or not _VALUE.match(value):
                 text = f"{name}: {value}" if value else name
-                raise refuse(f'"{text}" is not letters, digits and -_. only', hint="at most 63 of them")
+                raise refuse(
+                    f'"{text}" may only have letters, digits and the signs - _ .',
+                    hint="write at most 63 such characters",
+                )
             if name.split("/")[0] in ("tidegate", "dagster"):
                 raise refuse(
-                    f'"{name}" has a prefix that is taken', hint="tidegate/ and dagster/ tags are set by them"
+                    f'"{name}" has a reserved prefix',
+                    hint="tidegate and Dagster set the tags that begin with tidegate/ and dagster/",
                 )
         return tags
 
@@ -99,14 +109,14 @@ class FrontMatter(StrictModel):
     def _owners_of_dagster(cls, owners: list[str]) -> list[str]:
         for owner in owners:
             if not _OWNER.match(owner):
-                raise refuse(f'"{owner}" is no owner', hint="team:NAME, or an e-mail address")
+                raise refuse(f'"{owner}" is not an owner', hint="write team:NAME, or an e-mail address")
         return owners
 
     @field_validator("group")
     @classmethod
     def _group_of_dagster(cls, group: str | None) -> str | None:
         if group is not None and not _GROUP.match(group):
-            raise refuse(f'"{group}" is not letters, digits and _')
+            raise refuse(f'"{group}" may only have letters, digits and _')
         return group
 
     @field_validator("freshness", mode="before")
@@ -161,20 +171,20 @@ def _annotate(catalog: Catalog, block: Block) -> None:
 def _check(said: FrontMatter, found: Relation | View | Sink, file: YamlFile) -> None:
     kind = found.kind if isinstance(found, Relation) else "view" if isinstance(found, View) else "sink"
     if said.partitions not in (None, "none") and kind != "view":
-        hint = "views have windows, whose ends fall into days or hours"
-        raise _unfit(f"a {kind} has no partitions", file, ("partitions",), hint)
+        hint = "only views have partitions: the days or hours in which their windows end"
+        raise _unfit(f"a {kind} can't have partitions", file, ("partitions",), hint)
     if said.columns and isinstance(found, Sink):
         raise _unfit(
-            "a sink has the columns of what it delivers",
+            "a sink has the columns of the relation that it delivers",
             file,
             ("columns",),
-            f"describe them at {found.upstream}",
+            f"describe the columns at {found.upstream}",
         )
     columns = [] if isinstance(found, Sink) else [c.name for c in found.columns]
     known = {c.casefold() for c in columns}
     for name in said.columns:
         if name.casefold() not in known:
-            hint = did_you_mean(name, columns) or f"it has {', '.join(columns)}"
+            hint = did_you_mean(name, columns) or f"its columns are {', '.join(columns)}"
             raise _unfit(f'{found.name} has no column "{name}"', file, ("columns", name), hint)
 
 

@@ -48,7 +48,7 @@ def require_java(environ: Mapping[str, str] | None = None) -> Java:
         )
     warning = None
     if major not in (OLDEST, NEWEST_KNOWN):
-        warning = f"Spark 4.1 is tested with Java {OLDEST} and {NEWEST_KNOWN}, this is {version}"
+        warning = f"Spark 4.1 is tested with Java {OLDEST} and {NEWEST_KNOWN}, but this is {version}"
     return Java(path, major, version, warning)
 
 
@@ -67,7 +67,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> str:
     else:
         path = shutil.which("java", path=environ.get("PATH", ""))
         if path is None:
-            raise TidegateError("TG608", "Spark needs Java, and there is none on PATH", hint=_INSTALL)
+            raise TidegateError("TG608", "Spark needs Java, but there is no java on PATH", hint=_INSTALL)
     return path
 
 

@@ -44,7 +44,9 @@ class Times(StrictModel):
         try:
             check_cron(cron)
         except ValueError as error:
-            raise refuse(str(error), hint='every hour at minute 7 is "7 * * * *"') from None
+            raise refuse(
+                str(error), hint='write for example "7 * * * *", for every hour at minute 7'
+            ) from None
         return cron
 
 
@@ -62,7 +64,7 @@ class Schedule(Times):
     @classmethod
     def _something(cls, select: list[str] | str) -> list[str] | str:
         if not select:
-            raise refuse("selects nothing", hint="name assets, or write *")
+            raise refuse("selects nothing", hint="write the names of assets, or *")
         return select
 
 
@@ -194,8 +196,11 @@ def schedules_of(jobs: Jobs, catalog: Catalog) -> tuple[Schedule, ...]:
         if schedule.name in taken:
             raise TidegateError(
                 "TG609",
-                f'schedule "{schedule.name}" is in {taken[schedule.name]}, and is the name of one in front matter',
-                hint="give the one in jobs/ another name",
+                (
+                    f'schedule "{schedule.name}" is in {taken[schedule.name]}, but front matter has a '
+                    "schedule with the same name"
+                ),
+                hint="rename the one in jobs/",
             )
         taken[schedule.name] = "front matter"
     return (*jobs.schedules, *own)
@@ -233,7 +238,7 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
                 if told_in is not None:
                     raise TidegateError(
                         "TG609",
-                        f"alerts are already in {told_in}",
+                        f"alerts are also defined in {told_in}",
                         hint="keep all targets and routes in one file",
                         location=file.locate(("alerts",), key=True),
                     )
@@ -242,7 +247,7 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
                 if judged_in is not None:
                     raise TidegateError(
                         "TG609",
-                        f"quality is already in {judged_in}",
+                        f"quality is also defined in {judged_in}",
                         hint="keep one of them",
                         location=file.locate(("quality",), key=True),
                     )
@@ -252,7 +257,7 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
                     if schedule.name in seen:
                         raise TidegateError(
                             "TG609",
-                            f'schedule "{schedule.name}" is already in {seen[schedule.name]}',
+                            f'schedule "{schedule.name}" is also defined in {seen[schedule.name]}',
                             hint="give it another name",
                             location=file.locate((section, i, "name")),
                         )

@@ -42,8 +42,8 @@ def lint(project: Project, catalog: Catalog) -> Iterator[TidegateWarning]:
             what = f'"{view.name}"' if sink.view is None else "its query"
             yield warning(
                 "TG904",
-                f'sink "{sink.name}" only ever adds rows, and {what} also shows open windows, which change: they are '
-                "delivered when they are final, and not before",
+                f'sink "{sink.name}" only adds rows, but {what} also shows open windows, which can '
+                "change: the sink delivers them when they are final",
                 sink.location,
                 f"write {_EMIT} at the end of the query: then both show the same rows",
             )
@@ -56,9 +56,9 @@ def lint(project: Project, catalog: Catalog) -> Iterator[TidegateWarning]:
         ):
             yield warning(
                 "TG906",
-                f'no view and no sink reads source "{relation.name}": every run takes its rows in',
+                f'no view and no sink reads source "{relation.name}", but every run reads its rows',
                 relation.location,
-                "remove it, or create a view or sink that reads it",
+                "remove the source, or create a view or sink that reads it",
             )
 
 
@@ -92,7 +92,7 @@ def _cron(times: Times, file: YamlFile, path: tuple[str | int, ...]) -> Iterator
 
 def _never(cron: str, location: Location | None) -> TidegateWarning:
     hint = "the third field is the day of the month, the fourth the month"
-    return warning("TG905", f'"{cron}" never fires: no such day is in such a month', location, hint)
+    return warning("TG905", f'"{cron}" never fires: none of its months has such a day', location, hint)
 
 
 def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[TidegateWarning]:
@@ -106,16 +106,19 @@ def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[Tid
             continue
         readers = [reader.name for reader in catalog.readers(view.name) if reader.emit_on_window_close]
         if _COMMENTED.search(_with_comments(view, texts)):
-            why = "it stands in a comment"
+            why = "a comment contains it"
         elif readers:
-            why = f'"{readers[0]}", which reads it, has it'
+            why = f'"{readers[0]}", which reads the view, has it'
         elif len(emitting) >= 2 and len(emitting) == len(windowed) - 1 and _EMIT not in _above(view, texts):
             why = f"all {len(emitting)} other views of windows have it"
         else:
             continue
         yield warning(
             "TG901",
-            f'"{view.name}" has no {_EMIT}, and {why}: it also shows windows that are still open, and changes them',
+            (
+                f'"{view.name}" has no {_EMIT}, although {why}: it also shows open windows, whose '
+                "rows can change"
+            ),
             view.location,
             f"write {_EMIT} at the end of the statement",
         )
@@ -148,13 +151,13 @@ def _missing_path(
     options = relation.connector
     if not isinstance(options, FilesystemOptions | ReplayOptions) or options.path.startswith("s3:"):
         return
-    path, hint = options.path, "create it, or change the option path; a run fails without it (TG503)"
+    path, hint = options.path, "create it, or change the option path; otherwise, a run fails (TG503)"
     if path.startswith("dataset:"):
         name = path.removeprefix("dataset:").partition("/")[0]
         there = (project.root / "assets" / f"{name}.py").is_file()
         missing, hint = (
             f"assets/{name}.py",
-            "write it, with a function fetch(target: Path) that brings the data set",
+            "write this script, with a function fetch(target: Path) that creates the data set",
         )
     else:
         # What stands before the first wildcard has to be there.

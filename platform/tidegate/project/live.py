@@ -59,7 +59,7 @@ class LiveRun(StrictModel):
     @classmethod
     def _something(cls, select: list[str] | str) -> list[str] | str:
         if not select:
-            raise refuse("selects nothing", hint="name assets, or write *")
+            raise refuse("selects nothing", hint="write the names of assets, or *")
         return select
 
 

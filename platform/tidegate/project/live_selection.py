@@ -26,7 +26,7 @@ def check_live(jobs: Jobs, catalog: Catalog) -> None:
             if run.name in seen:
                 raise TidegateError(
                     "TG609",
-                    f'live run "{run.name}" is already in {seen[run.name]}',
+                    f'live run "{run.name}" is also defined in {seen[run.name]}',
                     hint="give it another name",
                     location=place,
                 )
@@ -35,7 +35,7 @@ def check_live(jobs: Jobs, catalog: Catalog) -> None:
                 if name not in names:
                     raise TidegateError(
                         "TG609",
-                        f'no asset "{name}"',
+                        f'there is no asset "{name}"',
                         hint=did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}",
                         location=file.locate(("live", i, "select", j)),
                     )
@@ -45,7 +45,10 @@ def check_live(jobs: Jobs, catalog: Catalog) -> None:
                     raise TidegateError(
                         "TG609",
                         f'live runs "{other}" and "{run.name}" both write {_listed(family)}',
-                        hint="rows flow between these, so one process keeps them all: select them in one of the two",
+                        hint=(
+                            "rows flow between them, so one process must update them all: select them in only "
+                            "one of the two"
+                        ),
                         location=file.locate(("live", i, "select")) or place,
                     )
 

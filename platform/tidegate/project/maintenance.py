@@ -49,8 +49,8 @@ class Rules(StrictModel):
     def check(self, file: YamlFile, place: tuple[str | int, ...]) -> None:
         """Raise TG605 for what is too short to be safe."""
         for name, least, why in (
-            ("keep_snapshots", _SHORTEST_KEEP, "somebody may be reading them for 10 minutes at least"),
-            ("orphans_after", _DAY, "a batch in the making may take long: a day at least"),
+            ("keep_snapshots", _SHORTEST_KEEP, "keep at least 10 minutes: somebody may still read them"),
+            ("orphans_after", _DAY, "keep at least a day: a batch may still be in progress"),
         ):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -152,24 +152,28 @@ class Maintenance:
                 names = [o.name for o in known.values()]
                 raise TidegateError(
                     "TG609",
-                    f'no source, table or view "{name}"',
+                    f'there is no source, table or view "{name}"',
                     hint=did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}",
                     location=self.file.locate(("tables", name), key=True),
                 )
             for key in ("retention", "history"):
                 value = getattr(rules, key)
                 if value is not None and value % _DAY:
-                    raise self._refuse(name, key, "counts in whole days", "for example 90 days, 12 weeks")
+                    raise self._refuse(
+                        name, key, "must be whole days", "write for example 90 days, or 12 weeks"
+                    )
             kind = _kind(found)
             if rules.retention is not None and kind is TimeKind.EPOCH:
                 raise self._refuse(
                     name,
                     "retention",
-                    "needs a time that has days: numbers state no unit",
+                    "needs a date or timestamp: a number has no unit",
                     "use TIMESTAMP or DATE",
                 )
             if rules.history is not None and not hasattr(found, "connector"):
-                raise self._refuse(name, "history", "is of a source or table: a view judges no rows", None)
+                raise self._refuse(
+                    name, "history", "applies to a source or table: a view judges no rows", None
+                )
 
     def _refuse(self, name: str, key: str, why: str, hint: str | None) -> TidegateError:
         assert self.file is not None

@@ -55,7 +55,7 @@ class Project:
         if not is_project(folder):
             what = "has neither assets/ nor resources/" if folder.is_dir() else "does not exist"
             raise TidegateError(
-                "TG601", f"{folder} {what}: not a tidegate project", hint="tidegate init DIR makes one"
+                "TG601", f"{folder} {what}: not a tidegate project", hint="tidegate init DIR creates one"
             )
         settings, file = _environment(folder, env, environ)
         if settings.reads is None:
@@ -64,9 +64,7 @@ class Project:
         lent, _ = _environment(folder, settings.reads, environ, place)
         own = settings.warehouse.namespace
         if lent.reads is not None or own == lent.warehouse.namespace:
-            what = (
-                "reads another one itself" if lent.reads is not None else f"is in the same namespace, {own}"
-            )
+            what = "has reads: itself" if lent.reads is not None else f"uses the same namespace, {own}"
             raise TidegateError("TG605", f'reads: environment "{settings.reads}" {what}', location=place)
         warehouse = lent.warehouse.model_copy(update={"namespace": own})
         settings = settings.model_copy(
@@ -195,7 +193,7 @@ def _environment(
     known = sorted({*names, _DEFAULT_ENVIRONMENT})
     raise TidegateError(
         "TG602",
-        f'no environment "{env}": there is no resources/{env}.yaml',
+        f'there is no environment "{env}": resources/{env}.yaml does not exist',
         hint=did_you_mean(env, known) or f"environments: {', '.join(known)}",
         location=location,
     )

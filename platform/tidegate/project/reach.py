@@ -67,12 +67,12 @@ class Reach:
         for option, value in options.items():
             for name in variables(value):
                 if name not in self._allow.variables:
-                    what = f"the environment's variable {name} is not one that SQL may use"
+                    what = f"SQL may not use the environment variable {name}"
                     yield self._refused(option, what, "variables", name)
 
     def _refused(self, option: str, message: str, key: str, entry: str) -> Problem:
         value = entry if key == "python" else f'["{entry}"]'
-        hint = f"whoever operates tidegate allows it in {self._file}, allow: {{{key}: {value}}}"
+        hint = f"the operator of tidegate can allow it in {self._file}, allow: {{{key}: {value}}}"
         return Problem("TG614", option, f"{option}: {message}", hint)
 
     def _literal(self, connector: ConnectorOptions, form: Mapping[str, str]) -> Iterator[Problem]:
@@ -116,7 +116,9 @@ class Reach:
     def _jaas(self, option: str, value: str) -> Iterator[Problem]:
         if _JAAS.fullmatch(value) is None:
             hint = "'Module required name=\"value\" …;', with neither comments nor backslashes"
-            yield Problem("TG614", option, f"{option}: it can't be told what this line would run", hint)
+            yield Problem(
+                "TG614", option, f"{option}: tidegate can't determine which code this line would run", hint
+            )
             return
         for module, settings in re.findall(_MODULE, value, re.IGNORECASE):
             yield from self._code(option, module)
@@ -131,7 +133,7 @@ class Reach:
             or ("." not in name and option.endswith("jaas.config"))
         )
         if not known and not _VARIABLE.fullmatch(name) and name not in self._allow.code:
-            yield self._refused(option, f"{name} would run in tidegate's own process", "code", name)
+            yield self._refused(option, f"{name} would run inside tidegate's own process", "code", name)
 
     def _endpoint(self, option: str, written: str) -> Iterator[Problem]:
         if written.lower().startswith("file:"):
@@ -145,18 +147,24 @@ class Reach:
         ):
             return
         shown = f"{host}:{port}" if port else host
-        yield self._refused(option, f"{shown} is not an address that SQL may reach", "endpoints", shown)
+        yield self._refused(option, f"SQL may not use the address {shown}", "endpoints", shown)
 
     def _path(self, path: str, writes: bool) -> Iterator[Problem]:
         if path.startswith("dataset:"):
             name, _, rest = path.removeprefix("dataset:").partition("/")
             if name in ("", ".", "..") or ".." in rest.split("/"):
                 yield Problem(
-                    "TG614", "path", f"path: {path} leaves the folder of its data set", "dataset:NAME/FILE"
+                    "TG614",
+                    "path",
+                    f"path: {path} is outside the folder of its data set",
+                    "dataset:NAME/FILE",
                 )
             elif not self._allow.python:
                 yield self._refused(
-                    "path", f"assets/{name}.py is run for it, and Python is off", "python", "true"
+                    "path",
+                    f"assets/{name}.py would have to run for it, but Python is not allowed",
+                    "python",
+                    "true",
                 )
             return
         if (local := self._local(path)) is not None:
@@ -167,7 +175,10 @@ class Reach:
                     *local.parents,
                 ):
                     yield Problem(
-                        "TG614", "path", f"path: {name}/ of the project is not for data", "another folder"
+                        "TG614",
+                        "path",
+                        f"path: {name}/ of the project must not be used for data",
+                        "use another folder",
                     )
                     return
         yield from self._folder("path", path)

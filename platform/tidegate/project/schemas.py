@@ -35,10 +35,10 @@ def avro_text(root: Path, form: Format) -> str:
     try:
         json.loads(text)
     except RecursionError:
-        raise _unreadable(location, "is nested too deeply", "a schema with fewer levels") from None
+        raise _unreadable(location, "is nested too deeply", "use a schema with fewer levels") from None
     except ValueError as error:
         raise _unreadable(
-            location, f"is not JSON: {error}", "an Avro schema, as .avsc files have it"
+            location, f"is not JSON: {error}", "use an Avro schema, in the format of .avsc files"
         ) from None
     return text
 
@@ -89,7 +89,7 @@ def _protobuf_fields(root: Path, form: Format) -> list[str]:
         for message in file.message_type:
             collect(file.package, message)
     if wanted not in found:
-        hint = did_you_mean(wanted, found) or f"it has {', '.join(list(found)[:10]) or 'none'}"
+        hint = did_you_mean(wanted, found) or f"its messages are {', '.join(list(found)[:10]) or 'none'}"
         raise TidegateError("TG611", f'{location} has no message "{wanted}"', hint=hint)
     return found[wanted]
 
@@ -98,7 +98,9 @@ def _compiled(root: Path, location: str) -> bytes:
     try:
         from grpc_tools import protoc
     except ImportError:
-        problem = "is the text of a schema, and there is no compiler (grpcio-tools) to read it with"
+        problem = (
+            "is the source text of a schema, but the compiler that reads it (grpcio-tools) is not installed"
+        )
         raise _unreadable(location, problem, _protoc(location)) from None
     well_known = Path(protoc.__file__).parent / "_proto"
     with tempfile.TemporaryDirectory(prefix="tidegate-proto-", dir=temporary_space()) as folder:
@@ -114,14 +116,17 @@ def _compiled(root: Path, location: str) -> bytes:
 
 def _protoc(location: str) -> str:
     stem = location.rpartition(".")[0] or location
-    return f"protoc --include_imports --descriptor_set_out={stem}.desc {stem}.proto, then {LOCATION} = '{stem}.desc'"
+    return (
+        f"run protoc --include_imports --descriptor_set_out={stem}.desc {stem}.proto, then "
+        f"set {LOCATION} = '{stem}.desc'"
+    )
 
 
 def _bytes(root: Path, location: str) -> bytes:
     try:
         return (root / location).read_bytes()
     except OSError as error:
-        hint = f"{LOCATION} is a path below the project's folder"
+        hint = f"{LOCATION} must be a path inside the project's folder"
         raise _unreadable(location, f"can't be read ({error.strerror})", hint) from None
 
 

@@ -40,7 +40,7 @@ def select(
     left_out = graph.union(exclude) if (exclude := list(exclude)) else set()
     found = [name for name in graph.names if name in chosen - left_out]
     if not found and chosen:
-        raise TidegateError("TG613", "everything that is selected is excluded, too", location=location)
+        raise TidegateError("TG613", "--exclude leaves out everything that is selected", location=location)
     return found
 
 
@@ -81,7 +81,7 @@ class _Graph:
             parts = [text] if text in self._objects else text.split()
             if not parts:
                 raise self._error(
-                    "an empty selection", "write a name, or tag:NAME; tidegate check lists what is there"
+                    "the selection is empty", "write a name, or tag:NAME; tidegate check lists all names"
                 )
             for part in parts:
                 found |= self._intersection(part)
@@ -93,13 +93,18 @@ class _Graph:
         sets = [self._term(part) for part in text.split(",")]
         found = set.intersection(*sets)
         if not found:
-            raise self._error(f'nothing is in all of "{text}"', "a comma means both, a blank either")
+            raise self._error(
+                f'nothing matches all parts of "{text}"',
+                "a comma means that both parts must match, a space means that one is enough",
+            )
         return found
 
     def _term(self, text: str) -> set[str]:
         match = _TERM.match(text)
         if match is None:
-            raise self._error(f'"{text}" is no selection', "for example orders+, tag:finance, +orders_hourly")
+            raise self._error(
+                f'"{text}" is not a selection', "write for example orders+, tag:finance, or +orders_hourly"
+            )
         found = self._named(match["what"])
         with_all = set(found)
         if match["up"] is not None:
@@ -122,14 +127,14 @@ class _Graph:
         if text in self._objects or not colon:
             return self._by_name(text)
         if method not in _METHODS:
-            methods = f"there are {', '.join(f'{m}:' for m in _METHODS)} and names"
-            raise self._error(f'"{method}:" selects nothing', did_you_mean(method, _METHODS) or methods)
+            methods = f"write {', '.join(f'{m}:' for m in _METHODS)} or a name"
+            raise self._error(f'"{method}:" is not a selector', did_you_mean(method, _METHODS) or methods)
         values = {name: _METHODS[method](self._catalog, obj) for name, obj in self._objects.items()}
         found = {name for name, has in values.items() if any(_fits(one, value) for one in has)}
         if not found:
             known = sorted({one for has in values.values() for one in has})
-            hint = did_you_mean(value, known) or (f"there are {', '.join(known[:8])}" if known else None)
-            raise self._error(f'nothing has {method} "{value}"', hint)
+            hint = did_you_mean(value, known) or (f"available: {', '.join(known[:8])}" if known else None)
+            raise self._error(f'nothing matches {method} "{value}"', hint)
         return found
 
     def _by_name(self, text: str) -> set[str]:
@@ -140,8 +145,8 @@ class _Graph:
             n for n in self.names if _PATTERN.search(text) and fnmatchcase(n.casefold(), text.casefold())
         }
         if not found:
-            known = f"there are {', '.join(self.names[:8]) or 'no assets yet'}"
-            raise self._error(f'no asset "{text}"', did_you_mean(text, self.names) or known)
+            known = f"available: {', '.join(self.names[:8]) or 'no assets yet'}"
+            raise self._error(f'there is no asset "{text}"', did_you_mean(text, self.names) or known)
         return found
 
     def _error(self, message: str, hint: str | None) -> TidegateError:

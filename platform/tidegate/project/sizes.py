@@ -16,7 +16,7 @@ _UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 def _size(value: object) -> object:
     match = _SIZE.match(value) if isinstance(value, str) else None
     if match is None or int(match.group(1)) == 0:
-        raise refuse("a size needs a unit", hint="for example 128 MB, 1 GB")
+        raise refuse("a size needs a unit", hint="write for example 128 MB, or 1 GB")
     return int(match.group(1)) * _UNITS[match.group(2).lower()]
 
 

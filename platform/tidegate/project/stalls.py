@@ -93,30 +93,34 @@ class Stall(StrictModel):
 
 #: Every cause, with what it means; `ignore:` and `kinds:` of jobs/*.yaml take these names.
 CAUSES: dict[str, str] = {
-    "not_running": "nobody keeps it up to date, and rows wait or a live run is wanted",
-    "stuck": "a process holds it, rows wait, and nothing is committed",
+    "not_running": "no process updates it, although rows wait or a live run should run",
+    "stuck": "a process has its lease, and rows wait, but nothing is committed",
     "unreachable": "its broker does not answer",
     "backlog_growing": "more rows arrive than are read",
-    "silent_partition": "a partition has gone silent while others move",
+    "silent_partition": "a partition receives no rows while others do",
     "all_late": "rows arrive, and all of them are late",
     "all_rejected": "rows arrive, and all of them are rejected",
-    "crashed_decoder": "rows have ended the process that decodes them, and were put aside",
-    "undeclared_columns": "files have columns that are not declared, and that are not read",
+    "crashed_decoder": "rows have crashed the process that decodes them, and were rejected",
+    "undeclared_columns": "files have columns that are not declared, and are not read",
     "strategy_null": "rows arrive on time, but the watermark strategy gives no value",
-    "future_timestamp": "a row from the future has raised the watermark, and others are late by it",
-    "producer_skew": "the clock of a producer is ahead of ours, or behind that of the others",
-    "warming_up": "SOURCE_WATERMARK() does not know the source yet, and stays far behind",
-    "stalled": "rows arrive on time, but none is newer than what has been seen",
-    "lagging": "the watermark trails further than thresholds: allow",
+    "future_timestamp": (
+        "a row from the future has raised the watermark, and other rows are late because of it"
+    ),
+    "producer_skew": (
+        "the clock of a producer is ahead of the clock here, or behind the clocks of other producers"
+    ),
+    "warming_up": "SOURCE_WATERMARK() has seen too few rows, and stays far behind",
+    "stalled": "rows arrive on time, but none is newer than the newest row so far",
+    "lagging": "the watermark is further behind than thresholds: allow",
     "reset_pending": "a watermark was reset, and a view has not gone back yet",
-    "frontier_ahead": "a view stands beyond what its inputs have reached, and closes nothing",
+    "frontier_ahead": "a view is ahead of its inputs, and closes no window",
     "closes_again": "results from before a reset are replaced as they close again",
     "rows_gone": "a view's next windows need rows that are beyond their retention",
-    "skipped": "windows that a view had to skip, because rows were gone before it ran",
-    "view_behind": "windows of a view could be closed, and are not",
+    "skipped": "a view had to skip windows, because their rows were removed before it ran",
+    "view_behind": "windows of a view could be closed, but are not",
     "input_behind": "one input of a view holds the others back",
     "sink_behind": "final rows, or amendments, wait to be delivered by a sink",
-    "idle": "caught up; windows wait for newer rows",
+    "idle": "everything is up to date; windows wait for newer rows",
     "run_failed": "a run in Dagster has failed",
 }
 
@@ -125,8 +129,8 @@ def known_kinds(kinds: list[str]) -> list[str]:
     """The same, or TG605 with a suggestion."""
     for kind in kinds:
         if kind not in CAUSES:
-            hint = did_you_mean(kind, list(CAUSES)) or f"there are {', '.join(CAUSES)}"
-            raise refuse(f'no cause "{kind}"', hint=hint)
+            hint = did_you_mean(kind, list(CAUSES)) or f"available causes: {', '.join(CAUSES)}"
+            raise refuse(f'there is no cause "{kind}"', hint=hint)
     return kinds
 
 

@@ -125,8 +125,8 @@ class Storage:
         if path.startswith("s3://") and not self.object_store:
             raise TidegateError(
                 "TG607",
-                f"{what} reads {path}, and this environment has no settings for S3",
-                hint="add warehouse.storage to its file; `region` is enough, and brings Spark the jars",
+                f"{what} reads {path}, but this environment has no settings for S3",
+                hint="add warehouse.storage to its file; `region` is enough to give Spark the jars",
             )
 
     def spark_conf(self) -> dict[str, str]:

@@ -57,11 +57,11 @@ def refuse(message: str, *, code: str = "TG605", hint: str | None = None) -> Pyd
 
 def _duration(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, str):
-        raise refuse("a duration needs a unit", hint="for example 2 hours, 90 seconds, 1 day")
+        raise refuse("a duration needs a unit", hint="write for example 2 hours, 90 seconds, or 1 day")
     try:
         return parse_duration(value)
     except ValueError as error:
-        raise refuse(str(error), hint="for example 2 hours, 90 seconds, 1 day") from None
+        raise refuse(str(error), hint="write for example 2 hours, 90 seconds, or 1 day") from None
 
 
 Seconds = Annotated[int, BeforeValidator(_duration)]
@@ -70,7 +70,7 @@ Seconds = Annotated[int, BeforeValidator(_duration)]
 
 def _plain_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise refuse(f'"{name}" is not letters, digits and _')
+        raise refuse(f'"{name}" may only have letters, digits and _')
     return name
 
 
@@ -82,7 +82,9 @@ def _zone(zone: str) -> str:
     try:
         ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
-        raise refuse(f'no time zone "{zone}"', hint="for example UTC, Europe/Berlin") from None
+        raise refuse(
+            f'there is no time zone "{zone}"', hint="write for example UTC, or Europe/Berlin"
+        ) from None
     return zone
 
 
@@ -156,7 +158,7 @@ def _explain(model: type[BaseModel], file: YamlFile, detail: ErrorDetails, more:
         )
     if detail["type"] in ("model_type", "dict_type"):
         return TidegateError(
-            "TG605", f"{dotted}: keys and values are expected here{also}", location=file.locate(path)
+            "TG605", f"{dotted}: keys with values must be given here{also}", location=file.locate(path)
         )
     message = detail["msg"][:1].lower() + detail["msg"][1:]
     return TidegateError("TG605", f"{dotted}: {message}{also}", location=file.locate(path))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Offsets = dict[int, tuple[int, int]]
 
-_NO_ANSWER = "it takes connections, but ends them, or does not answer as a broker with these settings does"
+_NO_ANSWER = "it accepts connections, but closes them, or does not answer like a broker with these settings"
 
 
 def read_offsets(options: KafkaOptions | KafkaSinkOptions, timeout_s: float = 5.0) -> Offsets:
@@ -145,14 +145,16 @@ class Broker:
         if code != UnknownTopicOrPartitionError.errno:
             return self._refused(_named(topic), for_code(code)())
         topics = [name for name in self._client.list_topics() if not name.startswith("__")]
-        there_are = "the broker has no topic that this client may see"
+        there_are = "this client may not see any topic of the broker"
         if topics:
             shown = sorted(topics)[:10]
-            there_are = f"there are {', '.join(shown)}" + (" and more" if len(topics) > len(shown) else "")
+            there_are = f"available topics: {', '.join(shown)}" + (
+                " and more" if len(topics) > len(shown) else ""
+            )
         hint = did_you_mean(topic, topics) or there_are
         message = f"the Kafka broker {self._shown} does not have {_named(topic)}"
         return TidegateError(
-            "TG621", message, hint=f"{hint}; tidegate makes none: create it, with partitions"
+            "TG621", message, hint=f"{hint}; tidegate creates no topics: create it, with partitions"
         )
 
     def _unreachable(self, reason: Exception | None) -> TidegateError:
@@ -171,7 +173,7 @@ class Broker:
         said = "; ".join(f"{server}: {why or _NO_ANSWER}" for server, why in reasons)
         message = f"the Kafka broker {where} can't be reached within {self._timeout_s:g} s: {said}"
         if all(why for _, why in reasons):
-            hint = "is it running, and is properties.bootstrap.server right?"
+            hint = "check that it is running, and that properties.bootstrap.server is right"
         return TidegateError("TG621", message, hint=hint)
 
     def _refused(self, what: str, error: Exception) -> TidegateError:
@@ -180,15 +182,22 @@ class Broker:
 
         kind = type(error).__name__
         if isinstance(error, ke.AuthorizationError):
-            message = f"{what}: this user may not see it ({kind})"
-            return TidegateError("TG621", message, hint="it needs DESCRIBE, and READ or WRITE, on the topic")
+            message = f"{what}: this user has no permission to see it ({kind})"
+            return TidegateError(
+                "TG621",
+                message,
+                hint="the user needs the permission DESCRIBE, and READ or WRITE, on the topic",
+            )
         if isinstance(error, ke.InvalidTopicError):
-            hint = "letters, digits, '.', '_' and '-', 249 at most"
-            return TidegateError("TG621", f"{what}: Kafka has no topics of such a name", hint=hint)
+            hint = "use at most 249 letters, digits, '.', '_' and '-'"
+            return TidegateError("TG621", f"{what}: this name is not possible for a Kafka topic", hint=hint)
         if isinstance(error, (ke.KafkaTimeoutError, ke.KafkaConnectionError, ke.RequestTimedOutError)):
             message = f"{what}: the broker has not answered within {self._timeout_s:g} s ({kind})"
-            return TidegateError("TG621", message, hint="is it still running?")
-        hint = "a topic without a leader and a broker that starts are there again soon; else see the broker's log"
+            return TidegateError("TG621", message, hint="check that it is still running")
+        hint = (
+            "a topic without a leader, or a broker that is starting, usually recovers soon; "
+            "otherwise see the broker's log"
+        )
         return TidegateError("TG621", f"{what}: {kind}", hint=hint)
 
     def _why(self, server: str) -> str | None:

@@ -39,11 +39,11 @@ def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     """
     for name in _CLASSES:
         if properties.get(name):
-            raise _refuse(f"{name} names a class for Java", "PLAIN or SCRAM by sasl.jaas.config, PEM for TLS")
+            raise _refuse(f"{name} names a Java class", "PLAIN or SCRAM by sasl.jaas.config, PEM for TLS")
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        hint = f"there are {', '.join(_PROTOCOLS)}"
-        raise TidegateError("TG621", "properties.security.protocol is none that Kafka has", hint=hint)
+        hint = f"available: {', '.join(_PROTOCOLS)}"
+        raise TidegateError("TG621", "properties.security.protocol is not a protocol of Kafka", hint=hint)
     settings: dict[str, Any] = {"security_protocol": protocol}
     if protocol.startswith("SASL"):
         settings |= _sasl(properties)
@@ -57,9 +57,9 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
     instead = f"sasl.mechanism = {', '.join(_PASSWORD_MECHANISMS)}"
     if mechanism == "GSSAPI":
-        raise _refuse("Kerberos (sasl.mechanism = GSSAPI) is set up by JAAS", instead)
+        raise _refuse("Kerberos (sasl.mechanism = GSSAPI) is configured by JAAS, in Java", instead)
     if mechanism not in _PASSWORD_MECHANISMS:
-        raise _refuse("sasl.mechanism is none with a name and a password", instead)
+        raise _refuse("sasl.mechanism is not one with a name and a password", instead)
     text = properties.get("sasl.jaas.config", "")
     expected = ("Plain" if mechanism == "PLAIN" else "Scram") + "LoginModule"
     module = text.split(None, 1)[0].rpartition(".")[2] if text.split() else ""
@@ -107,7 +107,7 @@ def _trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     location = properties.get("ssl.truststore.location")
     if (text or location) and properties.get("ssl.truststore.type", "JKS").upper() != "PEM":
         raise _refuse(
-            "ssl.truststore.* is a store of Java's", _PEM.format("truststore", "ssl.truststore.certificates")
+            "ssl.truststore.* is a Java key store", _PEM.format("truststore", "ssl.truststore.certificates")
         )
     if text:
         context.load_verify_locations(cadata=text)
@@ -124,7 +124,7 @@ def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
         return
     inline = "ssl.keystore.certificate.chain and ssl.keystore.key"
     if properties.get("ssl.keystore.type", "JKS").upper() != "PEM":
-        raise _refuse("ssl.keystore.* is a store of Java's", _PEM.format("keystore", inline))
+        raise _refuse("ssl.keystore.* is a Java key store", _PEM.format("keystore", inline))
     # Without a password OpenSSL would ask for one on the terminal.
     password = properties.get("ssl.key.password", "")
     if not (chain and key):
@@ -143,5 +143,5 @@ def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
 
 
 def _refuse(what: str, instead: str) -> OnlyForJava:
-    message = f"{what}: reading offsets without a JVM can't do that"
+    message = f"{what}: tidegate reads offsets without a JVM, where this is not possible"
     return OnlyForJava("TG621", message, hint=f"use {instead}")

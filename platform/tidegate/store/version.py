@@ -28,7 +28,7 @@ def require_known(table: str, properties: Mapping[str, str]) -> None:
     if version is None or not 1 <= version <= NEWEST:
         raise TidegateError(
             "TG622",
-            f"{table} has storage version {properties[STORAGE_VERSION]}, and this release of tidegate knows versions 1 "
-            f"to {NEWEST}: a later release has written it",
-            hint="install that release again; nothing was read or changed",
+            f"{table} has storage version {properties[STORAGE_VERSION]}, but this release of "
+            f"tidegate knows only versions 1 to {NEWEST}: a later release has written it",
+            hint="install that later release again; nothing was read or changed",
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 CODES: dict[str, str] = {
-    "TG801": "test file that can't be read, or is not there",
+    "TG801": "test file that does not exist, or can't be read",
     "TG802": "line of a test file that is not understood",
-    "TG803": "record of a test file that only others have",
-    "TG804": "regular expression, duration or number of a test file that is none",
+    "TG803": "record of a test file that only other programs support",
+    "TG804": "invalid regular expression, duration or number in a test file",
     "TG805": "variable of a test file that has no value",
 }

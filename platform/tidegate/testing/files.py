@@ -57,7 +57,7 @@ def _load(path: Path, above: tuple[Path, ...], where: Location | None = None) ->
         here = Location(record.file, record.line, column, len(record.pattern), record.text)
         names = sorted(glob(os.path.join(path.parent, record.pattern), recursive=True))
         if not names:
-            raise TidegateError("TG801", f"no file is called {record.pattern}", location=here)
+            raise TidegateError("TG801", f"no file has the name {record.pattern}", location=here)
         for name in names:
             inner = Path(name)
             if inner.resolve() in [p.resolve() for p in (*above, path)]:

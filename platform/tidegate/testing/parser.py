@@ -64,7 +64,7 @@ class _Parser:
                 found.append(record)
         if self.conditions:
             self.index = len(self.lines) - 1
-            self._fail("TG802", "a condition without a record behind it")
+            self._fail("TG802", "a condition without a record after it")
         return found
 
     def _record(self, line: str) -> r.Record | None:
@@ -88,15 +88,18 @@ class _Parser:
         if word == "system":
             self._fail(
                 "TG803",
-                "system runs a command of the machine, which a test of SQL must not",
+                "system runs a command of the machine, which a test of SQL must not do",
                 word,
-                "make the files that a test needs beforehand, or write the test in Python: tidegate.connect()",
+                (
+                    "create the files that a test needs before it runs, or write the test in Python: "
+                    "tidegate.connect()"
+                ),
             )
         if word not in readers:
-            hint = did_you_mean(word, _DIRECTIVES) or f"records start with {', '.join(_DIRECTIVES)}"
+            hint = did_you_mean(word, _DIRECTIVES) or f"available records: {', '.join(_DIRECTIVES)}"
             self._fail("TG802", f'"{word}" is not a record', word, hint)
         if self.conditions and word not in ("statement", "query", "let", "onlyif", "skipif", "connection"):
-            self._fail("TG802", f"a condition can't stand before {word}", word)
+            self._fail("TG802", f"a condition is not allowed before {word}", word)
         at = {"file": self.file, "line": self.index + 1, "text": line}
         record = readers[word](at, rest)
         if not isinstance(record, r.Sql):
@@ -114,8 +117,8 @@ class _Parser:
         elif kind == "error":
             error = self._pattern(at["text"], retry)
         elif rest != ["ok"]:
-            hint = did_you_mean(kind, ("ok", "error", "count")) or "statement ok, error or count"
-            self._fail("TG802", f'"{" ".join(rest)}" is nothing that a statement can be', kind, hint)
+            hint = did_you_mean(kind, ("ok", "error", "count")) or "write statement ok, error or count"
+            self._fail("TG802", f'"{" ".join(rest)}" is not a kind of statement', kind, hint)
         sql, line = self._sql()
         if self._delimiter():
             if error is None or error.pattern is not None:
@@ -132,12 +135,19 @@ class _Parser:
             if self._delimiter():
                 if error.pattern is not None:
                     self.index -= 1
-                    self._fail("TG802", "the error is there twice: behind error, and below ----", _DELIMITER)
+                    self._fail(
+                        "TG802", "the error is given twice: after the word error, and below ----", _DELIMITER
+                    )
                 error = self._error_text()
             return r.Query(**at, sql=sql, sql_line=line, **self._taken(retry), error=error)
         types, word, label = (*rest, *[None] * 3)[:3]
         if types is not None and not re.fullmatch(r"[A-Za-z?]+", types):
-            self._fail("TG802", f'"{types}" is not a list of types', types, "a letter for each column: TIR")
+            self._fail(
+                "TG802",
+                f'"{types}" is not a list of types',
+                types,
+                "write one letter for each column, such as TIR",
+            )
         sort = next((mode for mode in _SORT_MODES if mode == word), None)
         if word is not None and sort is None:
             hint = did_you_mean(word, _SORT_MODES) or ", ".join(_SORT_MODES)
@@ -192,7 +202,7 @@ class _Parser:
         if start == self.index:
             self.index = min(start, len(self.lines)) - 1
             self._fail(
-                "TG802", "the SQL is missing", None, "it stands in the lines below, up to an empty line"
+                "TG802", "the SQL is missing", None, "write it in the lines below, up to an empty line"
             )
         return "\n".join(self.lines[start : self.index]), start + 1
 
@@ -221,7 +231,7 @@ class _Parser:
         try:
             return r.ExpectedError(re.compile(text, re.MULTILINE))
         except re.error as error:
-            hint = "signs like ( and [ mean something in a regular expression: write \\( and \\["
+            hint = "signs such as ( and [ have a meaning in a regular expression: write \\( and \\["
             self._fail("TG804", f"{error.msg} in the regular expression", text, hint)
 
     def _retry(self, rest: list[str]) -> tuple[list[str], r.Retry | None]:
@@ -243,7 +253,7 @@ class _Parser:
         what = rest[0] if rest else ""
         if what not in known:
             hint = did_you_mean(what, known) or f"control {', '.join(known)}"
-            self._fail("TG802", f'nothing to control is called "{what}"', what, hint)
+            self._fail("TG802", f'there is no control "{what}"', what, hint)
         value = self._one(rest[1:])
         if value not in known[what]:
             self._fail("TG802", f'{what} can\'t be "{value}"', value, " or ".join(known[what]))
@@ -254,7 +264,7 @@ class _Parser:
 
     def _one(self, rest: list[str]) -> str:
         if len(rest) != 1:
-            self._fail("TG802", "one word is expected here", rest[1] if rest else None)
+            self._fail("TG802", "write one word here", rest[1] if rest else None)
         return rest[0]
 
     def _number(self, text: str) -> int:
@@ -265,7 +275,9 @@ class _Parser:
     def _duration(self, text: str) -> float:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]+)", text)
         if match is None or match[2] not in _UNITS:
-            self._fail("TG804", f'"{text}" is not a duration', text, f"units: {', '.join(_UNITS)}, as in 5s")
+            self._fail(
+                "TG804", f'"{text}" is not a duration', text, f"the units are {', '.join(_UNITS)}, as in 5s"
+            )
         return float(match[1]) * _UNITS[match[2]]
 
     def _fail(self, code: str, message: str, word: str | None = None, hint: str | None = None) -> NoReturn:

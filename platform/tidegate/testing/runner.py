@@ -196,7 +196,7 @@ class _FileRun:
                 self._catch_up()
             case r.UseProject():
                 if self._session is not None:
-                    raise _Failed("project must stand before the first record with SQL")
+                    raise _Failed("project must come before the first record with SQL")
                 self._project = copy_of(Path(record.file).parent / record.folder)
             case r.Run():
                 self._opened().run(record.names or None)
@@ -214,7 +214,7 @@ class _FileRun:
             return
         rows = answer.rows
         if rows is None:
-            raise _Failed("this is no query; write statement ok")
+            raise _Failed("this is not a query; write statement ok")
         sort = record.sort or self._modes.sort
         diff = differences(rows, record.expected, sort, self._modes.valuewise)
         if diff is None:
@@ -233,7 +233,7 @@ class _FileRun:
         rows = self._execute(record).rows or Rows((), ())
         if len(rows.values) != 1 or len(rows.kinds) != len(record.names):
             size = f"{len(rows.values)} rows of {len(rows.kinds)} columns"
-            raise _Failed(f"{size}; let needs one row, and a column for each of {', '.join(record.names)}")
+            raise _Failed(f"{size}; let needs one row, with one column for each of {', '.join(record.names)}")
         self._modes.variables.update(zip(record.names, rows.values[0], strict=True))
 
     def _control(self, record: r.Control) -> None:
@@ -257,7 +257,7 @@ class _FileRun:
         except Exception as error:
             texts = (_unexpected(error),)
         else:
-            raise _Failed("this succeeded, and should have failed")
+            raise _Failed("this succeeded, but should have failed")
         if wanted.pattern is not None and not any(map(wanted.pattern.search, texts)):
             raise _Failed(f"failed, but not with /{wanted.pattern.pattern}/:\n{texts[0]}")
         if wanted.text is not None and wanted.text not in [text.strip() for text in texts]:

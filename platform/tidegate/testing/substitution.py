@@ -38,7 +38,7 @@ def _variable(text: str, at: int, lookup: Callable[[str], str | None]) -> tuple[
     braced = text[at : at + 1] == "{"
     match = _NAME.match(text, at + braced)
     if match is None:
-        hint = "a dollar sign in the SQL itself is written \\$"
+        hint = "write \\$ for a dollar sign in the SQL itself"
         raise TidegateError("TG805", "a $ without the name of a variable", hint=hint)
     name, at = match[0], match.end()
     value = lookup(name)
@@ -50,6 +50,6 @@ def _variable(text: str, at: int, lookup: Callable[[str], str | None]) -> tuple[
             raise TidegateError("TG805", f"the }} of ${{{name} is missing")
         at += 1
     if value is None:
-        hint = f"give it one with let {name}, in the environment, or as ${{{name}:default}}"
+        hint = f"set it with let {name} or in the environment, or write ${{{name}:default}}"
         raise TidegateError("TG805", f'the variable "{name}" has no value', hint=hint)
     return value, at

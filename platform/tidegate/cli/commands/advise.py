@@ -210,7 +210,7 @@ def partition_table(advice: Advice) -> tuple[list[str], list[list[object]]]:
         "rows",
         "late now",
         *(f"p{100 * q:g}" for q in QUANTILES),
-        "late by SOURCE_WATERMARK() %",
+        "SOURCE_WATERMARK() late %",
     ]
     most = sorted(advice.partitions, key=lambda p: (-p.rows, p.partition))[:_SHOWN]
     rows: list[list[object]] = [
@@ -244,7 +244,7 @@ def lag_table(advice: Advice) -> tuple[list[str], list[list[object]]] | None:
 
 def together_table(advice: Advice) -> tuple[list[str], list[list[object]]]:
     """What one watermark for all partitions would drop."""
-    columns = ["delay", "late with one watermark per partition", "late with one for all", "lost in addition"]
+    columns = ["delay", "late, a watermark for each partition", "late, one for all", "lost more"]
     return columns, [[advice.text(t.delay), t.own, t.together, t.together - t.own] for t in advice.together]
 
 

@@ -100,7 +100,7 @@ def live(
         float | None,
         typer.Option(parser=seconds, metavar="TIME", help="Stop after this time.", show_default=False),
     ] = None,
-    once_idle: Annotated[bool, typer.Option("--once-idle", help="Stop when no rows wait any more.")] = False,
+    once_idle: Annotated[bool, typer.Option("--once-idle", help="Stop when nothing waits any more.")] = False,
     grace: Annotated[
         float,
         typer.Option(

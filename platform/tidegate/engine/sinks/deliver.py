@@ -91,8 +91,11 @@ def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, context: Conte
     if found.table != upstream.newest.table:
         raise TidegateError(
             "TG542",
-            f'"{sink.upstream}" was made anew since "{sink.name}" delivered from it: its rows would come twice',
-            hint=f"DROP SINK {sink.name} and CREATE it again, into a new place or with snapshot = 'false'",
+            (
+                f'"{sink.upstream}" was recreated after "{sink.name}" delivered from it: its rows '
+                "would be delivered twice"
+            ),
+            hint=f"DROP SINK {sink.name} and CREATE it again, with a new place or with snapshot = 'false'",
             location=sink.location,
         )
     return found

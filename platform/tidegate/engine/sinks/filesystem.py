@@ -52,7 +52,7 @@ class FilesystemSink:
 
         found = self._filesystem.get_file_info(FileSelector(self._path, allow_not_found=True))
         if others := [info.base_name for info in found if info.base_name != _OWN]:
-            raise self._not_ours(f"it has {others[0]} in it")
+            raise self._not_ours(f"it contains {others[0]}")
         self._state.write(self._document(position))
 
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:

@@ -58,7 +58,9 @@ class IcebergSink:
         current = table.current()
         position = Position.of_summary(current.summary)
         if position is None and current.id is not None:
-            raise self._refuse(f"{self.identifier} has rows, but its snapshots don't say what was delivered")
+            raise self._refuse(
+                f"{self.identifier} has rows, but its snapshots don't say which rows were delivered"
+            )
         return position
 
     def begin(self, position: Position) -> None:
@@ -166,8 +168,11 @@ class IcebergSink:
                 raise
             raise TidegateError(
                 "TG502",
-                f"another run has committed to {self.identifier} meanwhile; nothing of this delivery was kept",
-                hint="run again: it goes on from what is delivered",
+                (
+                    f"another run has committed to {self.identifier} in the meantime; this delivery was "
+                    "not stored"
+                ),
+                hint="run again: it goes on from the rows that are delivered",
             ) from error
 
     def _table(self) -> IcebergTable:
@@ -178,7 +183,10 @@ class IcebergSink:
             raise self._refuse(f"{self.identifier} {what}")
         take(table, self._owner)
         if self._sink.connector.upserts and not self._has_windows(table):
-            why = f"the rows in {self.identifier} don't say of which window they are, since it ignored amendments"
+            why = (
+                f"the rows in {self.identifier} don't say to which window they belong, because it was "
+                "created with amendments = 'ignore'"
+            )
             raise self._refuse(why)
         return table
 

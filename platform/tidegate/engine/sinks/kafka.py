@@ -263,19 +263,20 @@ class KafkaSink:
         if topic_id != state["topic_id"]:
             raise TidegateError(
                 "TG541",
-                f'"{self._sink.name}" can\'t deliver: {self._options.topic} is not the topic that it delivered into, '
-                "but another of the same name: it was made anew, or is at another broker",
+                f'"{self._sink.name}" can\'t deliver: {self._options.topic} is not the topic that it '
+                "delivered into, but another topic of the same name: it was recreated, or is at "
+                "another broker",
                 hint=f"DROP SINK {self._sink.name} and CREATE it again: from the beginning, or with snapshot = 'false'",
                 location=self._sink.location,
             )
         return offsets
 
     def _broke_off(self, error: Exception) -> TidegateError:
-        text = "a task failed on the way, again and again" if REPEATED in str(error) else spark_message(error)
+        text = "a task failed several times" if REPEATED in str(error) else spark_message(error)
         return TidegateError(
             "TG545",
             f'"{self._sink.name}" could not deliver into topic {self._options.topic}: {self._masked(text)}',
-            hint="nothing is lost: the next run reads what arrived, and delivers the rest",
+            hint="no row is lost: the next run reads which rows arrived, and delivers the rest",
             location=self._sink.location,
         )
 

@@ -60,7 +60,7 @@ def drop_sink(context: Context, name: str, location: Location | None) -> Result:
     _forget_view(context, sink)
     if context.project.drop_definition(sink.name):
         context.catalog.drop_sink(sink.name)
-        return Result(message=f"dropped sink {sink.name}; what it delivered stays")
+        return Result(message=f"dropped sink {sink.name}; the rows that it delivered are kept")
     where = sink.location.file if sink.location else "assets/"
     return Result(message=f"dropped the position of {sink.name}; {where} still defines it")
 

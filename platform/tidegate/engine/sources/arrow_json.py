@@ -104,7 +104,7 @@ class JsonReader:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if pc.any(batch.column("_long")).as_py():
-                raise Unread("a message that is Spark's to read")
+                raise Unread("a message that Spark must read")
             for piece in pieces(batch, "value"):
                 yield self._shape(piece)
 
@@ -112,7 +112,7 @@ class JsonReader:
         n = batch.num_rows
         found = decode(self.decoder, batch.column("value"))
         if any(left.null_count < n for left in found.left):
-            raise Unread("a value that is Spark's to convert")
+            raise Unread("a value that Spark must convert")
         columns: dict[str, pa.Array] = {}
         for target, column in zip(self.decoder.targets, found.columns, strict=True):
             assert column is not None

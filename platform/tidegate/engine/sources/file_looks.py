@@ -65,7 +65,7 @@ def problem_of(relation: Relation, look: Look) -> TidegateError | None:
         return TidegateError(
             "TG513",
             f'source "{relation.name}": {look.path} is not a Parquet file: {look.error}',
-            hint="nothing of this file was kept; repair it, or take it away",
+            hint="none of the rows of this file were stored; repair the file, or remove it",
         )
     if look.present is None:
         return None

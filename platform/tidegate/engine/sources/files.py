@@ -67,14 +67,17 @@ def _dataset(project: Project, name: str) -> Path:
     if not script.is_file():
         raise TidegateError(
             "TG503",
-            f'dataset "{name}" has no assets/{name}.py to bring it',
+            f'dataset "{name}" has no script assets/{name}.py that creates it',
             hint="write assets/NAME.py with a function fetch(target: Path)",
         )
     if not project.env.allow.python:
         raise TidegateError(
             "TG614",
-            f"assets/{name}.py is run for it, and Python is off",
-            hint=f"whoever operates tidegate allows it in resources/{project.env_name}.yaml, allow: {{python: true}}",
+            f"assets/{name}.py would have to run for it, but Python is not allowed",
+            hint=(
+                f"the operator of tidegate can allow it in resources/{project.env_name}.yaml, allow: "
+                "{python: true}"
+            ),
         )
     spec = importlib.util.spec_from_file_location(f"tidegate_dataset_{name}", script)
     assert spec is not None
@@ -143,17 +146,19 @@ def paths_of(project: Project, uris: list[str]) -> tuple[pafs.FileSystem, list[s
 def changed(relation: Relation, before: ConsumedFile, now: InputFile) -> TidegateError:
     """The error for a file that is another one since it was read."""
     name = relation.name
-    what = f"had {before.size:,} bytes when it was read, now it has {now.size:,}"
+    what = f"had {before.size:,} bytes when it was read, but has {now.size:,} now"
     if before.size == now.size:
         what = (
-            f"was written again since it was read; it still has {now.size:,} bytes, but may hold other rows"
+            f"was written again after it was read; it still has {now.size:,} bytes, but may "
+            "contain other rows"
         )
     return TidegateError(
         "TG505",
         f'source "{name}": {now.path} {what}',
-        hint="a file is read once, and all other files are read. There are three ways to go on: put the file back "
-        "as it was, with its time; or take it away, and write its new rows into a file with another name (rename "
-        f"it into place); or DROP SOURCE {name} and run again, which reads all files anew",
+        hint="a file is read only once, and all other files are read. There are three ways to go "
+        "on: restore the file as it was, with its time; or remove it, and write its new rows "
+        f"into a file with another name (rename it into place); or DROP SOURCE {name} and run "
+        "again, which reads all files again",
         location=relation.location,
     )
 
@@ -162,9 +167,9 @@ def moved(relation: Relation, before: str, now: InputFile) -> TidegateError:
     """The error for a file that was read under another name."""
     return TidegateError(
         "TG517",
-        f'source "{relation.name}": the file {now.path} holds what {before} held, which was read and is '
-        "gone: it was moved, and is not read again",
-        hint="move it back to its first name, or out of the source's folder; if these are other rows that look the "
-        "same, write them into a file that differs from the first one",
+        f'source "{relation.name}": the file {now.path} has the content of {before}, which '
+        "was read and no longer exists: the file was moved, and is not read again",
+        hint="move it back to its first name, or out of the source's folder; if these are other "
+        "rows with the same content, write them into a file that differs from the first one",
         location=relation.location,
     )

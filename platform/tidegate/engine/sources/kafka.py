@@ -227,10 +227,11 @@ class KafkaConnector(Connector):
             others = f", and of {len(lost) - 1} more partitions" if len(lost) > 1 else ""
             raise TidegateError(
                 "TG552",
-                f'source "{self._relation.name}": offsets {first} to {after - 1} of partition {name}{others} are '
-                f"gone: the topic {self._topic} did not keep them until they were read",
-                hint="restore them; or set on_data_loss = 'record' to go on behind the gap, which the log will show; "
-                f"or DROP SOURCE {self._relation.name} and begin anew with what is kept",
+                f'source "{self._relation.name}": offsets {first} to {after - 1} of partition '
+                f"{name}{others} are gone: the topic {self._topic} removed them before they were read",
+                hint="restore them; or set on_data_loss = 'record' to go on after the gap, which the log "
+                f"will show; or DROP SOURCE {self._relation.name} and begin again with the messages "
+                "that are kept",
                 location=self._relation.location,
             )
         self._next |= {name: after for name, (_, after) in lost.items()}
@@ -248,15 +249,18 @@ class KafkaConnector(Connector):
         ]
         if anew or shorter:
             why = (
-                "was deleted and made anew"
+                "was deleted and created again"
                 if anew
-                else f"ends before what was read of partition {shorter[0]}"
+                else f"ends before the offset up to which partition {shorter[0]} was read"
             )
             raise TidegateError(
                 "TG553",
-                f'source "{self._relation.name}": the topic {self._topic} {why}: its offsets are others now',
-                hint=f"give the source another name, or DROP SOURCE {self._relation.name} to begin anew; what its log "
-                "holds stays readable until then",
+                (
+                    f'source "{self._relation.name}": the topic {self._topic} {why}: its offsets are '
+                    "those of other messages now"
+                ),
+                hint=f"give the source another name, or DROP SOURCE {self._relation.name} to begin again; "
+                "until then, the rows in its log can be read",
                 location=self._relation.location,
             )
 

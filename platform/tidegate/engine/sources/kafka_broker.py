@@ -144,6 +144,6 @@ def require_kafka(spark: SparkSession) -> None:
         raise TidegateError(
             "TG554",
             "this Spark session has no Kafka connector",
-            hint=f"start it with spark.jars.packages={KAFKA_PACKAGES[0]}, or start anew: a project with a Kafka source "
-            "gets it from tidegate",
+            hint=f"start it with spark.jars.packages={KAFKA_PACKAGES[0]}, or let tidegate start Spark: "
+            "it adds the connector for a project with a Kafka source",
         )

@@ -90,7 +90,7 @@ class LogConnector(Connector):
         if self._of not in (None, self._table):
             raise TidegateError(
                 "TG505",
-                f'"{self._upstream.name}" was dropped and made anew since "{self._gate.name}" has read it',
+                (f'"{self._upstream.name}" was dropped and created again after "{self._gate.name}" read it'),
                 hint=f"DROP the views with WATERMARK({self._upstream.name}, …), and create them again",
                 location=self._gate.location,
             )
@@ -120,10 +120,12 @@ class LogConnector(Connector):
             return None
         raise TidegateError(
             "TG543",
-            f'"{self._gate.name}" can\'t go on: rows of "{self._upstream.name}" that it has not read are beyond their '
-            "retention, and nobody can tell which of its results they belong to",
-            hint="what its views have stays as it is; run them more often than rows are retired, or let rows be kept "
-            "longer (jobs/maintenance.yaml of the environment that owns them)",
+            f'"{self._gate.name}" can\'t go on: rows of "{self._upstream.name}" that it has '
+            "not read are beyond their retention, and it is not known to which results they "
+            "belong",
+            hint="the stored results of its views are kept; run them more often than rows are "
+            "retired, or keep rows longer (jobs/maintenance.yaml of the environment that owns "
+            "them)",
             location=self._gate.location,
         )
 

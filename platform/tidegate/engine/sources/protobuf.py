@@ -251,7 +251,10 @@ def _collect(name: str, schema: Schema, files: dict[str, Any]) -> None:
         raise TidegateError(
             "TG556",
             "the schema registry gives the text of a .proto file, and not its descriptor",
-            hint=f"add {LOCATION} = '….desc', of protoc --include_imports --descriptor_set_out=….desc, and {MESSAGE}",
+            hint=(
+                f"add {LOCATION} = '….desc', which protoc --include_imports "
+                f"--descriptor_set_out=….desc writes, and {MESSAGE}"
+            ),
         ) from error
     # The main file has whatever name it was registered under; what it imports, the names that it imports them by.
     file.name = name or file.name or "schema.proto"

@@ -82,7 +82,7 @@ class Registry:
         if answer.problem is not None:
             raise _error(answer.problem)
         if not isinstance(found, list) or not all(type(version) is int for version in found):
-            raise _error("answers with what is no list of versions")
+            raise _error("answers with something other than a list of versions")
         return found
 
     def version(self, subject: str, version: int) -> tuple[int, Schema] | None:
@@ -95,7 +95,7 @@ class Registry:
         if schema is None:
             return None
         if type(found.get("id")) is not int:
-            raise _error("answers with what is no version of a subject")
+            raise _error("answers with something other than a version of a subject")
         return found["id"], schema
 
     def _version(self, subject: str, version: int) -> Any:
@@ -107,7 +107,7 @@ class Registry:
         except (TooLarge, RecursionError):
             return _UNREADABLE
         except (AttributeError, KeyError, TypeError):
-            raise _error("answers with what is no schema") from None
+            raise _error("answers with something other than a schema") from None
 
     def _with_imports(self, found: Any, left: list[int], depth: int) -> Schema | None:
         if found is None:
@@ -171,7 +171,10 @@ def _error(problem: str) -> TidegateError:
     return TidegateError(
         "TG555",
         f"the schema registry {problem}",
-        hint=f"check {REGISTRY}, {USERNAME} and {PASSWORD}; no row of this batch was kept, run again",
+        hint=(
+            f"check {REGISTRY}, {USERNAME} and {PASSWORD}; none of the rows of this batch were "
+            "stored, run again"
+        ),
     )
 
 

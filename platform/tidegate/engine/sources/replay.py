@@ -76,8 +76,14 @@ class ReplayConnector(Connector):
         if before is not None and before != f"replay:{fingerprint}":
             raise TidegateError(
                 "TG505",
-                f'the recording of source "{self._relation.name}" has changed since its first rows were played',
-                hint=f"DROP SOURCE {self._relation.name} plays the new one from its beginning",
+                (
+                    f'the recording of source "{self._relation.name}" was changed after its first rows '
+                    "were played"
+                ),
+                hint=(
+                    f"DROP SOURCE {self._relation.name}, and the next run plays the new recording from "
+                    "its beginning"
+                ),
                 location=self._relation.location,
             )
         self._stage = fingerprint
