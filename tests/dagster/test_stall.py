@@ -109,13 +109,15 @@ def test_a_target_that_is_down_gets_its_message_at_the_next_tick(root: Path) -> 
     team.problem = "no answer"
     first = stall(root, team)
     assert (
-        "alert: team: no answer; try 1 of: tidegate shop/local: 2 problems" in first.skip_reason.skip_message
+        "alert: team: no answer; try 1 failed: tidegate shop/local: 2 problems"
+        in first.skip_reason.skip_message
     )
     shown = CliRunner().invoke(app, ["--project", str(root), "alerts", "status"]).stdout
     assert "tidegate_watermark_stall, last tick 2026-03-01T12:00:00+00:00" in shown
     assert "  told: warning lagging: orders: watermark" in shown
     assert (
-        "  waits for team: tidegate shop/local: 2 problems: orders, orders_hourly (1 try, no answer)" in shown
+        "  waiting for team: tidegate shop/local: 2 problems: orders, orders_hourly (1 try, no answer)"
+        in shown
     )
     team.problem = None
     second = stall(root, team, first.cursor, 60)
