@@ -367,7 +367,7 @@ class _Amendment:
         `at`: the snapshot that is committed on. If a tick came in between, what it closed may not have followed the
         amendments below that came in between, too: so the next amendment looks at them again.
         """
-        facts = {}
+        facts: dict[str, str] = {}
         if not self._scope.whole or self._scope.everything:
             return facts
         if self._scope.absorb and self._upto():

@@ -83,7 +83,7 @@ class IcebergTable:
 
     @property
     def location(self) -> str:
-        return self._table.location()
+        return str(self._table.location())
 
     @property
     def uuid(self) -> str:
@@ -93,12 +93,12 @@ class IcebergTable:
 
     def properties(self) -> dict[str, str]:
         """All table properties, in one call."""
-        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
-        return json.loads(mapper.writeValueAsString(self._table.properties()))
+        return self._as_dict(self._table.properties())
 
     def property(self, key: str) -> str | None:
         """A table property, or None."""
-        return self._table.properties().get(key)
+        value: str | None = self._table.properties().get(key)
+        return value
 
     def current(self) -> Snapshot:
         """The current snapshot, read anew. Raises TG531 for a writer who is not the owner (X3)."""
@@ -142,9 +142,13 @@ class IcebergTable:
         return [self._summary(snapshot) for snapshot in self._table.snapshots()]
 
     def _summary(self, snapshot: Any) -> dict[str, str]:
+        return self._as_dict(snapshot.summary())
+
+    def _as_dict(self, java_map: Any) -> dict[str, str]:
         # As one text: a Java map costs a call for every entry.
         mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
-        return json.loads(mapper.writeValueAsString(snapshot.summary()))
+        found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
+        return found
 
     def _at(self, current: Any) -> Snapshot:
         snapshot = current
@@ -272,6 +276,7 @@ class IcebergTable:
         parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
         spec = self._table.spec()
         for file in files:
+            assert target is not None
             text = json.dumps(_content_file(file, target))
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in summary.items():
@@ -292,7 +297,7 @@ class IcebergTable:
                 ) from error
             raise
         self._table.refresh()
-        return self._table.currentSnapshot().snapshotId()
+        return int(self._table.currentSnapshot().snapshotId())
 
 
 def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
@@ -313,7 +318,7 @@ def _content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
     partition = {"1000": file["split"]}
     if target.day is not None:
         day = file["day"]
-        partition["1001"] = None if day is None else TimeKind.DATE.format(day)
+        partition["1001"] = None if day is None else TimeKind.format(TimeKind.DATE, day)
     low: dict[str, list[Any]] = {"keys": [], "values": []}
     high: dict[str, list[Any]] = {"keys": [], "values": []}
     for name, (least, greatest) in file["bounds"].items():

@@ -119,8 +119,8 @@ def batch(
             rows = read(context, view, inputs, None, clock, late)
         else:
             # Of windows at the edges of the ranges only some of the rows are there, and they are not among the results.
-            lows = [after for after, _ in ranges]
-            bounds = (None if None in lows else min(lows), max(upto for _, upto in ranges))
+            lows = [after for after, _ in ranges if after is not None]
+            bounds = (min(lows) if len(lows) == len(ranges) else None, max(upto for _, upto in ranges))
             rows = read(context, view, inputs, *bounds, late)
             rows = [p.among(r, view, ranges) for p, r in zip(inputs, rows, strict=True)]
         result = evaluate(context.spark, view, rows, frontier)
@@ -247,11 +247,11 @@ def comparable_since(
     for p in pinned:
         edge = p.snapshot.integer(RETAINED_FROM)
         if edge is not None and not p.input.lookup:
-            reaches_back = view.open_sql is not None or view.over is not None or p.input.low is None
-            if reaches_back or p.kind is None:
+            low = p.input.low
+            if view.open_sql is not None or view.over is not None or low is None or p.kind is None:
                 notes.append(f"nothing is compared: rows of {p.input.name} are beyond their retention")
                 return math.inf
-            bounds.append(edge - p.input.low)
+            bounds.append(edge - low)
             notes.append(
                 f"older rows are not compared: rows of {p.input.name} before {p.kind.format(edge)} are beyond "
                 "their retention"

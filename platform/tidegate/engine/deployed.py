@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidegate.engine.layout import is_of_view, relation_identity
@@ -36,7 +36,7 @@ def changed_definitions(
     return found
 
 
-def _same(item: Relation | View, properties: dict[str, str]) -> bool:
+def _same(item: Relation | View, properties: Mapping[str, str]) -> bool:
     if isinstance(item, View):
         return is_of_view(item, properties)
     return properties.get("tidegate.identity") == relation_identity(item)

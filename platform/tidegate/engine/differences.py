@@ -35,7 +35,7 @@ def differences(now: DataFrame, then: DataFrame, names: Sequence[str]) -> DataFr
     ]
     keys = [f"e{i}" for i in range(len(exact))]
     numbers = [f"f{i}" for i in range(len(floats))]
-    order = Window.partitionBy(*keys, "side").orderBy(*(numbers or [F.lit(1)]))
+    order = Window.partitionBy(*keys, "side").orderBy(*(map(F.col, numbers) if numbers else [F.lit(1)]))
     both = sides[0].unionByName(sides[1]).withColumn("place", F.row_number().over(order))
     values = F.struct(F.lit(1).alias("there"), *numbers)
     pairs = both.groupBy(*keys, "place").agg(

@@ -25,7 +25,9 @@ def spark_gone(what: str) -> TidegateError | None:
     from pyspark import SparkContext
 
     try:
-        SparkContext._gateway.jvm.System.nanoTime()
+        gateway = SparkContext._gateway
+        assert gateway is not None  # else it is gone as well
+        gateway.jvm.System.nanoTime()
     except Exception:
         return TidegateError("TG514", f"Spark stopped in the middle of {what}", hint="run again")
     return None

@@ -261,7 +261,8 @@ class Log(StoredLog):
 
     def _judge_frame(self, frame: DataFrame, task: GateTask, arrived: datetime) -> list[dict[str, Any]]:
         watermark = self.relation.watermark
-        windows = watermark.strategy.preceding if watermark is not None and task.has_strategy else ()
+        strategy = watermark.strategy if watermark is not None and task.has_strategy else None
+        windows = strategy.preceding if isinstance(strategy, Expression) else ()
         preceding = (
             PrecedingTask(windows, task.states, self._memories, task.numbering, task.drop_repeats)
             if windows

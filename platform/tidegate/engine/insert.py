@@ -47,9 +47,9 @@ def _lost(value: str, converted: str, given: DataType, wanted: DataType, depth: 
     lost = f"({value} IS NOT NULL AND {converted} IS NULL)"
     inside = None
     if isinstance(given, StructType) and isinstance(wanted, StructType):
-        for before, after in zip(given.fields, wanted.fields, strict=True):
-            inner = f"{value}.{quote(before.name)}", f"{converted}.{quote(after.name)}"
-            lost += f" OR {_lost(*inner, before.dataType, after.dataType, depth)}"
+        for was, becomes in zip(given.fields, wanted.fields, strict=True):
+            inner = f"{value}.{quote(was.name)}", f"{converted}.{quote(becomes.name)}"
+            lost += f" OR {_lost(*inner, was.dataType, becomes.dataType, depth)}"
     elif isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
         inside = value, converted, given.elementType, wanted.elementType
     elif isinstance(given, MapType) and isinstance(wanted, MapType):

@@ -77,12 +77,13 @@ def quote(name: str) -> str:
 
 def ddl(kind: DataType) -> str:
     """A type as Spark SQL reads it; PySpark's own text leaves the names of fields unquoted."""
-    name = kind.typeName()
-    if name == "struct":
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
         return f"struct<{', '.join(f'{quote(f.name)}: {ddl(f.dataType)}' for f in kind.fields)}>"
-    if name == "array":
+    if isinstance(kind, ArrayType):
         return f"array<{ddl(kind.elementType)}>"
-    if name == "map":
+    if isinstance(kind, MapType):
         return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
     return kind.simpleString()
 
@@ -236,7 +237,7 @@ def relation_identity(relation: Relation) -> str:
     """Changes with what decides rows and their judgement (R4), not with comments, the size of batches, or how a broker
     is reached."""
     options = relation.connector.identity() if relation.connector is not None else {}
-    facts = {
+    facts: dict[str, object] = {
         "columns": [
             (c.name, c.type, c.nullable, c.generated and without_attempts(c.generated))
             for c in relation.columns

@@ -119,8 +119,11 @@ class SourceMember(Member):
         log, connector, feed = self._open
         log.progress.enumerate(connector.pending().partitions)
         before = log.progress.epoch
-        assert feed is not None or isinstance(connector, LogConnector)
-        more = advance(log, connector, tell) if feed is None else feed.advance(tell)
+        if feed is not None:
+            more = feed.advance(tell)
+        else:
+            assert isinstance(connector, LogConnector)
+            more = advance(log, connector, tell)
         return log.progress.epoch != before, more
 
     def problems(self) -> list[TidegateError]:
@@ -220,7 +223,8 @@ class LiveGroup:
         names = None if names is None else list(names)
         relations, views = select(context.catalog, names)
         #: The sources and views whose leases it holds.
-        self.written = (*(r for r in relations if r.connector is not None), *views)
+        fed = (r for r in relations if r.connector is not None)
+        self.written: tuple[Relation | View, ...] = (*fed, *views)
         members: list[Member] = [
             SourceMember(context, r, max_rows_per_batch) for r in relations if r.connector is not None
         ]

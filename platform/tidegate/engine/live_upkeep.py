@@ -13,10 +13,11 @@ from tidegate.engine.upkeep import due, maintain
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, MemberFailed, MemberRecovered, UpkeepFinished
 from tidegate.project.maintenance import load_maintenance
+from tidegate.sql.catalog.objects import Relation
 
 if TYPE_CHECKING:
     from tidegate.engine.context import Context
-    from tidegate.sql.catalog.objects import Relation, View
+    from tidegate.sql.catalog.objects import View
 
 _KIND = "upkeep"
 
@@ -72,9 +73,8 @@ class Caretaker:
             return False
         started = self._clock()
         # Rows of a table WITH TTL that have expired, and that no view needs any more (T2, T3).
-        why = [
-            f"{item.name}: rows have expired" for _ in tidy(self._context, [item] if _expires(item) else [])
-        ]
+        expiring = [item] if isinstance(item, Relation) and item.ttl else []
+        why = [f"{item.name}: rows have expired" for _ in tidy(self._context, expiring)]
         policy = self._policy(item.name)
         if reasons := due(self._context, item.name, policy):
             maintain(self._context, item.name, policy, leased=True)

@@ -109,6 +109,8 @@ def lives(relation: Relation, changes: DataFrame, resets: Sequence[Step] = ()) -
     assert relation.watermark is not None
     column = F.col(quote(relation.watermark.column))
     for step in resets:
+        if step.epoch is None:
+            continue  # without its commit nobody can tell which changes came before it
         mark = F.expr(relation.watermark.kind.spark_literal(step.mark))
         poisoned = (F.col("_epoch") < step.epoch) & (F.col("_wm") > mark)
         changes = changes.withColumn("_wm", F.when(poisoned, mark).otherwise(F.col("_wm")))

@@ -83,6 +83,7 @@ def missing_totals(column: str, carried: str, stored: pa.DataType) -> list[str]:
     from pyspark.sql.types import StructType
 
     wanted = StructType.fromDDL(carried.removeprefix("struct<").removesuffix(">"))
+    assert isinstance(wanted, StructType)
     exact = [f.name for f in wanted if isinstance(f.dataType, StructType) and f.dataType.names == EXACT]
     return [f"{quote(column)}.{n}.t {WIDE}" for n in exact if stored.field(n).type.get_field_index("t") < 0]
 
@@ -176,7 +177,7 @@ def _input(
 
 def _orderings(over: Over, rows: DataFrame, stored: bool) -> list[Ordering]:
     """The calls by (PARTITION BY, ORDER BY): each of these is one shuffle and one sort."""
-    found: dict[tuple, list[int]] = {}
+    found: dict[tuple[Sequence[str], Sequence[str]], list[int]] = {}
     for i, function in enumerate(over.functions):
         found.setdefault((function.keys, function.order[1:]), []).append(i)
     partials = _partials(over.functions, rows)

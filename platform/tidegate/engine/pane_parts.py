@@ -120,7 +120,7 @@ def unread_pane(plain: PlainWindows) -> pa.RecordBatch:
 
 def says_unread(panes: pa.RecordBatch) -> bool:
     """Whether one of these is an `unread_pane`."""
-    return panes.column(PANE).null_count > 0
+    return bool(panes.column(PANE).null_count > 0)
 
 
 def check_sum(column: pa.ChunkedArray) -> None:

@@ -15,6 +15,7 @@ from tidegate.engine.java import java_class
 from tidegate.engine.layout import ON_TIME
 from tidegate.engine.pane_parts import by_position, key_names, pane_schema
 from tidegate.engine.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
+from tidegate.engine.transfer import map_in_arrow
 from tidegate.engine.writer import Target, run_task
 from tidegate.watermark import Sessions
 
@@ -67,7 +68,7 @@ def compute(
     else:
         plain, _ = by_position(windows.plain)
         schema = from_arrow_schema(pane_schema(plain), prefer_timestamp_ntz=True)
-        frame = work.mapInArrow(panes, schema)
+        frame = map_in_arrow(work, panes, schema)
         keys = key_names(plain)
         # Panes of several slides make a window, several sessions one: without keys they are few, and one task's.
         apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)
@@ -138,8 +139,9 @@ def _files(
 def _wanted(file: dict[str, Any], low: int | None, high: int | None) -> int:
     """About how many rows of a file are between the bounds, if they are spread evenly over its time."""
     least, greatest = file["least"], file["greatest"]
+    rows: int = file["rows"]
     if least is None or greatest is None:
-        return file["rows"]
+        return rows
     first = least if low is None else max(least, low)
     last = greatest if high is None else min(greatest, high - 1)
-    return max(1, file["rows"] * (last - first + 1) // (greatest - least + 1))
+    return max(1, int(rows * (last - first + 1) // (greatest - least + 1)))

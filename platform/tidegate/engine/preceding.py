@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidegate.engine.memories import MemoryFiles, MemoryReader
 from tidegate.engine.offsets import by_partition, integers, place
-from tidegate.engine.transfer import departing
+from tidegate.engine.transfer import departing, map_in_arrow
 from tidegate.watermark import GateState, PrecedingRows, preceding_column
 from tidegate.watermark.memory import Memory
 from tidegate.watermark.preceding import Values, over, recall, remember
@@ -124,9 +124,10 @@ def add_preceding(frame: DataFrame, task: PrecedingTask) -> DataFrame:
 
     numbered = [StructField(f"c{i}", f.dataType) for i, f in enumerate(frame.schema)]
     results = ", ".join(f"c{len(frame.columns) + i} {w.result_type}" for i, w in enumerate(task.windows))
-    schema = StructType([*numbered, *StructType.fromDDL(results).fields])
+    added = StructType.fromDDL(results)
+    assert isinstance(added, StructType)
     plain, arriving = departing(frame, _Renamed(task))
-    out = plain.mapInArrow(arriving, schema)
+    out = map_in_arrow(plain, arriving, StructType([*numbered, *added.fields]))
     return out.toDF(*frame.columns, *[preceding_column(i) for i in range(len(task.windows))])
 
 

@@ -10,7 +10,7 @@ from tidegate.engine.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_column
 from tidegate.engine.lives import current_rows
 from tidegate.engine.resolve import resolve_columns
 from tidegate.engine.revisions import revisions_frame
-from tidegate.sql.catalog.objects import SystemTable, View
+from tidegate.sql.catalog.objects import Relation, SystemTable, View
 from tidegate.sql.dialect.system_names import WATERMARK
 from tidegate.sql.resolve.hidden import hidden_columns
 from tidegate.watermark import TimeKind
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tidegate.engine.context import Context
     from tidegate.sql.catalog.objects import Column as CatalogColumn
-    from tidegate.sql.catalog.objects import Relation
 
 
 def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:
@@ -66,6 +65,7 @@ def system_frame(
     from pyspark.sql import functions as F
 
     relation = system.relation
+    assert isinstance(relation, Relation)  # a view's only one, its revisions, is a table of its own
     log = _table_or_empty(spark, table, log_columns(relation))
     outcome = F.col("_outcome")
     if system.suffix == "watermarks":

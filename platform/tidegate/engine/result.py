@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from operator import or_
@@ -21,7 +21,7 @@ class Result:
     """(name, Spark type) of the rows."""
     message: str | None = None
     dataframe: DataFrame | None = None
-    fixed: list[tuple] | None = None
+    fixed: Sequence[tuple[Any, ...]] | None = None
     notice: str | None = None
     """A warning beside the answer: what was asked for changes nothing."""
     count: int | None = None
@@ -32,7 +32,7 @@ class Result:
         """Whether this statement answers with rows (maybe none), not only with a message."""
         return self.dataframe is not None or self.fixed is not None
 
-    def __iter__(self) -> Iterator[tuple]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The rows one by one, fetched as they are asked for."""
         if self.dataframe is not None:
             frame, row = fetchable(self.dataframe)
@@ -41,17 +41,16 @@ class Result:
         else:
             yield from self.fixed or []
 
-    def rows(self, limit: int | None = None) -> list[tuple]:
+    def rows(self, limit: int | None = None) -> list[tuple[Any, ...]]:
         """The rows, at most `limit` of them, on the driver."""
         if self.dataframe is not None:
             frame, row = fetchable(self.dataframe if limit is None else self.dataframe.limit(limit))
             # Bounded: by what a person asked for; whoever wants all rows iterates.
             return [row(found) for found in frame.collect()]
-        rows = self.fixed or []
-        return rows if limit is None else rows[:limit]
+        return list((self.fixed or ())[:limit])
 
 
-def fetchable(frame: DataFrame) -> tuple[DataFrame, Callable[[Row], tuple]]:
+def fetchable(frame: DataFrame) -> tuple[DataFrame, Callable[[Row], tuple[Any, ...]]]:
     """A frame whose rows Python can take, and what makes a tuple of the frame's columns of one. Python's calendar has
     the years 1 to 9999: a date or time of another year comes as text, as Spark writes it, and so do all that stand
     beside it in an array, a map or a struct."""
@@ -68,7 +67,7 @@ def fetchable(frame: DataFrame) -> tuple[DataFrame, Callable[[Row], tuple]]:
         texts.append(F.when(beyond, columns[i].cast(_in_text(kinds[i]))))
         columns[i] = F.when(~beyond, columns[i])
 
-    def row(found: Row) -> tuple:
+    def row(found: Row) -> tuple[Any, ...]:
         values = [*found]
         for place, i in enumerate(times, len(kinds)):
             values[i] = values[i] if values[place] is None else values[place]

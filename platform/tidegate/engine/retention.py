@@ -88,8 +88,9 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
         edge = edge_of(p.snapshot.summary, p.snapshot.integer(RETAINED_FROM))
         if edge is None or p.input.lookup:
             continue
-        reaches_back = view.open_sql is not None or view.over is not None or p.input.low is None
-        if reaches_back or not same_scale(p.kind, view.kind):
+        low = p.input.low
+        reaches_back = view.open_sql is not None or view.over is not None
+        if reaches_back or low is None or not same_scale(p.kind, view.kind):
             raise TidegateError(
                 "TG543",
                 f'"{view.name}" can\'t begin: rows of "{p.input.name}" are beyond their retention, '
@@ -100,7 +101,7 @@ def begin(view: View, pinned: Sequence[Pinned]) -> int | None:
                 ),
                 location=view.location,
             )
-        marks.append(edge - p.input.low)
+        marks.append(edge - low)
     return max(marks, default=None)
 
 

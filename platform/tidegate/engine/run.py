@@ -61,7 +61,7 @@ def run(
     # What another environment ingests is read as it stands there.
     relations = [relation for relation in relations if relation.name not in context.foreign]
     sinks = select_sinks(context.catalog, names)
-    tell(RunStarted(tuple(x.name for x in [*relations, *views, *sinks])))
+    tell(RunStarted((*(r.name for r in relations), *(v.name for v in views), *(s.name for s in sinks))))
     report, steps = RunReport(), Steps(fail_fast, tell)
     for view in views:
         # Every query is checked by Spark before the first row of any source is read.
@@ -71,10 +71,17 @@ def run(
     for relation in relations:
         report.sources.append(SourceReport(relation.name))
         steps.do(relation, partial(_read, context, relation, max_rows_per_batch, tell, report.sources[-1]))
+
+    def close(view: View) -> None:
+        report.views.append(run_view(context, view, tell))
+
+    def send(sink: Sink) -> None:
+        report.sinks.append(deliver(context, sink, on_event))
+
     for view in views:
-        steps.do(view, lambda view=view: report.views.append(run_view(context, view, tell)))
+        steps.do(view, partial(close, view))
     for sink in sinks:
-        steps.do(sink, lambda sink=sink: report.sinks.append(deliver(context, sink, on_event)))
+        steps.do(sink, partial(send, sink))
     for relation in relations:
         steps.do(relation, partial(tidy, context, [relation]))
     report.failed, report.skipped = steps.failures, steps.skipped

@@ -57,7 +57,8 @@ def settled(
         return None
     if not all(sink_status(project.storage, sink, catalog).current for sink in sinks):
         return None
-    status = read_status(project, [x.name for x in [*relations, *views]], catalog=catalog)
+    names_read = [*(r.name for r in relations), *(v.name for v in views)]
+    status = read_status(project, names_read, catalog=catalog)
     if not all(view.current for view in status.views):
         return None
     if not all(
@@ -65,7 +66,7 @@ def settled(
     ):
         return None
     tell = on_event or (lambda event: None)
-    tell(RunStarted(tuple(x.name for x in [*relations, *views, *sinks])))
+    tell(RunStarted((*names_read, *(s.name for s in sinks))))
     report = RunReport()
     for relation, at in zip(relations, status.relations, strict=True):
         mark = relation.watermark.kind.format(at.watermark) if relation.watermark else str(at.watermark_text)

@@ -291,8 +291,8 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+        for key, old in before.items():
+            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
 
 
 @contextmanager
@@ -413,7 +413,7 @@ def _ship_package(spark: SparkSession) -> None:
     their versions with the driver's). In local mode the workers see the driver's installation.
     """
     context = spark.sparkContext
-    if in_this_process(context.master) or getattr(context, "_tidegate_shipped", False):
+    if in_this_process(context.master or "") or getattr(context, "_tidegate_shipped", False):
         return
     package = Path(__file__).resolve().parent.parent
     archive = Path(tempfile.mkdtemp(prefix="tidegate-", dir=temporary_space())) / "tidegate.zip"
@@ -422,4 +422,4 @@ def _ship_package(spark: SparkSession) -> None:
             if file.is_file() and "__pycache__" not in file.parts:
                 out.write(file, Path("tidegate") / file.relative_to(package))
     context.addPyFile(str(archive))
-    context._tidegate_shipped = True
+    context._tidegate_shipped = True  # type: ignore[attr-defined]  # a mark of our own on Spark's object

@@ -21,7 +21,7 @@ from tidegate.engine.sinks.statements import create_sink, drop_sink, refuse_deli
 from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog.lineage import readers_of, sources_of
-from tidegate.sql.catalog.objects import View, reads
+from tidegate.sql.catalog.objects import Sink, SystemTable, View, reads
 from tidegate.sql.resolve.hidden import hidden_name
 from tidegate.sql.statements import statements as st
 
@@ -137,11 +137,18 @@ def _(statement: st.Flush, context: Context) -> Result:
     for sink in catalog.sinks:
         # One that a file defines, and that nobody has seen yet, begins here.
         steps.do(sink, partial(begin, context, sink))
+
+    def close(view: View) -> None:
+        closed.append(refresh(context, view).groups)
+
+    def send(sink: Sink) -> None:
+        delivered.append(deliver(context, sink, shown(context)))
+
     for view in catalog.order():
         if isinstance(view, View) and _has_rows(context, view):
-            steps.do(view, lambda view=view: closed.append(refresh(context, view).groups))
+            steps.do(view, partial(close, view))
     for sink in catalog.sinks:
-        steps.do(sink, lambda sink=sink: delivered.append(deliver(context, sink, shown(context))))
+        steps.do(sink, partial(send, sink))
     for relation in catalog.relations:
         steps.do(relation, partial(tidy, context, [relation]))
     rows = "1 row" if sum(closed) == 1 else f"{sum(closed)} rows"
@@ -160,6 +167,7 @@ def _(statement: st.Drop, context: Context) -> Result:
     if name in context.catalog.sinks:
         return drop_sink(context, name, statement.location)
     found = context.catalog.get(name)
+    assert not isinstance(found, SystemTable)  # TG215
     context.require_own(found.name)
     refuse_delivered(context, found.name)
     # A file in assets/ goes on defining what is dropped: then only stored results stand in the way.
@@ -201,16 +209,19 @@ def _(statement: st.Show, context: Context) -> Result:
     if statement.what == "sinks":
         return show_sinks(context)
     if statement.what == "create":
+        assert statement.name is not None
         found = catalog.sinks.find(statement.name) or catalog.get(statement.name)
+        assert not isinstance(found, SystemTable)  # TG215
         return Result([("name", "string"), ("create_sql", "string")], fixed=[(found.name, found.definition)])
     if statement.what == "columns":
+        assert statement.name is not None
         return describe(catalog, statement.name, extended=False)
     if statement.what == "materialized views":
-        rows = [(v.name, ", ".join(v.reads), v.emit_on_window_close) for v in catalog.views]
+        views = [(v.name, ", ".join(v.reads), v.emit_on_window_close) for v in catalog.views]
         names = [("name", "string"), ("reads", "string"), ("emit_on_window_close", "boolean")]
-        return Result(names, fixed=rows)
-    found = [r for r in catalog.relations if f"{r.kind}s" == statement.what]
-    rows = [(r.name, r.connector.connector if r.connector else None) for r in found]
+        return Result(names, fixed=views)
+    relations = [r for r in catalog.relations if f"{r.kind}s" == statement.what]
+    rows = [(r.name, r.connector.connector if r.connector else None) for r in relations]
     return Result([("name", "string"), ("connector", "string")], fixed=rows)
 
 

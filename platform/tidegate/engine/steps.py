@@ -65,7 +65,7 @@ class Steps:
         nothing). Nothing is raised where nothing failed."""
         if self._first is None:
             return
-        lines = [one.text() for one in (*self.failures[1:], *self.skipped)]
+        lines = [*(one.text() for one in self.failures[1:]), *(one.text() for one in self.skipped)]
         lines += [f"  done      {done}"] if done else []
         error = self._first
         if not lines:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -39,6 +39,11 @@ class Arriving:
             nothing = pa.scalar(None, columns[place].type)
             columns[place] = pc.if_else(columns[flag], nothing, columns[place])
         return pa.RecordBatch.from_arrays(columns[: len(self.names)], names=list(self.names))
+
+
+def map_in_arrow(frame: DataFrame, task: Task, schema: StructType | str) -> DataFrame:
+    """What a task makes of a frame."""
+    return frame.mapInArrow(task, schema)  # type: ignore[arg-type]  # PySpark hands over an iterator, as `Task` says
 
 
 def departing(frame: DataFrame, task: Task) -> tuple[DataFrame, Arriving]:

@@ -243,8 +243,8 @@ class _Work:
         self.done.notes.append(f"{shape.expirable(self._bound(shape))} snapshots can expire")
         if retention and not self._is_state:
             edge, notes = self._edge(shape)
-            files = condemned(self._spark, self._table, self._kind, edge, self._number)
-            rows = files.groupBy().sum("record_count").first()
+            beyond = condemned(self._spark, self._table, self._kind, edge, self._number)
+            rows = beyond.groupBy().sum("record_count").first()
             self.done.notes += [*notes, f"{(rows and rows[0]) or 0} rows beyond their retention"]
 
     def run(self, retention: bool, orphans: bool) -> None:

@@ -124,9 +124,9 @@ class ViewTable:
         emit = self.view.emit_on_window_close
         number = (base.integer("tidegate.tick") or 0) + 1
         beyond = Beyond.of(base.summary)
-        again = (
-            beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
-        )
+        again = None
+        if beyond is not None and frontier is not None and reached is not None and beyond.first <= reached:
+            again = frontier, reached
         tick = None if again else self._plain(pinned, start, frontier, reached, number)
         if tick is None:
             rows = read(self._context, self.view, pinned, start, reached if emit else None)
@@ -136,7 +136,7 @@ class ViewTable:
             )
             since = self._earliest_open(rows, reached)
             try:
-                tick = self._stored(result, number, since, (frontier, reached) if again else None)
+                tick = self._stored(result, number, since, again)
                 if over is not None and over.carried is not None:
                     tick.files.extend(self._write_carried(over.carried))
             finally:
@@ -195,7 +195,7 @@ class ViewTable:
             opened = self._earliest_open(read(self._context, view, pinned), frontier)
         beyond = extent(emitted_beyond(self._at(base), view, frontier), view)
         summary = facts(view, base.summary, pinned, frontier, opened, beyond)
-        files: list[dict] = []
+        files: list[dict[str, Any]] = []
         if view.over is not None:
             # What its frames need of the rows before: as of the frontier that it has gone back to.
             rows = read(self._context, view, pinned, None, frontier)
@@ -306,7 +306,7 @@ class ViewTable:
         arrived = run_sql(self._spark, view, over.rows_sql, rows)
         return evaluate_over(self._spark, view, arrived, before, frontier, reached)
 
-    def _write_carried(self, rows: DataFrame) -> list[dict]:
+    def _write_carried(self, rows: DataFrame) -> list[dict[str, Any]]:
         carried = rows.selectExpr(
             "CAST(NULL AS BOOLEAN) AS _open", f"{quote(CARRIED)} AS {quote(carried_column(self.view))}"
         )
@@ -316,7 +316,7 @@ class ViewTable:
         """What the next commit replaces of rows that are nobody's result (`IcebergTable.append`)."""
         return [] if self.view.over is None or self._is_revised() else [None]
 
-    def _carried_files(self, base: Snapshot, files: list[dict]) -> list[Any]:
+    def _carried_files(self, base: Snapshot, files: list[dict[str, Any]]) -> list[Any]:
         """The same where revisions are there, too: the data files of what the last tick has carried. Revisions that a
         compaction has put into one of them are written anew: they are added to `files`."""
         if self.view.over is None or base.id is None or not self._is_revised():
@@ -334,7 +334,7 @@ class ViewTable:
     def _is_revised(self) -> bool:
         return has_revisions(self._spark.table(self.table.identifier))
 
-    def _write(self, result: DataFrame, number: int) -> list[dict]:
+    def _write(self, result: DataFrame, number: int) -> list[dict[str, Any]]:
         from pyspark.sql import functions as F
 
         result = result.withColumn("_tick", F.lit(number).cast("bigint"))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.engine.transfer import departing
+from tidegate.engine.transfer import departing, map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -184,10 +184,10 @@ class FileWriter:
 
 def run_task(
     frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-) -> list[dict[str, Any]]:
-    """Run a gate or write task over a frame; the reports of all Spark tasks."""
+) -> list[Any]:
+    """Run a gate or write task over a frame; the reports of all Spark tasks, as the task makes them."""
     plain, arriving = departing(frame, task)
-    out = plain.mapInArrow(arriving, "report string")
+    out = map_in_arrow(plain, arriving, "report string")
     # Bounded: a line for each task: its files (outcomes × days), and the states of the partitions it saw.
     return [json.loads(row[0]) for row in out.collect()]
 
@@ -243,7 +243,7 @@ def _repeats(column: pa.ChunkedArray) -> bool:
         return False
     if pa.types.is_dictionary(column.type):
         return True
-    return pc.count_distinct(column.slice(0, _SAMPLE), mode="all").as_py() <= _DISTINCT
+    return bool(pc.count_distinct(column.slice(0, _SAMPLE), mode="all").as_py() <= _DISTINCT)
 
 
 def _encoding(kind: pa.DataType) -> str | None:

@@ -92,7 +92,7 @@ class EncodeTask:
     def _parquet(self, stream: pa.NativeFile, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
         with pq.ParquetWriter(stream, first.schema, compression="zstd") as writer:
             writer.write_batch(first)
-            rows = first.num_rows
+            rows: int = first.num_rows
             for batch in rest:
                 writer.write_batch(batch)
                 rows += batch.num_rows

@@ -29,6 +29,7 @@ from tidegate.engine.sinks.statefile import StateFile
 from tidegate.engine.sinks.upstream import Upstream, few_files
 from tidegate.engine.sources.kafka_broker import Broker as JavaBroker
 from tidegate.engine.sources.kafka_broker import require_kafka
+from tidegate.engine.transfer import map_in_arrow
 from tidegate.errors import TidegateError
 from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.project.kafka import READING, java_properties
@@ -210,7 +211,7 @@ class KafkaSink:
 
     def _write(self, messages: DataFrame) -> None:
         """Send rows of `_MESSAGE`; returns when all replicas in sync have all of them."""
-        writer = messages.mapInArrow(FirstAttempt(), _MESSAGE).write.format("kafka").mode("append")
+        writer = map_in_arrow(messages, FirstAttempt(), _MESSAGE).write.format("kafka").mode("append")
         for key, value in (java_properties(self._options) | _DURABLE).items():
             writer = writer.option(f"kafka.{key}", value)
         writer.option("topic", topic_name(self._options)).save()

@@ -40,7 +40,8 @@ class StateFile:
         if not self._filesystem.get_file_info(self._path).is_file:
             return None
         with self._filesystem.open_input_stream(self._path) as stream:
-            return json.loads(stream.read())
+            document: dict[str, Any] = json.loads(stream.read())
+            return document
 
     def write(self, document: dict[str, Any]) -> None:
         """Put the document in the place of the one before."""

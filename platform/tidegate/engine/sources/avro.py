@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,7 @@ class AvroVersion:
             raise Undecodable from error
 
 
-def _converted(record: dict[str, Any], found: tuple[str, Convert] | None) -> Any:
+def _converted(record: Any, found: tuple[str, Convert] | None) -> Any:
     if found is None:
         return None
     value = record[found[0]]
@@ -229,7 +229,7 @@ def _convert(kind: Any, target: pa.DataType, named: Mapping[str, Any]) -> Conver
     raise Incompatible(f"{'an' if name[0] in 'aeiou' else 'a'} {name}")
 
 
-_PLAIN = {
+_PLAIN: dict[str, Callable[[pa.DataType], Convert]] = {
     "int": number,
     "long": number,
     "float": is_floating,

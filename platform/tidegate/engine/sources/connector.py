@@ -132,6 +132,7 @@ class Connector(Protocol):
 
     def close(self) -> None:
         """Let go of what it holds open; nothing, for most."""
+        return
 
     def recount(self) -> int | None:
         """Rows in the part of the source that the log has read, counted in the source (A1); None if it is gone."""

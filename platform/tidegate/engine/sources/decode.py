@@ -112,7 +112,7 @@ def _function(
     work: Callable[[Iterator[pa.Array]], Iterator[pa.Array]], fields: Sequence[str]
 ) -> Callable[[Any], Any]:
     """`work` as a function of Spark's: from a column of messages to one of structs with these fields."""
-    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # PySpark's own types leave it out
 
     # A plain function with these hints: that is how Spark knows that it takes and gives iterators of arrays.
     def run(messages: Iterator[pa.Array]) -> Iterator[pa.Array]:

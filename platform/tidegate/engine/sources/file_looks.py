@@ -81,7 +81,7 @@ def check_files(
 ) -> dict[str, str]:
     """Say what is wrong with the first file that can't be read, before the first row of any is. Returns the columns
     that are not declared, each with a file that has it. Raises TG504, TG513."""
-    undeclared = {}
+    undeclared: dict[str, str] = {}
     for file, look in zip(files, look_at(spark, project, relation, files), strict=True):
         if (problem := problem_of(relation, look)) is not None:
             raise problem

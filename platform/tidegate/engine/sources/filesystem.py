@@ -169,7 +169,8 @@ class FilesystemConnector(Connector):
         filesystem, paths = paths_of(self._project, [unit["uri"] for unit in plan.units])
         known = self._survey.ranges if self._survey else {}
         aside = crashed_rows(plan.crashed)
-        files = {}  # what each path is read as, and which partitions are in it
+        # What each path is read as, and which partitions are in it.
+        files: dict[str, tuple[Unit, Iterable[str | None]]] = {}
         for path, unit in zip(paths, plan.units, strict=True):
             crashed = aside.get(unit["uri"], ())
             if layout.partition_columns:

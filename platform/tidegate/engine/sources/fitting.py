@@ -277,7 +277,8 @@ def _outside(array: pa.Array, low: int, high: int) -> np.ndarray:
         bad |= values < low
     if high < most:
         bad |= values > high
-    return bad & np.asarray(array.is_valid())
+    outside: np.ndarray = bad & np.asarray(array.is_valid())
+    return outside
 
 
 def _bounds(kind: pa.DataType) -> tuple[int, int]:
@@ -290,15 +291,20 @@ def _some(bad: np.ndarray) -> Misfits:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    types = pa.types
+    return any(is_one(kind) for is_one in (types.is_string, types.is_large_string, types.is_string_view))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_binary_view(kind)
+    types = pa.types
+    return any(
+        is_one(kind)
+        for is_one in (
+            types.is_binary,
+            types.is_large_binary,
+            types.is_fixed_size_binary,
+            types.is_binary_view,
+        )
     )
 
 

@@ -22,6 +22,7 @@ from tidegate.engine.sources.crashes import MessageCrashes, brought_back, found_
 from tidegate.engine.sources.decode import decode, decoding_work
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.engine.sources.limits import limits_of
+from tidegate.engine.transfer import map_in_arrow
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
@@ -169,7 +170,7 @@ class KafkaConnector(Connector):
     def crashed(self, plan: BatchPlan) -> list[list[Any]]:
         messages = put_aside(self._messages_of(plan), plan.crashed).select("value", "_partition", "_offset")
         task = MessageCrashes(decoding_work(self._relation, self._project))
-        found = found_in(messages.mapInArrow(task, "_partition int, _offset bigint"))
+        found = found_in(map_in_arrow(messages, task, "_partition int, _offset bigint"))
         return [[str(partition), offset] for partition, offset in found]
 
     def smaller(self, plan: BatchPlan) -> BatchPlan | None:

@@ -37,6 +37,7 @@ class Broker:
         source: str,
         location: Location | None = None,
     ) -> None:
+        assert spark._jvm is not None
         self._jvm, self._topic, self._source, self._location = spark._jvm, topic, source, location
         self._kafka = self._jvm.org.apache.spark.sql.kafka010
         self._servers = servers
@@ -90,9 +91,10 @@ class Broker:
 
     def _offsets(self, ask: Callable[[Any], Any]) -> dict[str, int]:
         def text() -> str:
-            return self._kafka.JsonUtils.partitionOffsets(ask(self._opened()))
+            return str(self._kafka.JsonUtils.partitionOffsets(ask(self._opened())))
 
-        return json.loads(self._ask(text)).get(self._topic, {})
+        found: dict[str, dict[str, int]] = json.loads(self._ask(text))
+        return found.get(self._topic, {})
 
     def _opened(self) -> Any:
         if self._reader is None:
@@ -115,7 +117,8 @@ class Broker:
             raise self._explained(error.java_exception) from None
 
     def _explained(self, java: Any) -> TidegateError:
-        names, said = [], ""
+        names: list[str] = []
+        said = ""
         while java is not None and len(names) < 10:
             names.append(java.getClass().getSimpleName())
             said = str(java.getMessage() or names[-1])

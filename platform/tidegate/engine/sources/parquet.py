@@ -260,9 +260,8 @@ class Stored:
         metadata = self._file.metadata.row_group(group)
         rows = max(metadata.num_rows, 1)
         largest = self._groups[group].repeating(self._names)
-        return max(
-            1, min(_ROWS, _BYTES * rows // max(metadata.total_byte_size, 1), _BYTES // max(largest, 1))
-        )
+        fitting: int = _BYTES * rows // max(metadata.total_byte_size, 1)
+        return max(1, min(_ROWS, fitting, _BYTES // max(largest, 1)))
 
     def _batches(self, group: int, size: int) -> Iterator[tuple[pa.RecordBatch, str | None]]:
         """The stored columns of a row group, some rows at a time; a row that is beyond a limit alone, and why."""

@@ -43,7 +43,7 @@ def in_bounds(
         yield batch, None
         return
     both = [sizes(column) for column in batch.columns]
-    bytes_, values = (np.sum(each, axis=0, dtype=np.int64) for each in zip(*both, strict=True))
+    bytes_, values = map(_total, zip(*both, strict=True))
     long, many = bytes_ > limits.row_bytes, values > limits.values
     over = np.flatnonzero(long | many)
     cuts = np.flatnonzero(np.diff(np.cumsum(bytes_) // most)) + 1
@@ -64,11 +64,11 @@ def sizes(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return _numbers(found), np.ones(len(array), dtype=np.int64)
     if pa.types.is_struct(kind):
         fields = [sizes(child) for child in array.flatten()] or [(np.zeros(len(array), dtype=np.int64),) * 2]
-        return sum(b for b, _ in fields), sum(v for _, v in fields)
+        bytes_, values = map(_total, zip(*fields, strict=True))
+        return bytes_, values
     if pa.types.is_map(kind):
         offsets, (keys, items) = entries(array)
-        both = (np.sum(each, axis=0) for each in zip(sizes(keys), sizes(items), strict=True))
-        return _of_items(offsets, *both)
+        return _of_items(offsets, *map(_total, zip(sizes(keys), sizes(items), strict=True)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         offsets = np.asarray(array.offsets, dtype=np.int64)
         items = array.values.slice(offsets[0], offsets[-1] - offsets[0])
@@ -84,6 +84,12 @@ def sizes(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         array = array.cast(pa.large_binary())
     return _numbers(pc.binary_length(array)), np.ones(len(array), dtype=np.int64)
+
+
+def _total(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Of each row, over all parts."""
+    total: np.ndarray = np.add.reduce(parts, axis=0, dtype=np.int64)
+    return total
 
 
 def _of_items(offsets: np.ndarray, bytes_: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from tidegate.engine.transfer import map_in_arrow
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +28,7 @@ def on_tasks(
     schema: str,
 ) -> DataFrame:
     """What `work` makes of the numbers of so many tasks, each in a task of Spark's."""
-    return numbered(spark, tasks).mapInArrow(work, schema)
+    return map_in_arrow(numbered(spark, tasks), work, schema)
 
 
 def of_tasks(batches: Iterator[pa.RecordBatch], tasks: Sequence[Sequence[T]]) -> Iterator[T]:
@@ -37,7 +39,7 @@ def of_tasks(batches: Iterator[pa.RecordBatch], tasks: Sequence[Sequence[T]]) ->
 
 
 def tasks_of(
-    files: Sequence[tuple[str, Iterable[str]]], sizes: Sequence[int], at_most: int
+    files: Sequence[tuple[str, Iterable[str | None]]], sizes: Sequence[int], at_most: int
 ) -> list[list[str]]:
     """Deal out `files`, given as (path, its partitions) in reading order, to at most `at_most` tasks of about the same
     size. Files that share a partition are together, each task's files in the order given."""
@@ -49,7 +51,7 @@ def tasks_of(
             i = parent[i]
         return i
 
-    first: dict[str, int] = {}
+    first: dict[str | None, int] = {}
     for number, (_, partitions) in enumerate(files):
         for partition in partitions:
             parent[root(number)] = root(first.setdefault(partition, number))

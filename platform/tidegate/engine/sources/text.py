@@ -185,7 +185,8 @@ def _closed(text: pa.Array) -> np.ndarray:
     ends = offsets[1:]
     if not len(data):
         return np.zeros(len(text), dtype=bool)
-    return (data[np.maximum(ends, 1) - 1] == _CLOSE) & (ends > offsets[:-1])
+    closed: np.ndarray = (data[np.maximum(ends, 1) - 1] == _CLOSE) & (ends > offsets[:-1])
+    return closed
 
 
 @dataclass

@@ -143,10 +143,10 @@ def number(target: Target, text: str) -> Any:
         raise Left
     if not _NUMBER.fullmatch(text):
         raise Misfit
-    value = pa.scalar(text).cast(kind).as_py() if kind.bit_width == 32 else float(text)
-    if not math.isfinite(value):
+    real: float = pa.scalar(text).cast(kind).as_py() if kind.bit_width == 32 else float(text)
+    if not math.isfinite(real):
         raise Misfit
-    return value
+    return real
 
 
 def _decimal(text: str, kind: Any) -> Decimal:
