@@ -9,9 +9,10 @@ from typing import Any
 from tidegate.findings import Finding, Memory, diagnose
 from tidegate.findings.facts import Facts, Past, SinkFacts, SourceFacts, ViewFacts
 from tidegate.project.stalls import Limits
+from tidegate.store.holding import holding_back
 from tidegate.store.metadata import Progress
 from tidegate.store.sinks import SinkStatus
-from tidegate.store.status import PartitionStatus, RelationStatus, ViewStatus, holding_back
+from tidegate.store.status import PartitionStatus, RelationStatus, ViewStatus
 from tidegate.watermark import TimeKind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()

@@ -11,8 +11,8 @@ from tests.store.tables import HadoopTable, progress_row, write_progress
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.store import ProjectStatus, read_status
+from tidegate.store.holding import holding_back
 from tidegate.store.metadata import Progress
-from tidegate.store.status import holding_back
 
 SQL = """
 CREATE TABLE epochs (seq BIGINT, WATERMARK FOR seq AS seq - 5) APPEND ONLY;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegate.advise.operator import Facts
-from tidegate.store.status import UNKNOWN_PARTITION
+from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.watermark import UNDEFINED, Column, Delay
 
 if TYPE_CHECKING:

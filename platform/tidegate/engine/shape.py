@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidegate.engine.layout import quote, string
 from tidegate.engine.preceding import add_preceding, argument_column
 from tidegate.engine.sources.reasons import not_null
-from tidegate.store.status import UNKNOWN_PARTITION
+from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.watermark import PROC_TIME, Expression
 
 if TYPE_CHECKING:

@@ -28,12 +28,13 @@ class Past:
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """One source or table with a watermark. `history`: a few commits, oldest first; the last one is the newest.
+    """One source, table or inline gate with a watermark. `history`: a few commits, oldest first, the newest last.
 
     `live`: rows arrive at a broker all the time. `max_future_skew` in the unit of the time column (W9). `expected`: the
     live run that is meant to keep it up to date. `newest`: by partition the largest timestamp of a message, s since
     1970. `culprits`: by partition the offset of the row whose event time is `max_event_time`.
     `crashes`: rows that have crashed their decoder. `undeclared`: columns of files that nobody reads.
+    `reset_as`: what ALTER SOURCE … RESET WATERMARK names; "": its own name.
     """
 
     status: RelationStatus
@@ -50,6 +51,7 @@ class SourceFacts:
     lag: Lag | None = None
     crashes: Crashes | None = None
     undeclared: Undeclared | None = None
+    reset_as: str = ""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from tidegate.project.live import live_members
 from tidegate.project.stalls import Limits, limits_of
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import computed, sources_of
-from tidegate.sql.catalog.objects import Relation, Sink, View
+from tidegate.sql.catalog.objects import Relation, Sink, View, reads
 from tidegate.sql.options.kafka_options import KafkaOptions
+from tidegate.store.gates import gates_of, is_gate
 from tidegate.store.history import find_offset, read_history
 from tidegate.store.metadata import Commit, TableState, load_table
 from tidegate.store.positions import final_keys
@@ -75,7 +76,10 @@ def look(
     at = now or datetime.now(UTC)
 
     def limits(name: str) -> Limits:
-        return limits_of(jobs.stalls, name)
+        found = catalog.find(name)
+        # An inline gate has those of what it judges.
+        of_gate = isinstance(found, Relation) and is_gate(found)
+        return limits_of(jobs.stalls, reads(found)[0] if of_gate else name)
 
     wanted = _wanted(catalog, names)
     facts = _gather(project, catalog, jobs, limits, at, ask_brokers, set(wanted))
@@ -94,7 +98,7 @@ def watched(catalog: Catalog) -> tuple[str, ...]:
 
 
 def _wanted(catalog: Catalog, names: Sequence[str] | None) -> tuple[str, ...]:
-    every = watched(catalog)
+    every = *watched(catalog), *_gates(catalog)
     if not names:
         return every
     chosen: set[str] = set()
@@ -105,7 +109,13 @@ def _wanted(catalog: Catalog, names: Sequence[str] | None) -> tuple[str, ...]:
         found = catalog.get(name if sink is None else sink.upstream)
         obj = found if isinstance(found, Relation | View) else found.relation
         chosen |= {obj.name, *(o.name for o in sources_of(catalog, obj))}
+        chosen |= {gate.name for gate in gates_of(catalog, [obj])}
     return tuple(name for name in every if name in chosen)
+
+
+def _gates(catalog: Catalog) -> tuple[str, ...]:
+    """The inline gates of all views (W14)."""
+    return tuple(o.name for o in catalog.order() if is_gate(o))
 
 
 def _gather(
@@ -124,6 +134,7 @@ def _gather(
         for o in computed(catalog)
         if isinstance(o, Relation) and o.name in wanted and o.watermark is not None
     ]
+    relations += [name for name in _gates(catalog) if name in wanted]
     views = [o.name for o in computed(catalog) if isinstance(o, View)]
     # An environment that reads another one's sources delivers nothing.
     sinks = [s for s in catalog.sinks if project.lender is None]
@@ -137,7 +148,9 @@ def _gather(
     for relation in status.relations if status else ():
         definition = catalog.get(relation.name)
         assert isinstance(definition, Relation)
-        source = _source(project, definition, relation, jobs, limits)
+        below = catalog.get(reads(definition)[0]) if is_gate(definition) else definition
+        live = isinstance(below, Relation) and isinstance(below.connector, KafkaOptions)
+        source = _source(project, definition, relation, jobs, limits, live)
         source = replace(
             source, writer=read_writer(locks, relation.name), expected=expected.get(relation.name)
         )
@@ -161,7 +174,7 @@ def _gather(
 
 
 def _source(
-    project: Project, relation: Relation, status: RelationStatus, jobs: Jobs, limits: LimitsOf
+    project: Project, relation: Relation, status: RelationStatus, jobs: Jobs, limits: LimitsOf, live: bool
 ) -> SourceFacts:
     mark, own = relation.watermark, limits(relation.name)
     assert mark is not None
@@ -173,10 +186,14 @@ def _source(
     table = load_table(project.storage, relation.name) if status.ran else None
     span = max(own.all_late, own.strategy_null, own.backlog_for, _LEAST_HISTORY)
     history = read_history(project.storage, table, span) if table is not None else []
+    reset_as = relation.name
+    if is_gate(relation):
+        # It goes back with what it judges, unless it has another time (W9).
+        reset_as = f'"{relation.name}"' if relation.follows is None else reads(relation)[0]
     return SourceFacts(
         status=status,
         kind=mark.kind,
-        live=isinstance(relation.connector, KafkaOptions),
+        live=live,
         strategy=mark.expression,
         strategy_kind=kind,
         max_future_skew=mark.max_future_skew,
@@ -184,6 +201,7 @@ def _source(
         lag=judge(relation, status, jobs.thresholds),
         crashes=Crashes.of(table.summary) if table is not None else None,
         undeclared=Undeclared.of(table.summary) if table is not None else None,
+        reset_as=reset_as,
     )
 
 

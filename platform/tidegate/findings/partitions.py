@@ -13,8 +13,8 @@ from tidegate.findings.skews import seconds_of, skews
 from tidegate.findings.sources import QUIET, committed
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import Limits
+from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.store.metadata import Progress
-from tidegate.store.status import UNKNOWN_PARTITION
 
 #: Rows still count as arriving for so long, or three times the limit of the cause.
 _RECENT = 900.0
@@ -219,7 +219,7 @@ class _One:
             advice = "find the producer that wrote it; nothing else needs to be done"
             return [self._finding("future_timestamp", "info", text, advice, old.at, offset=offset)]
         rows = now.late - old.progress.late
-        name = self.source.status.name
+        name = self.source.reset_as or self.source.status.name
         return [
             self._finding(
                 "future_timestamp",

@@ -17,15 +17,14 @@ from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Object, Relation, Sink, SystemTable, View
 from tidegate.sql.options.kafka_options import KafkaOptions
+from tidegate.store.gates import gates_of, is_gate, read_by
+from tidegate.store.holding import holding_back
 from tidegate.store.metadata import Progress, TableState, load_table, read_progress
 from tidegate.store.sinks import SinkStatus, sink_status
 from tidegate.watermark import Mark, SessionMark, TimeKind
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-
-#: Where the engine counts rejected rows whose partition could not be read.
-UNKNOWN_PARTITION = "(unknown)"
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,8 @@ class RelationStatus:
     there is no watermark yet or the column is an integer epoch. `holds_back`: the partitions that keep the
     watermark where it is; empty if all stand at the same point. `committed_at`: ISO, UTC. `lag_rows`: rows that
     wait at the broker; None for other inputs. `broker_error`: why the broker could not be asked, if so. `undeclared`:
-    columns of files that are not declared, each with the file that had it last.
+    columns of files that are not declared, each with the file that had it last. `gate`: of an inline gate (W14), its
+    call as it is written; `read_by`: the views that have it.
     """
 
     name: str
@@ -87,6 +87,8 @@ class RelationStatus:
     lag_rows: int | None = None
     broker_error: str | None = None
     undeclared: Mapping[str, str] = field(default_factory=dict)
+    gate: str | None = None
+    read_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class ViewStatus:
 
 @dataclass(frozen=True)
 class ProjectStatus:
-    """All of a project, in the order in which it is computed."""
+    """All of a project, in the order in which it is computed. `gates`: the inline ones that it brings along."""
 
     project: str
     environment: str
@@ -138,6 +140,7 @@ class ProjectStatus:
     relations: tuple[RelationStatus, ...]
     views: tuple[ViewStatus, ...]
     sinks: tuple[SinkStatus, ...] = ()
+    gates: tuple[RelationStatus, ...] = ()
 
     @property
     def all(self) -> tuple[RelationStatus | ViewStatus | SinkStatus, ...]:
@@ -170,14 +173,15 @@ def read_status(
     relations: dict[str, RelationStatus] = {}
     views: list[ViewStatus] = []
     sinks: list[SinkStatus] = []
-    for found in wanted:
-        item = found.relation if isinstance(found, SystemTable) else found
+    items = [found.relation if isinstance(found, SystemTable) else found for found in wanted]
+    for item in items:
         if isinstance(item, Sink):
             sinks.append(sink_status(project.storage, item, catalog))
         elif isinstance(item, View):
             views.append(_view(project.storage, item, catalog))
         else:
-            relations[item.name] = _relation(project.storage, item, clock, ask_brokers)
+            relations[item.name] = _relation(project.storage, item, clock, ask_brokers, catalog)
+    gates = [gate for gate in gates_of(catalog, items) if gate.name not in relations]
     return ProjectStatus(
         project.name,
         project.env_name,
@@ -185,6 +189,7 @@ def read_status(
         tuple(relations.values()),
         tuple(views),
         tuple(sinks),
+        tuple(_relation(project.storage, gate, clock, ask_brokers, catalog) for gate in gates),
     )
 
 
@@ -200,7 +205,9 @@ def read_marks(storage: Storage, catalog: Catalog, found: Object) -> dict[str, M
     return marks if ran else None
 
 
-def _relation(storage: Storage, relation: Relation, clock: datetime, ask_broker: bool) -> RelationStatus:
+def _relation(
+    storage: Storage, relation: Relation, clock: datetime, ask_broker: bool, catalog: Catalog
+) -> RelationStatus:
     kind = relation.watermark.kind if relation.watermark else None
     table = load_table(storage, relation.name)
     rows = read_progress(storage, table) if table else []
@@ -235,6 +242,8 @@ def _relation(storage: Storage, relation: Relation, clock: datetime, ask_broker:
         lag_rows=sum(waiting) if waiting else None,
         broker_error=problem,
         undeclared=seen.columns if (seen := Undeclared.of(table.summary if table else {})) else {},
+        gate=relation.definition if is_gate(relation) else None,
+        read_by=read_by(catalog, relation) if is_gate(relation) else (),
     )
 
 
@@ -389,30 +398,6 @@ def _kind(source: Object | SystemTable) -> TimeKind | None:
     if isinstance(source, View):
         return source.kind
     return source.watermark.kind if isinstance(source, Relation) and source.watermark else None
-
-
-def holding_back(published: int | None, partitions: Sequence[Progress]) -> tuple[str, ...]:
-    """Names of the partitions that keep G where it is (W6).
-
-    Before there is a G: those without a watermark. Afterwards: the lowest ones; nobody when all stand at the
-    same point. Idle and empty partitions (W6, W7) and the one of rows whose partition is unreadable have no say.
-    """
-    voting = [p for p in partitions if not _absent(p) and p.partition != UNKNOWN_PARTITION]
-    if published is None:
-        return tuple(p.partition or "" for p in voting if p.watermark is None)
-    marks = {p.watermark for p in voting if p.watermark is not None}
-    if len(marks) < 2:
-        return ()
-    lowest = min(marks)
-    return tuple(p.partition or "" for p in voting if p.watermark == lowest)
-
-
-def _absent(partition: Progress) -> bool:
-    """Whether it takes no part in G (W6, W7). A file's partition is empty until its first row is read; a broker's,
-    whose `quiet_since` is known, has never held one."""
-    return partition.state in ("idle", "gone") or (
-        partition.state == "empty" and partition.quiet_since is not None
-    )
 
 
 def _text(kind: TimeKind | None, value: int | None) -> str:

@@ -56,22 +56,12 @@ def render(found: ProjectStatus, partitions: bool) -> str:
 
     width = _width()
     parts = []
-    if found.relations:
-        columns = [
-            "source",
-            "rows",
-            "on time",
-            "late",
-            "rejected",
-            "watermark",
-            "behind newest",
-            "held by",
-            "committed",
-        ]
-        rows = [_relation_row(r) for r in found.relations]
-        parts.append(draw(Table(columns, rows, unit=None), width))
-    if partitions:
-        for relation in found.relations:
+    judged = ["rows", "on time", "late", "rejected", "watermark", "behind newest", "held by", "committed"]
+    for what, relations in (("source", found.relations), ("inline gate", found.gates)):
+        if relations:
+            rows = [_relation_row(r) for r in relations]
+            parts.append(draw(Table([what, *judged], rows, unit=None), width))
+        for relation in relations if partitions else ():
             parts += _partitions(relation, width)
     if found.views:
         columns = ["view", "final up to", "final rows", "open rows", "up to date", "held by", "committed"]
@@ -81,6 +71,7 @@ def render(found: ProjectStatus, partitions: bool) -> str:
         parts.append(draw(Table(columns, [_sink_row(s) for s in found.sinks], unit=None), width))
     notes = [f"{r.name}: {r.broker_error}" for r in found.relations if r.broker_error]
     notes += [f"{r.name}: {undeclared_text(r.undeclared)}" for r in found.relations if r.undeclared]
+    notes += [f"{g.name}: {g.gate}, in {', '.join(g.read_by)}" for g in found.gates]
     for view in found.views:
         notes += _notes(view)
     if not parts:

@@ -32,7 +32,7 @@ from tidegate.engine.sources.place import PATH, PLACE
 from tidegate.engine.sources.tasks import numbered, tasks_of
 from tidegate.errors import TidegateError
 from tidegate.sql.dialect.inner_names import inner
-from tidegate.store.status import UNKNOWN_PARTITION
+from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def layout_of(
 ) -> Layout | None:
     """How the gate's tasks read the relation's files; None where something of its rows is Spark's to compute. The
     options name their columns in any case. Driver side."""
-    from tidegate.store.status import UNKNOWN_PARTITION
+    from tidegate.store.holding import UNKNOWN_PARTITION
 
     if relation.format is None or relation.format.encode != "parquet" or computed(relation):
         return None

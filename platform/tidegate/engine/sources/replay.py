@@ -24,7 +24,7 @@ from tidegate.engine.sources.files import InputFile, list_files
 from tidegate.engine.sources.place import PLACE
 from tidegate.errors import TidegateError
 from tidegate.sql.dialect.inner_names import inner, unless_taken
-from tidegate.store.status import UNKNOWN_PARTITION
+from tidegate.store.holding import UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
