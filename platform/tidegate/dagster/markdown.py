@@ -7,6 +7,11 @@ import re
 
 from dagster import MarkdownMetadataValue, MetadataValue
 
+#: An underscore between letters means nothing to markdown.
+_UNDERSCORE = r"(?<![^\W_])_|_(?![^\W_])"
+#: What means something to markdown or HTML where it stands: `<` before a blank does not.
+_MEANINGS = re.compile(_UNDERSCORE + r"|[\\`*\[\]~]|<(?=[\w/!?])|&(?=#?\w+;)|^[#>=+|-]")
+
 
 def code(text: str, language: str) -> MarkdownMetadataValue:
     """A block of code. Its fence is longer than any in it."""
@@ -31,12 +36,6 @@ def as_text(said: str) -> str:
     """
     said = said.strip()
     return _fenced(said, "text") if re.search(r"[\r\n]", said) else _MEANINGS.sub(_literal, said)
-
-
-#: An underscore between letters means nothing to markdown.
-_UNDERSCORE = r"(?<![^\W_])_|_(?![^\W_])"
-#: What means something to markdown or HTML where it stands: `<` before a blank does not.
-_MEANINGS = re.compile(_UNDERSCORE + r"|[\\`*\[\]~]|<(?=[\w/!?])|&(?=#?\w+;)|^[#>=+|-]")
 
 
 def escaped(text: str) -> str:

@@ -16,7 +16,6 @@ ATTEMPT = "tidegate_attempt"
 _MATCHES = (exp.RegexpLike, exp.Escape)
 #: Those that fail over intervals, and over times that are further apart than an interval can be.
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg)
-
 #: They fail where a decimal gets more than 38 digits.
 _OF_DECIMALS = ("bround", "ceil", "ceiling", "floor", "round")
 
@@ -45,7 +44,7 @@ def _may_fail(node: exp.Expr, resolved: exp.Expr, lookup: Lookup) -> bool:
 def _is_safe(call: exp.Expr, lookup: Lookup) -> bool:
     """Whether a call can't fail because of how its arguments are written, or of their types."""
     if call.name.lower() == "map":
-        # Which options of from_json and its like have to be.
+        # Keys that are constants, each another one: what Spark wants the options of from_json and its like to be.
         keys = [key for key in call.expressions[::2] if isinstance(key, exp.Literal)]
         return len({key.name for key in keys}) == len(call.expressions[::2])
     if call.name.lower() in _OF_DECIMALS and call.expressions:
