@@ -10,7 +10,7 @@ from dagster import MarkdownMetadataValue, MetadataValue
 #: An underscore between letters means nothing to markdown.
 _UNDERSCORE = r"(?<![^\W_])_|_(?![^\W_])"
 #: What means something to markdown or HTML where it stands: `<` before a blank does not.
-_MEANINGS = re.compile(_UNDERSCORE + r"|[\\`*\[\]~]|<(?=[\w/!?])|&(?=#?\w+;)|^[#>=+|-]")
+_MEANINGS = re.compile(_UNDERSCORE + r"|[\\`*\[\]~]|<(?=[\w/!?])|&(?=#?\w+;)|^[#>=+|-]|^\d+[.)](?!\S)")
 
 
 def code(text: str, language: str) -> MarkdownMetadataValue:
@@ -44,4 +44,4 @@ def escaped(text: str) -> str:
 
 
 def _literal(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"
+    return f"{found[0][:-1]}\\{found[0][-1]}"
