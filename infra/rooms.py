@@ -152,9 +152,11 @@ def _arrow(x: float, y: float, to_x: float, to_y: float) -> str:
 
 def _box(room: Room, middle: float, y: int) -> str:
     edge = "#1f6feb" if "pyspark" in room.libraries else "#555"
-    left, inside = middle - _BOX / 2, " ".join(f"{name}/" for name in sorted(room.folders))
+    inside = " ".join(f"{name}/" for name in sorted(room.folders))
+    width = max(_BOX, 16 + 5.6 * len(inside))
     return (
-        f'<rect x="{left}" y="{y}" width="{_BOX}" height="{_HIGH}" rx="6" fill="#f6f8fa" stroke="{edge}"/>'
+        f'<rect x="{middle - width / 2:g}" y="{y}" width="{width:g}" height="{_HIGH}" rx="6" '
+        f'fill="#f6f8fa" stroke="{edge}"/>'
         f'<text x="{middle}" y="{y + (19 if inside else 28)}" font-size="15">{escape(room.name)}</text>'
         f'<text x="{middle}" y="{y + 36}" font-size="10" fill="#555">{escape(inside)}</text>'
     )
