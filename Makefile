@@ -8,6 +8,8 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # What looks at the dependencies has an environment of its own, so that it is no part of what it looks at.
 AUDIT := .tidegate/audit
 AUDIT_STAMP := $(AUDIT)/.installed
+# How many processes share `make test`.
+PROCESSES ?= 2
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
@@ -22,8 +24,11 @@ demo: java $(STAMP) ## A year of real flights through gate, log and windows, in 
 demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: idle and slow partitions, windows closing
 	@$(BIN)/python -m infra.demo_kafka
 
+# The many processes that tests start compile the package once, and not each for itself.
+test: export PYTHONDONTWRITEBYTECODE =
 test: java lint browser postgres prometheus ## The checks of style and types and the whole test suite, as CI runs it
-	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m tests.classes
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 test-fast: java $(STAMP) ## The tests that take seconds, not minutes
 	@$(BIN)/python -m pytest -m "not slow"

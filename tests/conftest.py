@@ -29,6 +29,10 @@ settings.register_profile("thorough", settings.get_profile("ci"), max_examples=2
 settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "ci"))
 
 ROOT = Path(__file__).resolve().parent.parent
+#: The archive of classes that all Sparks of tests start from, where `make test` has made one (`tests.classes`).
+CLASSES = ROOT / ".tidegate" / "classes"
+if CLASSES.is_dir():
+    os.environ.setdefault("TIDEGATE_CLASS_ARCHIVES", str(CLASSES))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,20 @@
+"""Projects whose own processes have a Spark for tiny jobs, as the tests' own is (`tests.conftest.spark`).
+
+With Spark's code generation and Java's second compiler run the sessions that are opened as `compiled`, and what users
+type: README, tutorial, pages, the wheel.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tidegate.testing.runner import QUICK
+
+
+def quick(root: Path, env: str = "local", **more: Any) -> None:
+    """Write the environment of the project in `root`. `more`: of the same file."""
+    folder = root / "resources"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{env}.yaml").write_text(json.dumps({"spark": {"conf": QUICK}} | more), encoding="utf-8")
