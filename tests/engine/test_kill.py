@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT, Workbench
+from tests.quick import quick
 
 if TYPE_CHECKING:
     from tidegate.engine.session import Session
@@ -57,7 +58,7 @@ FILES, ROWS_PER_FILE = 12, 80
 
 def project(workbench: Workbench) -> Workbench:
     rng = random.Random(7)
-    workbench.assets(readings=SQL)
+    quick(workbench.assets(readings=SQL).root)
     for file in range(FILES):
         rows = []
         for i in range(ROWS_PER_FILE):
