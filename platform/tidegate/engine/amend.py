@@ -39,7 +39,7 @@ from tidegate.engine.resolve import pin
 from tidegate.engine.revisions import NUMBER, UPTO, beside_units, latest, units, without_units
 from tidegate.engine.slices import read, run_sql
 from tidegate.engine.step_back import effective_frontier
-from tidegate.engine.view_table import same_view, ticks
+from tidegate.engine.view_table import same_view
 from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog.objects import Relation, View
@@ -338,7 +338,8 @@ class _Amendment:
         opened = opened.select(
             F.col("_window_start").alias(_FROM), F.col("_window_end").alias(_TO)
         ).distinct()
-        self._open_since = ticks(opened.agg(F.min(_FROM).alias("start")), view.kind)
+        found = opened.agg(F.min(ticks_of(_FROM, view.kind))).first()
+        self._open_since = None if found is None else found[0]
         inside = (F.col("_window_start") >= F.col(_FROM)) & (F.col("_window_end") <= F.col(_TO))
         waiting = hit.join(F.broadcast(opened), inside, "left_semi")
         # Those that the new sessions cover as a whole are amended: the open one is of another key.

@@ -11,8 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.engine.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
-from tidegate.engine.inputs import Pinned, bound_type, pending, positions
-from tidegate.engine.layout import carried_column, create_view_table, is_of_view, quote, view_columns
+from tidegate.engine.inputs import Pinned, pending, positions
+from tidegate.engine.layout import (
+    carried_column,
+    create_view_table,
+    is_of_view,
+    quote,
+    ticks_of,
+    view_columns,
+)
 from tidegate.engine.over import CARRIED, Evaluation, carried_type, missing_totals
 from tidegate.engine.over import evaluate as evaluate_over
 from tidegate.engine.panes import WindowTask
@@ -359,8 +366,8 @@ class ViewTable:
             return None
         sessions = run_sql(self._spark, view, view.open_sql, rows)
         still_open = ~window_is_closed(F.col("_window_end"), self._literal(reached))
-        start = sessions.where(still_open).agg(F.min("_window_start").alias("start"))
-        return ticks(start, view.kind)
+        found = sessions.where(still_open).agg(F.min(ticks_of("_window_start", view.kind))).first()
+        return None if found is None else found[0]
 
     def _literal(self, value: int) -> Column:
         from pyspark.sql import functions as F
@@ -390,16 +397,3 @@ def same_view(view: View, table: IcebergTable) -> None:
 def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:
     """W: up to where the inputs allow the view's rows to be final; None while that is not known, or never is."""
     return None if view.clock is None else view.clock.at(*[p.mark for p in pinned])
-
-
-def ticks(one: DataFrame, kind: TimeKind) -> int | None:
-    """The only value of a frame with one row and one column, a time of `kind`, as an integer."""
-    from pyspark.sql import functions as F
-
-    value = F.col(one.columns[0]).cast(bound_type(kind))
-    if kind is TimeKind.DATE:
-        value = F.unix_date(value)
-    elif kind is not TimeKind.EPOCH:
-        value = F.unix_micros(value.cast("timestamp"))
-    found = one.select(value.cast("bigint")).first()
-    return None if found is None else found[0]
