@@ -3,22 +3,26 @@ come back from one with HANG."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.engine.gate import GateTask
 from tidegate.engine.sources import parquet
 from tidegate.engine.sources.bulk import Part, parsed
 from tidegate.engine.sources.parquet import ParquetReader
 from tidegate.engine.sources.parquet_crashes import Reading
 from tidegate.engine.sources.text import JsonDecoder
+from tidegate.engine.sources.text_files import JsonFiles
 
 
 @dataclass
@@ -112,3 +116,54 @@ def armed() -> Iterator[None]:
         yield
     finally:
         parquet.fit, parquet.in_bounds = fitted, bounds
+
+
+@dataclass(frozen=True)
+class KillingFiles(JsonFiles):
+    """Ends its process where a batch has more than `most_files`, or two tasks are at it at a time, which `alone` (a
+    file) tells; as if the machine had no more memory."""
+
+    most_files: int = field(default=1 << 30, kw_only=True)
+    alone: str | None = field(default=None, kw_only=True)
+
+    def __call__(self, batches: Any) -> Any:
+        if len({span.path for task in self.tasks for span in task}) > self.most_files:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.alone is None:
+            yield from super().__call__(batches)
+            return
+        with open(self.alone, "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(1)  # so that the other is at it now, if there is one
+            yield from super().__call__(batches)
+
+
+def killing_files(made: Any, most_files: int = 1 << 30, alone: Path | None = None) -> KillingFiles:
+    """As the reader that was made."""
+    assert isinstance(made, JsonFiles)
+    given = made.filesystem, made.decoder, made.tasks, made.crashed, made.at_most
+    lock = None if alone is None else str(alone)
+    return KillingFiles(*given, place=made.place, most_files=most_files, alone=lock)
+
+
+class FewRows(ParquetReader):
+    """Ends its process over more rows at a time than the three that it is told to read."""
+
+    def __call__(self, batches: Any) -> Any:
+        for rows in super().__call__(batches):
+            if rows.num_rows > 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield rows
+
+
+class KillingGate(GateTask):
+    """Ends its process over more than four rows."""
+
+    def __call__(self, batches: Any) -> Any:
+        found = list(batches)
+        if sum(batch.num_rows for batch in found) > 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from super().__call__(iter(found))

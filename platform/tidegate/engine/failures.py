@@ -46,6 +46,19 @@ def failed(what: str, error: BaseException, location: Location | None = None) ->
     return TidegateError("TG513", f"{what} failed: {text}", hint=hint, location=location)
 
 
+def too_little_memory(what: str, smallest: str, location: Location | None) -> TidegateError:
+    """TG513 for a batch whose workers die, though no row is to blame and it is as small as it can be."""
+    return TidegateError(
+        "TG513",
+        f"{what} failed: its Python workers die, and no row was found that kills one alone. It can't be made smaller: "
+        f"it reads {smallest}, by one task at a time, in little pieces",
+        hint="nothing of this batch was kept. Give Spark's Python workers more memory, and run again: something else "
+        "may have taken the machine's; if spark.executor.pyspark.memory is set, an executor's tasks share it, and on a "
+        "cluster spark.executor.memoryOverhead is for all of an executor's workers",
+        location=location,
+    )
+
+
 def worker_died(error: BaseException) -> bool:
     """Whether a job has failed because a process of its Python workers is gone: over a row, or for want of memory."""
     java = getattr(error, "java_exception", None)

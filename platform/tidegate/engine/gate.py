@@ -18,7 +18,7 @@ from tidegate.engine.memories import MemoryFiles
 from tidegate.engine.offsets import Placed, by_partition, integers, place
 from tidegate.engine.preceding import arguments
 from tidegate.engine.reading import Unread
-from tidegate.engine.writer import FileWriter, Target
+from tidegate.engine.writer import BUFFER_BYTES, FileWriter, Target
 from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
 from tidegate.watermark.preceding import remember
 
@@ -51,7 +51,7 @@ class GateTask:
     `drop_repeats`: the rows were sorted by offset, so an offset that does not increase is a repetition and is
     rejected; otherwise it is reported as disorder, and the driver sorts the batch and judges it anew.
     `memories`: where the long ones of the strategy are.
-    `clock`: of the batch's plan, in the unit of the time column (None for an integer).
+    `clock`: of the batch's plan, in the unit of the time column (None for an integer). `buffer`: of the writer.
     """
 
     config: GateConfig | None
@@ -65,6 +65,7 @@ class GateTask:
     drop_repeats: bool
     has_strategy: bool
     clock: int | None = None
+    buffer: int = BUFFER_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = _Run(self)
@@ -97,7 +98,7 @@ class _Run:
     reports: dict[str, PartitionReport] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.writer = FileWriter(self.task.target)
+        self.writer = FileWriter(self.task.target, self.task.buffer)
         self.memories = self.task.memories.reader()
 
     def take(self, batches: Iterator[pa.RecordBatch]) -> None:

@@ -16,9 +16,10 @@ from tidegate.engine.progress import ConsumedFile, FilesRead, InForce, Progress
 from tidegate.engine.relearn import relearned
 from tidegate.engine.shape import gate_input
 from tidegate.engine.sources.connector import Rows
+from tidegate.engine.sources.smaller import BYTES, FEW_ROWS, sparing
 from tidegate.engine.spark import settings
 from tidegate.engine.table import TableState
-from tidegate.engine.writer import run_task
+from tidegate.engine.writer import BUFFER_BYTES, run_task
 from tidegate.errors import TidegateError
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
@@ -241,11 +242,16 @@ class Log(StoredLog):
         if rows.direct is not None:
             direct = rows.direct
             task = self._task(epoch, rows, arrived, decisions, sorted_=False)
-            with settings(self._spark, direct.settings):
+            with settings(self._spark, {**direct.settings, **sparing(rows.care)}):
                 reports = run_task(direct.work, InTask(direct.reader, task))
             if not any(report.get("unread") for report in reports) and well_ordered(reports):
                 return reports
-        frame = rows.frame()
+        with settings(self._spark, sparing(rows.care)):
+            return self._judge_by_spark(rows.frame(), epoch, rows, arrived, decisions)
+
+    def _judge_by_spark(
+        self, frame: DataFrame, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None
+    ) -> list[dict[str, Any]]:
         if rows.aligned:
             reports = self._judge_frame(
                 frame, self._task(epoch, rows, arrived, decisions, sorted_=False), arrived
@@ -290,6 +296,7 @@ class Log(StoredLog):
             drop_repeats=sorted_,
             has_strategy=watermark is not None and isinstance(watermark.strategy, Expression),
             clock=watermark.kind.clock(arrived) if watermark is not None else None,
+            buffer=BYTES if rows.care >= FEW_ROWS else BUFFER_BYTES,
         )
 
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
-from tidegate.engine.failures import failed, is_from_spark, worker_died
+from tidegate.engine.failures import failed, is_from_spark, too_little_memory, worker_died
 from tidegate.engine.partitions import Decisions
 from tidegate.engine.sources.connector import BatchPlan, Connector
+from tidegate.engine.sources.smaller import FEW_ROWS, PATIENCE
 from tidegate.plan.events import BatchCommitted
 from tidegate.project.disk import temporary_space
 
@@ -83,6 +84,8 @@ class SourceFeed:
         self._clock = clock
         self._inbox = PlanInbox(storage, f"{folder}/plans")
         self._planned: BatchPlan | None = None
+        #: How sparingly batches are read, and how many have gone well so.
+        self._care = self._well = 0
 
     def ready(self) -> bool:
         """Whether `advance` has something to carry out; its plan is durable then."""
@@ -96,20 +99,13 @@ class SourceFeed:
             return False
         plan, self._planned = self._planned, None
         assert plan is not None
-        what, where = f'a batch of "{self.log.relation.name}"', self.log.relation.location
+        blameless = False
         while True:
             try:
                 event = self._carried_out(plan)
                 break
             except Exception as error:
-                if not is_from_spark(error):
-                    raise
-                other = self._without_crashes(plan) if worker_died(error) else None
-                if other is None:
-                    raise failed(what, error, where) from error
-            # On record before it is used: whoever retries the batch reads by it (W4).
-            self._inbox.write(other)
-            plan = other
+                plan, blameless = self._instead(plan, error, blameless)
         self._inbox.forget(plan.epoch)
         on_batch(event)
         return self.connector.waits()
@@ -117,14 +113,37 @@ class SourceFeed:
     def _carried_out(self, plan: BatchPlan) -> BatchCommitted:
         rows, read = self.connector.read(plan), self.connector.consumed(plan)
         last, decisions = not self.connector.waits(), Decisions.from_json(plan.decisions)
+        rows = replace(rows, care=plan.care)
         return self.log.add(plan.epoch, rows, plan.arrived, read, last, decisions, plan.crashed)
 
-    def _without_crashes(self, plan: BatchPlan) -> BatchPlan | None:
-        """The plan to try after a batch whose worker has died: without the rows that kill it, else a smaller one, since
-        no row is to blame (X2). None if there is none."""
-        if found := self.connector.crashed(plan):
-            return replace(plan, crashed=[*plan.crashed, *found])
-        return self.connector.smaller(plan)
+    def _instead(self, plan: BatchPlan, error: Exception, blameless: bool) -> tuple[BatchPlan, bool]:
+        """The durable plan to try after a batch that has failed, and whether none of its rows is to blame (`blameless`:
+        that is known): without the rows that kill their worker, else with less (X2). Raises what there is to say if
+        there is none."""
+        if not is_from_spark(error):
+            raise error
+        what, where = f'a batch of "{self.log.relation.name}"', self.log.relation.location
+        # What is committed is not planned anew: what has died then came behind it (R1).
+        if not worker_died(error) or self.log.progress.epoch >= plan.epoch:
+            raise failed(what, error, where) from error
+        found = [] if blameless else self.connector.crashed(plan)
+        other = (
+            replace(plan, crashed=[*plan.crashed, *found])
+            if found
+            else self.connector.smaller(plan) or self._more_careful(plan)
+        )
+        if other is None:
+            raise too_little_memory(what, self.connector.smallest(plan), where) from error
+        # On record before it is used: whoever retries the batch reads by it (W4).
+        self._inbox.write(other)
+        return other, not found
+
+    def _more_careful(self, plan: BatchPlan) -> BatchPlan | None:
+        """The same plan, read more sparingly; None if it was read so."""
+        if plan.care == FEW_ROWS:
+            return None
+        self._care, self._well = plan.care + 1, 0
+        return replace(plan, care=self._care)
 
     def _next(self) -> BatchPlan | None:
         """The plan of the next epoch, durable. None if nothing waits."""
@@ -137,7 +156,10 @@ class SourceFeed:
         plan = self.connector.plan(epoch, self._clock())
         if plan is None:
             return None
-        plan = replace(plan, log=life)
+        self._well += 1
+        if self._well > PATIENCE:
+            self._care = self._well = 0
+        plan = replace(plan, log=life, care=self._care)
         self._inbox.write(plan)
         return plan
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Rows are held back until this many bytes and then written as one row group per target file.
-_BUFFER_BYTES = 48 << 20
+BUFFER_BYTES = 48 << 20
 #: Rows of a row group at most: who wants some minutes of a large file reads no more than groups of so many.
 _GROUP_ROWS = 1 << 18
 _DAY_US = 86_400_000_000
@@ -65,8 +65,8 @@ class _Open:
 class FileWriter:
     """Collects tables, splits them by (`split`, day) and writes one file for each combination that occurs."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, buffer: int = BUFFER_BYTES) -> None:
+        self._target, self._buffer = target, buffer
         self._pending: dict[tuple[Any, int | None], list[pa.Table]] = defaultdict(list)
         self._bytes = 0
         self._open: dict[tuple[Any, int | None], _Open] = {}
@@ -77,7 +77,7 @@ class FileWriter:
             for key, rows in self._split(self._conform(table)):
                 self._pending[key].append(rows)
         self._bytes += table.nbytes
-        if self._bytes >= _BUFFER_BYTES:
+        if self._bytes >= self._buffer:
             self._flush()
 
     def close(self) -> list[dict[str, Any]]:

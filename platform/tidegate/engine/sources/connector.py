@@ -28,7 +28,7 @@ class BatchPlan:
 
     `decisions`: what it decides about partitions by the clock or the broker (W4), as `Decisions.to_json`. `log`:
     Iceberg's uuid of the log that it was planned for. `crashed`: rows that have ended their decoder's process, as the
-    connector knows them; they are rejected without a look."""
+    connector knows them; they are rejected without a look. `care`: how sparingly it is read (`smaller.py`)."""
 
     epoch: int
     arrival: str
@@ -36,6 +36,7 @@ class BatchPlan:
     decisions: dict[str, Any] | None = None
     log: str = ""
     crashed: list[list[Any]] = field(default_factory=list)
+    care: int = 0
 
     @property
     def arrived(self) -> datetime:
@@ -83,6 +84,7 @@ class Rows:
     verifies it from the tasks' reports. `position`: where in another log these rows end, for the commit to note;
     `absent_before`: of such rows those before this time may be missing, which were gone before they could be read (R5).
     `undeclared`: columns of files that nobody reads, each with a file that has it, for the commit to note.
+    `care`: of the plan.
     """
 
     frame: Callable[[], DataFrame] | None
@@ -93,6 +95,7 @@ class Rows:
     absent_before: int | None = None
     direct: Direct | None = None
     undeclared: Mapping[str, str] = field(default_factory=dict)
+    care: int = 0
 
 
 class Connector(Protocol):
@@ -124,6 +127,10 @@ class Connector(Protocol):
     def smaller(self, plan: BatchPlan) -> BatchPlan | None:
         """The first part of a plan that was too large; the rest waits again. None if it can't be made smaller."""
         return None
+
+    def smallest(self, plan: BatchPlan) -> str:
+        """What a plan reads that can't be made smaller, for people."""
+        return "a row of each partition"
 
     def problems(self) -> list[TidegateError]:
         """What is wrong with single inputs (a file that has changed since it was read, TG505), as of the last look.

@@ -199,8 +199,16 @@ class Decode:
 
 
 def found_in(frame: DataFrame) -> list[list[Any]]:
-    """What a job of MessageCrashes, FileCrashes or ParquetCrashes has found. Bounded: it has cost some processes."""
-    return [list(row) for row in frame.collect()]
+    """What a job of MessageCrashes, FileCrashes or ParquetCrashes has found. Bounded: it has cost some processes. None
+    where there was not even the memory to look for them."""
+    from tidegate.engine.failures import worker_died
+
+    try:
+        return [list(row) for row in frame.collect()]
+    except Exception as error:
+        if not worker_died(error):
+            raise
+        return []
 
 
 def put_aside(messages: DataFrame, crashed: Iterable[Sequence[Any]]) -> DataFrame:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidegate.engine.failures import worker_died
+from tidegate.engine.failures import too_little_memory, worker_died
 from tidegate.engine.layout import quote
 from tidegate.engine.sources.bulk import parsed_fields
 from tidegate.engine.sources.columns import stored_columns, wanted_of
 from tidegate.engine.sources.conversion import converted
 from tidegate.engine.sources.crashes import found_in
-from tidegate.engine.sources.files import paths_of
+from tidegate.engine.sources.files import InputFile, paths_of
 from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetFrame, Unit
 from tidegate.engine.sources.parquet_crashes import ParquetCrashes
 from tidegate.engine.sources.place import BLOCK, PATH, PLACE, ROW
+from tidegate.engine.sources.smaller import FEW_ROWS, rows_at_once
 from tidegate.engine.sources.tasks import on_tasks, tasks_of
 from tidegate.engine.sources.text import JsonDecoder, text_decoder
 from tidegate.engine.sources.text_crashes import FileCrashes
@@ -46,19 +48,21 @@ def read_files(
     relation: Relation,
     uris: list[str],
     crashed: Iterable[Sequence[Any]] = (),
+    care: int = 0,
 ) -> DataFrame:
     """Rows of the files with `_raw` (text of a row that does not parse), `_why` it does not, and
     `place.PLACE`.
 
     A row that does not parse has `_raw` set and whatever columns could be read. `BLOCK` and `ROW` order
-    the rows inside one file. `crashed`: rows that no decoder may see, as (URI, block, row).
+    the rows inside one file. `crashed`: rows that no decoder may see, as (URI, block, row). `care`: of a plan.
     """
     assert relation.format is not None
     if any(uri.startswith("s3://") for uri in uris):
         require_s3(spark, f'source "{relation.name}"')
     if relation.format.encode == "parquet":
-        return _read_parquet(spark, project, stored_columns(relation), uris, crashed)
-    return _read_text(spark, relation, _text_files(spark, project, relation, uris, crashed))
+        return _read_parquet(spark, project, stored_columns(relation), uris, crashed, care)
+    reader = replace(_text_files(spark, project, relation, uris, crashed), at_most=rows_at_once(care))
+    return _read_text(spark, relation, reader, care)
 
 
 def crashed_in(
@@ -82,20 +86,31 @@ def surviving(
     spark: SparkSession,
     project: Project,
     relation: Relation,
-    uris: list[str],
+    files: list[InputFile],
     crashed: list[list[Any]],
-    look: Callable[[], T],
+    look: Callable[[list[InputFile], int], T],
+    both: Callable[[T, T], T] | None = None,
+    care: int = 0,
 ) -> T:
     """What a look at the rows of files finds, which leaves out those that are `crashed`: if its worker dies, the rows
-    that end the process that decodes them are added there, and it is looked again."""
+    that end the process that decodes them are added there, and it is looked again. Where no row is to blame, fewer
+    files are looked at (`both`: what is found in two lists of files, from that of each), then with `care`."""
+    given = spark, project, relation
     try:
-        return look()
+        return look(files, care)
     except Exception as error:
-        found = crashed_in(spark, project, relation, uris, crashed) if worker_died(error) else []
-        if not found:
+        if not worker_died(error):
             raise
+        found = crashed_in(*given, [f.uri for f in files], crashed)
+        if not found and both is not None and len(files) > 1:
+            halves = files[: len(files) // 2], files[len(files) // 2 :]
+            return both(*(surviving(*given, half, crashed, look, both, care) for half in halves))
+        if not found and care == FEW_ROWS:
+            more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+            what = f'a first look at "{relation.name}"'
+            raise too_little_memory(what, files[0].path + more, relation.location) from error
         crashed += found
-    return look()
+    return surviving(*given, files, crashed, look, both, care if found else care + 1)
 
 
 def crashed_rows(crashed: Iterable[Sequence[Any]]) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -106,12 +121,12 @@ def crashed_rows(crashed: Iterable[Sequence[Any]]) -> dict[str, tuple[tuple[int,
     return found
 
 
-def _read_text(spark: SparkSession, relation: Relation, reader: TextFiles) -> DataFrame:
+def _read_text(spark: SparkSession, relation: Relation, reader: TextFiles, care: int) -> DataFrame:
     """Rows of JSON and CSV files."""
     schema = ", ".join(
         f"{quote(name)} {kind}" for name, kind in [*parsed_fields(reader.decoder.targets), *PLACE.items()]
     )
-    rows = on_tasks(spark, len(reader.tasks), reader, schema)
+    rows = on_tasks(spark, len(reader.tasks), reader, schema, care)
     return converted(rows, relation, [quote(name) for name in PLACE])
 
 
@@ -153,6 +168,7 @@ def _read_parquet(
     columns: list[Column],
     uris: list[str],
     crashed: Iterable[Sequence[Any]],
+    care: int,
 ) -> DataFrame:
     """Rows of Parquet files, with `_why` beside `_raw`; a file's rows are in one task, in their order."""
     from pyspark.sql import functions as F
@@ -163,7 +179,8 @@ def _read_parquet(
     rows = on_tasks(
         spark,
         len(tasks),
-        ParquetFrame(filesystem, wanted_of(columns), tasks, limits_of(project)),
+        ParquetFrame(filesystem, wanted_of(columns), tasks, limits_of(project), rows_at_once(care)),
         ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)),
+        care,
     )
     return rows.toDF(*(c.name for c in columns), *beside).withColumn(BLOCK, F.lit(0))

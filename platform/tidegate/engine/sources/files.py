@@ -44,6 +44,11 @@ class InputFile:
         """Folder below the base."""
         return folder_of(self.path)
 
+    @property
+    def facts(self) -> tuple[str, int, int]:
+        """What a listing knows it by."""
+        return self.path, self.size, self.modified
+
 
 def folder_of(path: str) -> str:
     """The folder of a file below the base, "." for files directly in it."""

@@ -11,9 +11,9 @@ reports prove it either way (`ingest.py`).
 
 from __future__ import annotations
 
-from collections import defaultdict
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ from tidegate.engine.layout import quote
 from tidegate.engine.progress import ConsumedFile
 from tidegate.engine.shape import add_generated, partition_name
 from tidegate.engine.sources.connector import BatchPlan, Connector, Direct, Pending, Rows
+from tidegate.engine.sources.file_batches import Survey, files_of, overlapping_together, taken
 from tidegate.engine.sources.file_looks import look_at, problem_of
 from tidegate.engine.sources.file_rows import crashed_in, crashed_rows, read_files, surviving
 from tidegate.engine.sources.files import InputFile, changed, folder_of, list_files, moved, paths_of
@@ -29,7 +30,9 @@ from tidegate.engine.sources.limits import limits_of
 from tidegate.engine.sources.parquet import ParquetReader, Unit
 from tidegate.engine.sources.parquet_layout import layout_of
 from tidegate.engine.sources.place import PATH, PLACE
+from tidegate.engine.sources.smaller import Size, rows_at_once, sparing
 from tidegate.engine.sources.tasks import numbered, tasks_of
+from tidegate.engine.spark import settings
 from tidegate.errors import TidegateError
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.holding import UNKNOWN_PARTITION
@@ -47,14 +50,6 @@ T = TypeVar("T")
 _ORDER = inner("order")
 
 
-@dataclass
-class _Survey:
-    """What a first look at the waiting files found: per file its rows, and per partition its offset range."""
-
-    rows: dict[str, int]
-    ranges: dict[str, dict[str, tuple[int, int]]]
-
-
 class FilesystemConnector(Connector):
     """Plans by files: each batch takes the next ones, up to `max_files_per_batch` and `max_bytes_per_batch`."""
 
@@ -69,8 +64,10 @@ class FilesystemConnector(Connector):
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
         self._layout = layout_of(relation, options.partition_columns, options.order_column)
         self._known = {f.path: f for f in consumed()}
+        #: Files that wait, in their order; those of a group are read in one batch.
         self._queue: list[list[InputFile]] = []
-        self._survey: _Survey | None = None
+        self._files = Size(options.max_files_per_batch)
+        self._survey: Survey | None = None
         self._looks: dict[tuple[str, int, int], Look] = {}
         self._aside: list[TidegateError] = []
         self._crashed: list[list[Any]] = []
@@ -82,20 +79,17 @@ class FilesystemConnector(Connector):
             self._queue, self._survey = [], None
             return Pending(files=0)
         if not self._options.partition_columns:
-            self._queue = self._cut([[f] for f in files])
+            self._queue = [[f] for f in files]
             return Pending(sorted({f.folder for f in files}), files=len(files))
         # Of a backlog in live mode only what came since the last look is new; what is planned is forgotten.
-        survey = _Survey({}, {})
+        survey = Survey({}, {})
         if self._survey is not None:
             waiting = {f.path for f in files} & self._survey.ranges.keys()
-            survey = _Survey(*({p: known[p] for p in waiting} for known in vars(self._survey).values()))
+            survey = Survey(*({p: known[p] for p in waiting} for known in vars(self._survey).values()))
         if unseen := [f for f in files if f.path not in survey.ranges]:
-            found = self._look(unseen)
-            # A file without a row is looked at once, too.
-            survey.rows.update({f.path: found.rows[f.path] for f in unseen})
-            survey.ranges.update({f.path: found.ranges[f.path] for f in unseen})
+            survey.add(self._look(unseen))
         self._survey = survey
-        self._queue = self._cut(self._groups(files, survey))
+        self._queue = self._groups(files)
         seen = {p for ranges in survey.ranges.values() for p in ranges}
         declared = self._options.partitions or ()
         return Pending(
@@ -107,9 +101,9 @@ class FilesystemConnector(Connector):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self._queue:
             return None
-        batch = self._queue.pop(0)
+        batch = taken(self._queue, self._files.next(), self._options.max_bytes_per_batch)
         rows = self._survey.rows if self._survey else {}
-        looks = {f.path: self._looks[_facts(f)] for f in batch}
+        looks = {f.path: self._looks[f.facts] for f in batch}
         units: list[dict[str, Any]] = [
             vars(f) | {"rows": rows.get(f.path, -1), "content": looks[f.path].content} for f in batch
         ]
@@ -125,12 +119,11 @@ class FilesystemConnector(Connector):
         return bool(self._queue)
 
     def adopt(self, plan: BatchPlan) -> bool:
-        planned = {(unit["path"], unit["size"], unit["modified"]) for unit in plan.units}
-        if not planned <= {_facts(f) for batch in self._queue for f in batch}:
+        planned = {file.facts for file in files_of(plan)}
+        if not planned <= {f.facts for group in self._queue for f in group}:
             return False  # a file was taken away, or changed, before anything of it was committed
-        taken = {path for path, _, _ in planned}
-        rest = [[f for f in batch if f.path not in taken] for batch in self._queue]
-        self._queue = [batch for batch in rest if batch]
+        rest = [[f for f in group if f.facts not in planned] for group in self._queue]
+        self._queue = [group for group in rest if group]
         self._taken(plan)
         return True
 
@@ -152,7 +145,8 @@ class FilesystemConnector(Connector):
         """By Spark: of any format, whatever it has to convert."""
         from pyspark.sql import functions as F
 
-        frame = self._frame(((unit["uri"], unit["path"]) for unit in plan.units), plan.crashed)
+        files = ((unit["uri"], unit["path"]) for unit in plan.units)
+        frame = self._frame(files, plan.crashed, plan.care)
         order = self._options.order_column
         offset = F.col(quote(order)) if order else F.lit(None)
         return frame.withColumns({"_arrival": F.lit(plan.arrived), "_offset": offset.cast("bigint")})
@@ -184,8 +178,36 @@ class FilesystemConnector(Connector):
         tasks = tuple(tuple(files[path][0] for path in task) for task in dealt)
         arrival = TimeKind.TIMESTAMPTZ.clock(plan.arrived)
         assert arrival is not None
-        reader = ParquetReader(filesystem, layout, tasks, arrival, limits_of(self._project))
-        return Direct(numbered(self._spark, len(tasks)), reader)
+        limits, rows = limits_of(self._project), rows_at_once(plan.care)
+        reader = ParquetReader(filesystem, layout, tasks, arrival, limits, rows)
+        return Direct(numbered(self._spark, len(tasks), plan.care), reader)
+
+    def smaller(self, plan: BatchPlan) -> BatchPlan | None:
+        files = files_of(plan)
+        # A look at the folder since then may have forgotten what was planned.
+        self._look_at(files)
+        ranges = self._survey.ranges if self._survey is not None else {}
+        if self._survey is not None and (unseen := [f for f in files if f.path not in ranges]):
+            self._survey.add(self._look(unseen))
+        groups = self._groups(files)
+        if len(groups) == 1:
+            return None
+        half = (len(groups) + 1) // 2
+        first = {f.path for group in groups[:half] for f in group}
+        for file in files:
+            if file.path not in first:
+                del self._known[file.path]
+        self._queue[:0] = groups[half:]
+        self._files.shrink(len(first))
+        units = [unit for unit in plan.units if unit["path"] in first]
+        uris = {unit["uri"] for unit in units}
+        self._crashed += [row for row in plan.crashed if row[0] not in uris and row not in self._crashed]
+        return replace(plan, units=units, crashed=[row for row in plan.crashed if row[0] in uris])
+
+    def smallest(self, plan: BatchPlan) -> str:
+        files = files_of(plan)
+        more = f" and {len(files) - 1} more that have to be read together" if len(files) > 1 else ""
+        return f"{files[0].path} ({files[0].size:,} bytes){more}"
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         # A plan of an earlier version says nothing of contents.
@@ -225,11 +247,11 @@ class FilesystemConnector(Connector):
         }
         self._aside, waiting = [], []
         for file in other:
-            look, read = self._looks[_facts(file)], known[file.path]
+            look, read = self._looks[file.facts], known[file.path]
             if read.size != file.size or not surely_same(read.content, look.content, file.size):
                 self._aside.append(changed(self._relation, read, file))
         for file in new:
-            look = self._looks[_facts(file)]
+            look = self._looks[file.facts]
             if look.content is None:
                 continue  # it was taken away again
             before = gone.get(_as_content(file.size, look.content)) or gone.get(
@@ -245,18 +267,29 @@ class FilesystemConnector(Connector):
 
     def _look_again(self, files: list[InputFile]) -> None:
         """Look at those of the files that are not known as they are now, and forget all others."""
-        looks = {facts: self._looks[facts] for f in files if (facts := _facts(f)) in self._looks}
-        unseen = [f for f in files if _facts(f) not in looks]
-        given = self._spark, self._project, self._relation, unseen, self._layout
-        found = self._surviving(unseen, lambda: look_at(*given, self._crashed))
-        self._looks = looks | {_facts(f): look for f, look in zip(unseen, found, strict=True)}
+        self._looks = {facts: self._looks[facts] for f in files if (facts := f.facts) in self._looks}
+        self._look_at(files)
 
-    def _frame(self, files: Iterable[tuple[str, str]], crashed: Iterable[Sequence[Any]] = ()) -> DataFrame:
+    def _look_at(self, files: list[InputFile]) -> None:
+        """Look at those of the files that are not known as they are now."""
+        unseen = [f for f in files if f.facts not in self._looks]
+
+        def look(some: list[InputFile], _: int) -> list[Look]:
+            given = self._spark, self._project, self._relation, some, self._layout
+            return look_at(*given, self._crashed)
+
+        found = self._surviving(unseen, look, operator.add)
+        self._looks |= {f.facts: look for f, look in zip(unseen, found, strict=True)}
+
+    def _frame(
+        self, files: Iterable[tuple[str, str]], crashed: Iterable[Sequence[Any]] = (), care: int = 0
+    ) -> DataFrame:
         """Rows of files, given as (URI, path below the base), with `PATH` and `_source_partition`."""
         from pyspark.sql import functions as F
 
         files = list(files)
-        frame = read_files(self._spark, self._project, self._relation, [uri for uri, _ in files], crashed)
+        uris = [uri for uri, _ in files]
+        frame = read_files(self._spark, self._project, self._relation, uris, crashed, care)
         # Spark reports URIs, percent-encoded; decoded they sort as the listing does.
         decoded = F.url_decode(F.replace(PATH, F.lit("+"), F.lit("%2B")))
         frame = frame.withColumn(PATH, F.regexp_replace(decoded, "^file:/+", "file:///"))
@@ -269,40 +302,39 @@ class FilesystemConnector(Connector):
             "_source_partition", F.element_at(mapping, F.regexp_replace(PATH, "/[^/]*$", ""))
         )
 
-    def _look(self, files: list[InputFile]) -> _Survey:
+    def _look(self, files: list[InputFile]) -> Survey:
         """What W6 needs before the first row is judged: from a first look at the files, or by a pass over them."""
         if self._layout is None:
-            return self._surviving(files, lambda: self._look_at_rows(files))
-        looks = {f.path: self._looks[_facts(f)] for f in files}
-        return _Survey(
+            return self._surviving(files, self._look_at_rows, Survey.add)
+        looks = {f.path: self._looks[f.facts] for f in files}
+        return Survey(
             {path: look.rows for path, look in looks.items()},
             {path: look.ranges or {} for path, look in looks.items()},
         )
 
-    def _surviving(self, files: list[InputFile], look: Callable[[], T]) -> T:
+    def _surviving(
+        self, files: list[InputFile], look: Callable[[list[InputFile], int], T], both: Callable[[T, T], T]
+    ) -> T:
         """See `surviving`: the plans of these files name what has crashed before any of their rows is judged."""
-        uris = [f.uri for f in files]
-        return surviving(self._spark, self._project, self._relation, uris, self._crashed, look)
+        return surviving(self._spark, self._project, self._relation, files, self._crashed, look, both)
 
-    def _look_at_rows(self, files: list[InputFile]) -> _Survey:
+    def _look_at_rows(self, files: list[InputFile], care: int) -> Survey:
         """By Spark, in one job."""
         from pyspark.sql import functions as F
 
         by_uri = {f.uri: f.path for f in files}
-        frame = self._frame(((f.uri, f.path) for f in files), self._crashed)
+        frame = self._frame(((f.uri, f.path) for f in files), self._crashed, care)
         order = (
             F.col(quote(self._options.order_column)).cast("bigint")
             if self._options.order_column
             else F.lit(0)
         )
         # Bounded: files that wait × partitions in each (docs/sizing.md).
-        rows = (
-            frame.withColumn(_ORDER, order)
-            .groupBy(PATH, "_source_partition")
-            .agg(F.count(F.lit(1)), F.min(_ORDER), F.max(_ORDER))
-            .collect()
-        )
-        survey = _Survey(defaultdict(int), defaultdict(dict))
+        found = frame.withColumn(_ORDER, order).groupBy(PATH, "_source_partition")
+        with settings(self._spark, sparing(care)):
+            rows = found.agg(F.count(F.lit(1)), F.min(_ORDER), F.max(_ORDER)).collect()
+        # A file without a row is looked at once, too.
+        survey = Survey({f.path: 0 for f in files}, {f.path: {} for f in files})
         for path, partition, count, low, high in rows:
             name = by_uri[path]
             survey.rows[name] += count
@@ -312,48 +344,11 @@ class FilesystemConnector(Connector):
                 survey.ranges[name].setdefault(partition, (0, -1))
         return survey
 
-    def _groups(self, files: list[InputFile], survey: _Survey) -> list[list[InputFile]]:
-        """Files in reading order; those whose offset ranges overlap stay together, so that any cut is clean (W4)."""
-        if not self._options.order_column:
+    def _groups(self, files: list[InputFile]) -> list[list[InputFile]]:
+        """Files in reading order; those of a group have to be read in one batch."""
+        if not self._options.order_column or self._survey is None:
             return [[f] for f in files]
-
-        def first(file: InputFile) -> tuple[int, str]:
-            lows = [low for low, high in survey.ranges[file.path].values() if high >= low]
-            return (min(lows, default=0), file.path)
-
-        groups: list[list[InputFile]] = []
-        reach: dict[str, tuple[int, int]] = {}  # partition -> (highest offset so far, its group)
-        for file in sorted(files, key=first):
-            ranges = {p: r for p, r in survey.ranges[file.path].items() if r[1] >= r[0]}
-            # Everything from the earliest group that this file overlaps becomes one group.
-            joins = [reach[p][1] for p, (low, _) in ranges.items() if p in reach and low <= reach[p][0]]
-            if joins:
-                start = min(joins)
-                groups[start:] = [[f for group in groups[start:] for f in group] + [file]]
-                reach = {p: (high, min(g, start)) for p, (high, g) in reach.items()}
-            else:
-                groups.append([file])
-            at = len(groups) - 1
-            for partition, (_, high) in ranges.items():
-                reach[partition] = (max(high, reach.get(partition, (high, at))[0]), at)
-        return groups
-
-    def _cut(self, groups: list[list[InputFile]]) -> list[list[InputFile]]:
-        """Batches of whole groups within the limits (a group larger than a limit is a batch of its own)."""
-        batches: list[list[InputFile]] = []
-        size = 0
-        for group in groups:
-            weight = sum(f.size for f in group)
-            full = batches and (
-                len(batches[-1]) + len(group) > self._options.max_files_per_batch
-                or size + weight > self._options.max_bytes_per_batch
-            )
-            if not batches or full:
-                batches.append([])
-                size = 0
-            batches[-1] += group
-            size += weight
-        return batches
+        return overlapping_together(files, self._survey.ranges)
 
     def _alone(self, plan: BatchPlan) -> bool:
         """Whether each file holds one partition and each partition is in one file: then no shuffle is needed."""
@@ -361,11 +356,6 @@ class FilesystemConnector(Connector):
             return False
         found = [p for unit in plan.units for p in self._survey.ranges.get(unit["path"], {})]
         return len(found) == len(plan.units) == len(set(found))
-
-
-def _facts(file: InputFile) -> tuple[str, int, int]:
-    """What a listing knows a file by."""
-    return file.path, file.size, file.modified
 
 
 def _stands_for(known: ConsumedFile, file: InputFile) -> bool:

@@ -22,6 +22,7 @@ from tidegate.engine.sources.crashes import MessageCrashes, brought_back, found_
 from tidegate.engine.sources.decode import decode, decoding_work
 from tidegate.engine.sources.kafka_broker import Broker, require_kafka
 from tidegate.engine.sources.limits import limits_of
+from tidegate.engine.sources.smaller import Size, tasks_at_once
 from tidegate.engine.transfer import map_in_arrow
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import READING, java_properties
@@ -65,7 +66,7 @@ class KafkaConnector(Connector):
         require_kafka(spark)
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
         self._log = log
-        self._size = max_rows or options.max_rows_per_batch
+        self._size = Size(max_rows or options.max_rows_per_batch)
         self._topic = topic_name(options)
         self._properties = java_properties(options)
         servers = written_servers(options.properties)
@@ -138,7 +139,8 @@ class KafkaConnector(Connector):
         rows = sum(unit["until"] - unit["from"] for unit in plan.units)
         cores = self._spark.sparkContext.defaultParallelism
         # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
-        messages = messages.coalesce(cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE)
+        tasks = cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE
+        messages = messages.coalesce(tasks_at_once(plan.care, tasks))
         if not plan.crashed and supports(self._relation) and self._turns.ours():
             reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
             direct = Direct(_short(messages), reader, _NO_MEASURING)
@@ -179,6 +181,7 @@ class KafkaConnector(Connector):
         units = [u | {"until": u["from"] + (u["until"] - u["from"] + 1) // 2} for u in plan.units]
         until = {unit["p"]: unit["until"] for unit in units}
         self._next |= until
+        self._size.shrink(sum(unit["until"] - unit["from"] for unit in units))
         assert plan.decisions is not None
         return replace(plan, units=units, decisions=plan.decisions | {"until": until})
 
@@ -268,12 +271,13 @@ class KafkaConnector(Connector):
     def _share(self) -> dict[str, tuple[int, int]]:
         """The offsets [from, until) of the next batch: of every partition its share of what waits."""
         waiting = {n: self._ends[n] - o for n, o in self._next.items() if self._ends[n] > o}
-        total = sum(waiting.values())
-        if total <= self._size:
+        if not waiting:
+            return {}
+        total, size = sum(waiting.values()), self._size.next()
+        if total <= size:
             return {n: (self._next[n], self._ends[n]) for n in waiting}
         return {
-            n: (self._next[n], self._next[n] + max(1, rows * self._size // total))
-            for n, rows in waiting.items()
+            n: (self._next[n], self._next[n] + max(1, rows * size // total)) for n, rows in waiting.items()
         }
 
     def _idle(self, ranges: Mapping[str, tuple[int, int]], at: int) -> set[str]:

@@ -72,7 +72,7 @@ class Rows(NamedTuple):
 class ParquetReader:
     """Turns numbers of `tasks` into the gate's input (`shape.gate_input`); a task's files come in their order.
 
-    `arrival`: µs since the epoch, UTC.
+    `arrival`: µs since the epoch, UTC. `at_most`: rows at a time.
     """
 
     filesystem: FileSystem
@@ -80,10 +80,12 @@ class ParquetReader:
     tasks: tuple[tuple[Unit, ...], ...]
     arrival: int
     limits: Limits = STANDARD
+    at_most: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = self.layout.wanted, self.limits
         for unit in of_tasks(batches, self.tasks):
-            for rows in read_rows(self.filesystem, unit.path, self.layout.wanted, self.limits, unit.crashed):
+            for rows in read_rows(self.filesystem, unit.path, *given, unit.crashed, self.at_most):
                 yield self._shaped(rows, unit)
 
     def _shaped(self, rows: Rows, unit: Unit) -> pa.RecordBatch:
@@ -115,11 +117,13 @@ class ParquetFrame:
     wanted: tuple[Wanted, ...]
     tasks: tuple[tuple[Unit, ...], ...]
     limits: Limits = STANDARD
+    at_most: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = self.wanted, self.limits
         for unit in of_tasks(batches, self.tasks):
             path = quote(unit.uri, safe="/:")
-            for rows in read_rows(self.filesystem, unit.path, self.wanted, self.limits, unit.crashed):
+            for rows in read_rows(self.filesystem, unit.path, *given, unit.crashed, self.at_most):
                 number = pa.array(np.arange(rows.first, rows.first + len(rows)))
                 arrays = [rows.columns[column.name] for column in self.wanted]
                 arrays += [rows.raw, rows.why, pa.repeat(path, len(rows)), number]
@@ -132,10 +136,11 @@ def read_rows(
     wanted: Sequence[Wanted],
     limits: Limits = STANDARD,
     crashed: Sequence[tuple[int, int]] = (),
+    at_most: int | None = None,
 ) -> Iterator[Rows]:
     """The rows of one file, in their order. A wanted column that the file does not have is told by its folders
-    (`day=2026-01-01`). `crashed`: rows that are rejected without a look, as (from, until). Raises an OSError of the
-    file system's, and `DAMAGED` for a file without a good footer."""
+    (`day=2026-01-01`). `crashed`: rows that are rejected without a look, as (from, until). `at_most`: rows at a
+    time. Raises an OSError of the file system's, and `DAMAGED` for a file without a good footer."""
     groups, first = footer_of(filesystem, path), 0
     with ExitStack() as opened:
         stored: Stored | None = None
@@ -147,7 +152,7 @@ def read_rows(
                 yield from _lost(first, end, wanted, CRASHED)
             else:
                 stored = stored or opened.enter_context(Stored(filesystem, path, wanted, limits, groups))
-                yield from stored.rows(number, first, aside)
+                yield from stored.rows(number, first, aside, at_most)
             first = end
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from tidegate.engine.sources.file_looks import check_files
 from tidegate.engine.sources.file_rows import read_files, surviving
 from tidegate.engine.sources.files import InputFile, list_files
 from tidegate.engine.sources.place import PLACE
+from tidegate.engine.sources.smaller import Size, sparing
+from tidegate.engine.spark import settings
 from tidegate.errors import TidegateError
 from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.holding import UNKNOWN_PARTITION
@@ -55,7 +58,7 @@ class ReplayConnector(Connector):
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
         self._consumed = consumed
         self._next = played
-        self._size = max_rows or options.max_rows_per_batch
+        self._size = Size(max_rows or options.max_rows_per_batch)
         self._total = 0
         self._partitions: list[str] = []
         self._undeclared: dict[str, str] = {}
@@ -91,7 +94,7 @@ class ReplayConnector(Connector):
         marker = f"{folder}/_staged.json"
         if not filesystem.get_file_info(marker).is_file:
             undeclared = check_files(self._spark, self._project, self._relation, files)
-            facts = self._write_surviving([f.uri for f in files]) | {"undeclared": undeclared}
+            facts = self._write_surviving(files) | {"undeclared": undeclared}
             with filesystem.open_output_stream(marker) as out:
                 out.write(json.dumps(facts).encode())
         with filesystem.open_input_stream(marker) as stream:
@@ -104,7 +107,7 @@ class ReplayConnector(Connector):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self.waits():
             return None
-        start, self._next = self._next, min(self._next + self._size, self._total)
+        start, self._next = self._next, min(self._next + self._size.next(), self._total)
         units = [{"stage": self._stage, "from": start, "until": self._next}]
         # Wherever they are in it: they were rejected when the copy was made, and the first batch says so.
         return BatchPlan(epoch, arrival.isoformat(), units, crashed=self._crashed if start == 0 else [])
@@ -126,6 +129,18 @@ class ReplayConnector(Connector):
         frame = add_generated(staged, self._relation)
         frame = frame.withColumn("_arrival", self._arrival(plan))
         return Rows(lambda: frame, ("_offset",), numbering=False, undeclared=self._undeclared)
+
+    def smaller(self, plan: BatchPlan) -> BatchPlan | None:
+        (unit,) = plan.units
+        rows = unit["until"] - unit["from"]
+        if rows <= 1:
+            return None
+        self._next = unit["from"] + (rows + 1) // 2
+        self._size.shrink((rows + 1) // 2)
+        return replace(plan, units=[unit | {"until": self._next}])
+
+    def smallest(self, plan: BatchPlan) -> str:
+        return "one row of the recording"
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
         (unit,) = plan.units
@@ -165,19 +180,25 @@ class ReplayConnector(Connector):
     def _place(self, fingerprint: str) -> str:
         return stage_uri(self._project, self._relation, fingerprint)
 
-    def _write_surviving(self, uris: list[str]) -> dict[str, object]:
+    def _write_surviving(self, files: list[InputFile]) -> dict[str, object]:
         """The copy without the rows that end the process that decodes them (X2)."""
         crashed: list[list[Any]] = []
-        given = self._spark, self._project, self._relation, uris, crashed
-        facts = surviving(*given, lambda: self._write_stage(uris, crashed))
+
+        def write(some: list[InputFile], care: int) -> dict[str, object]:
+            return self._write_stage([f.uri for f in some], crashed, care)
+
+        facts = surviving(self._spark, self._project, self._relation, files, crashed, write)
         return facts | {"crashed": crashed} if crashed else facts
 
-    def _write_stage(self, uris: list[str], crashed: Iterable[Sequence[Any]]) -> dict[str, object]:
+    def _write_stage(self, uris: list[str], crashed: Iterable[Sequence[Any]], care: int) -> dict[str, object]:
         """Sort once, number, write; how many rows, and which partitions, there are."""
+        with settings(self._spark, sparing(care)):
+            return self._written(read_files(self._spark, self._project, self._relation, uris, crashed, care))
+
+    def _written(self, rows: DataFrame) -> dict[str, object]:
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        rows = read_files(self._spark, self._project, self._relation, uris, crashed)
         rows = add_generated(rows, self._relation)
         if self._options.filter:
             # A row that does not parse is not filtered away: it has to end in the rejected rows.

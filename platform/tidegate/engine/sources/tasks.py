@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from tidegate.engine.sources.smaller import tasks_at_once
 from tidegate.engine.transfer import map_in_arrow
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def numbered(spark: SparkSession, tasks: int) -> DataFrame:
-    """The numbers of so many tasks, each in a task of Spark's."""
-    return spark.range(0, tasks, 1, tasks)
+def numbered(spark: SparkSession, tasks: int, care: int = 0) -> DataFrame:
+    """The numbers of so many tasks, each in a task of Spark's unless there is `care` (`smaller.py`)."""
+    return spark.range(0, tasks, 1, tasks_at_once(care, tasks))
 
 
 def on_tasks(
@@ -26,9 +27,10 @@ def on_tasks(
     tasks: int,
     work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: str,
+    care: int = 0,
 ) -> DataFrame:
-    """What `work` makes of the numbers of so many tasks, each in a task of Spark's."""
-    return map_in_arrow(numbered(spark, tasks), work, schema)
+    """What `work` makes of the numbers of so many tasks."""
+    return map_in_arrow(numbered(spark, tasks, care), work, schema)
 
 
 def of_tasks(batches: Iterator[pa.RecordBatch], tasks: Sequence[Sequence[T]]) -> Iterator[T]:

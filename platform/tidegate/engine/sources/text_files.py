@@ -105,6 +105,13 @@ class Group(NamedTuple):
     bad: Mapping[int, str]
     decoder: JsonDecoder | CsvDecoder
 
+    def parts(self, at_most: int | None) -> Iterator[Group]:
+        """The same in groups of at most so many records."""
+        for start in range(0, len(self.records), at_most or max(len(self.records), 1)):
+            part = self.records.slice(start, at_most)
+            bad = {i - start: why for i, why in self.bad.items() if start <= i < start + len(part)}
+            yield self._replace(records=part, bad=bad)
+
     def texts(self) -> pa.Array:
         """What is decoded of the records: nothing of those that are rejected without a look."""
         return pc.if_else(sparse(self.bad, len(self.records)).is_valid(), b"", self.records)
@@ -120,12 +127,13 @@ class Group(NamedTuple):
 class TextFiles:
     """Turns numbers of `tasks` into the `parsed` columns of records, with those of `place`: the path (percent-encoded,
     as Spark has it), where the span begins, and the number of the record. `crashed`: records that no decoder may see,
-    as (URI, block, row)."""
+    as (URI, block, row). `at_most`: records at a time."""
 
     filesystem: FileSystem
     decoder: JsonDecoder | CsvDecoder
     tasks: tuple[tuple[Span, ...], ...]
     crashed: frozenset[tuple[str, int, int]] = frozenset()
+    at_most: int | None = None
     place: tuple[str, ...] = field(kw_only=True)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,14 +144,14 @@ class TextFiles:
         name = percent_encoded(span.uri, safe="/:")
         for row, group in self.numbered(span):
             columns, count = group.parsed(), len(group.records)
-            numbers = pa.array(np.arange(row, row + count))
-            place = [pa.repeat(name, count), pa.repeat(pa.scalar(span.start, pa.int64()), count), numbers]
+            rows = pa.array(np.arange(row, row + count))
+            place = [pa.repeat(name, count), pa.repeat(pa.scalar(span.start, pa.int64()), count), rows]
             yield pa.RecordBatch.from_arrays([*columns.values(), *place], names=[*columns, *self.place])
 
     def numbered(self, span: Span) -> Iterator[tuple[int, Group]]:
         """The groups of a span, each with the number of its first row."""
         first = 0
-        for group in self._readable(span):
+        for group in (part for found in self._readable(span) for part in found.parts(self.at_most)):
             end = first + len(group.records)
             crashed = {
                 row - first: CRASHED

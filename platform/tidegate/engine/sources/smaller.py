@@ -1,0 +1,56 @@
+"""How much a batch reads whose workers have died for want of memory, with no row to blame (X2). None of it changes a
+decision (W4): a batch takes less, and one that can't be made smaller is read by one task at a time, then in little
+pieces."""
+
+from __future__ import annotations
+
+#: Batches that have to go well before more is tried again.
+PATIENCE = 8
+#: What `BatchPlan.care` says beside 0: one task at a time; and few rows at a time in it.
+ONE_TASK, FEW_ROWS = 1, 2
+#: Rows that a task has in its hands then, and bytes that it collects before it writes.
+ROWS, BYTES = 1_024, 4 << 20
+
+
+class Size:
+    """How much a batch takes at most: less once one was too large for its workers, more again when some went well."""
+
+    def __init__(self, usual: int) -> None:
+        self._usual, self._most, self._well = usual, usual, 0
+
+    @property
+    def most(self) -> int:
+        """At most so much."""
+        return self._most
+
+    def next(self) -> int:
+        """`most` of one more batch: those before it went well."""
+        self._well += 1
+        if self._well > PATIENCE:
+            self._most, self._well = min(2 * self._most, self._usual), 1
+        return self._most
+
+    def shrink(self, to: int) -> None:
+        """What was planned was too large; this is tried now."""
+        self._most, self._well = max(1, min(to, self._most)), 1
+
+
+def tasks_at_once(care: int, tasks: int) -> int:
+    """Of so many tasks those that may run at a time: the others wait behind them in the same partition of Spark's."""
+    return min(tasks, 1) if care >= ONE_TASK else tasks
+
+
+def rows_at_once(care: int) -> int | None:
+    """Rows that a task reads at a time; None: as many as it likes."""
+    return ROWS if care >= FEW_ROWS else None
+
+
+def sparing(care: int) -> dict[str, str]:
+    """Spark's settings meanwhile."""
+    found = {"spark.sql.shuffle.partitions": "1"} if care >= ONE_TASK else {}
+    if care >= FEW_ROWS:
+        found |= {
+            "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS),
+            "spark.sql.execution.arrow.maxBytesPerBatch": str(BYTES),
+        }
+    return found
