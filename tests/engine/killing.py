@@ -1,5 +1,5 @@
 """Decoders that really end their process, over a text with KILL in it, or over so many texts at once; and that never
-come back from one with HANG."""
+come back from one with HANG (they compute) or SLEEP (they wait)."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class KillingDecoder(JsonDecoder):
             os.kill(os.getpid(), signal.SIGKILL)
         while any("HANG" in one for one in text.to_pylist()):
             pass
+        while any("SLEEP" in one for one in text.to_pylist()):
+            time.sleep(60)
         return super().plain(text, places)
 
 
@@ -104,6 +106,8 @@ def armed() -> Iterator[None]:
             os.kill(os.getpid(), signal.SIGKILL)
         while "HANG" in array.to_pylist():
             pass
+        while "SLEEP" in array.to_pylist():
+            time.sleep(60)
         return fitted(array, wanted)
 
     def in_bounds(batch: pa.RecordBatch, *given: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -88,6 +89,21 @@ def test_X2_a_row_that_its_decoder_never_comes_back_from_is_one_that_kills() -> 
         assert killers(nursery, Parse(decoder), [b'{"id": 1}', b'{"id": "HANG"}', b'{"id": 2}']) == [1]
         # The bound is for the decoder alone: what stands between two batches is not counted.
         assert not nursery.dies(partial(busy, decoder), [b'{"id": 1}'])
+
+
+def test_X2_a_row_that_its_decoder_waits_for_ever_over_is_one_that_kills() -> None:
+    """It takes nothing of the processor."""
+    decoder = KillingDecoder(TARGETS, limits=Limits(elapsed_seconds=1))
+    values = [b'{"id": 1}', b'{"id": "SLEEP"}', b'{"id": 2}', b'{"id": "KILL"}', b'{"id": 3}']
+    with Nursery() as nursery:
+        assert killers(nursery, Parse(decoder), values) == [1, 3]
+        # Halves are given less time than the row alone, which is what is blamed.
+        started = time.monotonic()
+        assert nursery.dies(Parse(decoder), values[:2], hurried=True)
+        assert nursery.waited
+        assert time.monotonic() - started < 1
+        assert nursery.dies(Parse(decoder), values[3:])
+        assert not nursery.waited
 
 
 def test_X2_messages_and_records_are_named_by_where_they_stand(
@@ -213,6 +229,24 @@ def test_X2_a_line_of_a_file_that_kills_its_worker_is_rejected(
         found = session.table(f"{name}$raw").select("outcome", "reason").collect()
         assert sorted(tuple(r) for r in found if r["outcome"] == "on_time") == [("on_time", None)] * 2
         assert [r["reason"] for r in found if r["outcome"] == "rejected"] == ["crashed_decoder"]
+
+
+@pytest.mark.spark
+def test_X2_a_line_that_its_decoder_waits_for_ever_over_is_rejected_and_the_source_goes_on(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": number, "ts": "2026-01-01 00:00:01"} for number in (1, 2, 3, "SLEEP")]
+    workbench.json_lines("in/a.json", rows).assets(
+        s="CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
+        "WITH (connector = 'filesystem', path = 'in') FORMAT PLAIN ENCODE JSON;"
+    )
+    (workbench.root / "resources").mkdir()
+    (workbench.root / "resources" / "local.yaml").write_text("decoding: {elapsed_seconds: 3}\n")
+    session = workbench.session()
+    kill(monkeypatch)
+    session.run()
+    found = session.table("s$raw").select("outcome", "reason").collect()
+    assert sorted(tuple(r) for r in found) == [("on_time", None)] * 3 + [("rejected", "crashed_decoder")]
 
 
 @pytest.mark.spark

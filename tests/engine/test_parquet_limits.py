@@ -17,6 +17,7 @@ from pyarrow.fs import LocalFileSystem
 from tests.engine import test_property_parquet as hostile
 from tests.engine import thrift
 from tests.engine.killing import KillingReading
+from tidegate.engine.sources import parquet_crashes
 from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.fitting import fit
 from tidegate.engine.sources.limits import STANDARD, Limits
@@ -190,6 +191,26 @@ def test_X2_rows_that_kill_their_reader_are_put_aside_and_all_others_are_read(tm
     assert rows == [
         (None, "crashed_decoder") if i in gone else (values[i // 10][i % 10], None) for i in range(40)
     ]
+
+
+def test_X2_a_row_of_parquet_that_its_decoder_waits_over_is_put_aside_unless_the_file_system_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    pq.write_table(pa.table({"s": ["a", "b", "SLEEP", "c"]}), path)
+    unit = Unit(str(path), uri=path.as_uri())
+    limits = Limits(elapsed_seconds=0.5)
+    work = ParquetCrashes(LocalFileSystem(), (TEXT,), ((unit,),), limits, KillingReading)
+    numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
+    found = [(row["row"], row["until"]) for batch in work(iter([numbers])) for row in batch.to_pylist()]
+    assert found == [(2, 3)]
+
+    def gone(*_: object) -> None:
+        raise OSError("the store does not answer")
+
+    monkeypatch.setattr(parquet_crashes, "still_there", gone)
+    with pytest.raises(OSError, match="does not answer"):
+        list(work(iter([numbers])))
 
 
 def test_X2_a_footer_that_calls_a_chunk_otherwise_than_its_schema_does_stops_nothing(tmp_path: Path) -> None:

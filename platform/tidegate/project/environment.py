@@ -172,6 +172,9 @@ class DecodingSettings(StrictModel):
     seconds: Annotated[int, Field(ge=1)] = 60
     """What some 65,000 rows may take of the processor while they are decoded."""
 
+    elapsed_seconds: Annotated[int, Field(ge=1)] = 300
+    """What they may take by the clock: for a decoder that waits for something that never comes."""
+
 
 class AllowSettings(StrictModel):
     """What SQL may reach beside tables (X1). Each list, where it is given, is the whole list."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import signal
 import struct
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from tidegate.engine.sources.bulk import parsed
+from tidegate.engine.sources.limits import hurry
 from tidegate.engine.sources.raw_text import BASE64
 from tidegate.engine.sources.reasons import CRASHED
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 #: How many fresh processes a row has to end.
 TRIES = 3
-_ALIVE, _DEAD, _UNREAD = b".", b"!", b"?"
+_ALIVE, _DEAD, _WAITED, _UNREAD = b".", b"!", b"~", b"?"
 #: How a process ends that can't even read its task.
 _CANT_READ = 3
 _LENGTH = struct.Struct(">Q")
@@ -62,6 +64,8 @@ class Nursery:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        #: Whether the last process has ended by the clock.
+        self.waited = False
 
     def __enter__(self) -> Nursery:
         return self
@@ -69,11 +73,12 @@ class Nursery:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def dies(self, work: Work, values: Sequence[bytes | None]) -> bool:
-        """Whether a fresh process ends over these values."""
-        return self.ended(work, values) is not None
+    def dies(self, work: Work, values: Sequence[bytes | None], hurried: bool = False) -> bool:
+        """Whether a fresh process ends over these values. `hurried`: by the clock earlier than a worker would, which
+        is enough to look closer."""
+        return self.ended(work, values, hurried) is not None
 
-    def ended(self, work: Work, values: Sequence[bytes | None] = ()) -> int | None:
+    def ended(self, work: Work, values: Sequence[bytes | None] = (), hurried: bool = False) -> int | None:
         """How far (`note`) a fresh process has come over these values when it ended; None: it lives."""
         if self._process is None:
             self._process = subprocess.Popen(
@@ -86,13 +91,14 @@ class Nursery:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        task = pickle.dumps((work, values))
+        task = pickle.dumps((work, values, hurried))
         try:
             stdin.write(_LENGTH.pack(len(task)) + task)
             stdin.flush()
             answer, done = stdout.read(1), stdout.read(_LENGTH.size)
         except OSError:
             answer = b""
+        self.waited = answer == _WAITED
         if answer == _UNREAD:
             # Otherwise no row would ever be found.
             raise RuntimeError("the processes beside a task can't read what they are to decode")
@@ -129,8 +135,16 @@ def serve() -> None:
         if process == 0:
             _do(task)
         status = os.waitpid(process, 0)[1]
-        unread = os.WIFEXITED(status) and os.WEXITSTATUS(status) == _CANT_READ
-        answers.write((_ALIVE if status == 0 else _UNREAD if unread else _DEAD) + _done[:])
+        answers.write(_answer(status) + _done[:])
+
+
+def _answer(status: int) -> bytes:
+    """How a process has ended."""
+    if status == 0:
+        return _ALIVE
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        return _WAITED
+    return _UNREAD if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _CANT_READ else _DEAD
 
 
 def note(done: int) -> None:
@@ -141,12 +155,14 @@ def note(done: int) -> None:
 
 def _do(task: bytes) -> NoReturn:
     try:
-        work, values = pickle.loads(task)
+        work, values, hurried = pickle.loads(task)
     except MemoryError:
         os._exit(1)
     except BaseException:
         os._exit(_CANT_READ)
     try:
+        if hurried:
+            hurry()
         work(values)
     except MemoryError:
         os._exit(1)
@@ -159,7 +175,7 @@ def killers(nursery: Nursery, work: Work, values: Sequence[bytes | None]) -> lis
     """The places of the values that kill alone."""
     return narrowed(
         len(values),
-        lambda start, end: nursery.dies(work, values[start:end]),
+        lambda start, end: nursery.dies(work, values[start:end], hurried=True),
         lambda place: nursery.dies(work, values[place : place + 1]),
     )
 

@@ -184,7 +184,7 @@ class Stored:
     ) -> None:
         self._filesystem, self._path, self._wanted = filesystem, path, wanted
         self._limits, self._groups = limits, groups
-        with ExitStack() as opened:
+        with limits.bounded(_READ_BYTES), ExitStack() as opened:
             file = opened.enter_context(open_file(filesystem, path))
             if file.metadata.num_row_groups != len(groups):
                 raise ValueError("its footer contradicts itself")
@@ -227,9 +227,10 @@ class Stored:
             # No batch may reach into what is not decoded.
             size = min(1 << size.bit_length() - 1, (tail - first) & (first - tail))
         batches = self._batches(group, size)
+        stored = sum(c.compressed for c in self._groups[group].chunks if c.column in self._names)
         while first < tail:
             try:
-                with self._limits.bounded():
+                with self._limits.bounded(max(stored, 0)):
                     part, why = next(batches, (None, None))
             except pa.ArrowMemoryError:
                 raise

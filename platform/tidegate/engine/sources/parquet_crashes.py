@@ -17,6 +17,7 @@ from pyarrow.fs import FileSystem
 from tidegate.engine.sources.chunks import footer_of
 from tidegate.engine.sources.columns import Wanted
 from tidegate.engine.sources.crashes import TRIES, Nursery, note
+from tidegate.engine.sources.damage import still_there
 from tidegate.engine.sources.limits import Limits
 from tidegate.engine.sources.parquet import Stored, Unit
 from tidegate.engine.sources.tasks import of_tasks
@@ -76,7 +77,7 @@ class ParquetCrashes:
     def _of_file(self, nursery: Nursery, unit: Unit) -> Ranges:
         groups = footer_of(self.filesystem, unit.path)
         opening = self.reading(self.filesystem, unit.path, self.wanted, self.limits)
-        if all(nursery.dies(opening, ()) for _ in range(TRIES)):
+        if all(self._tried(nursery, unit, opening) is not None for _ in range(TRIES)):
             return [(0, sum(group.rows for group in groups))]
         found: Ranges = []
         first = 0
@@ -88,13 +89,22 @@ class ParquetCrashes:
             first = end
         return found
 
+    def _tried(self, nursery: Nursery, unit: Unit, reading: Reading) -> int | None:
+        """Where a fresh process ends."""
+        done = nursery.ended(reading, hurried=True)
+        if nursery.waited:
+            # It may be the file system that did not answer. It does now, or this says so.
+            still_there(self.filesystem, unit.path)
+            done = nursery.ended(reading)
+        return done
+
     def _ended(
         self, nursery: Nursery, unit: Unit, group: int, first: int, aside: Ranges, at_most: int | None
     ) -> int | None:
         reading = self.reading(
             self.filesystem, unit.path, self.wanted, self.limits, group, first, tuple(aside), at_most
         )
-        done = nursery.ended(reading)
+        done = self._tried(nursery, unit, reading)
         return None if done is None else max(done, first)
 
 
