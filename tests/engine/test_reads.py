@@ -181,6 +181,35 @@ def test_W1_a_source_that_the_branch_judges_otherwise_is_refused_not_silently_re
     assert caught.value.code == "TG516"
 
 
+GATED = """\
+CREATE MATERIALIZED VIEW gated AS SELECT window_end, count(*) AS n
+FROM TUMBLE(WATERMARK(orders, at, INTERVAL '1 minute'), at, INTERVAL '1 hour') GROUP BY window_end EMIT ON WINDOW CLOSE;
+"""
+
+
+def test_W14_a_gate_over_another_environment_s_log_wants_it_there_and_of_the_same_definition(
+    opened: Callable[[str], Session],
+) -> None:
+    root = opened("local").project.root
+    sources, views = root / "assets" / "sources.sql", root / "assets" / "views.sql"
+    changed = SOURCES.replace("WATERMARK FOR at AS at", "WATERMARK FOR at AS at - INTERVAL '1 hour'")
+    for sql, name, what in (
+        (changed, "orders", "another definition of"),
+        (SOURCES.replace("orders", "orders2"), "orders2", "no log of"),
+    ):
+        sources.write_text(sql)
+        views.write_text(GATED.replace("(orders,", f"({name},"))
+        with pytest.raises(TidegateError, match=f'environment "local" has {what} "{name}"') as caught:
+            opened("dev").run(["gated"])
+        assert caught.value.code == "TG516"
+        assert caught.value.location is not None
+    sources.write_text(SOURCES)
+    views.write_text(GATED)
+    dev = opened("dev")
+    dev.run(["gated"])
+    assert rows(dev, "SELECT n FROM gated") == [(2,)]
+
+
 HOLE = """\
 CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n FROM TUMBLE(orders, at, INTERVAL '1 hour')
 GROUP BY window_end EMIT ON WINDOW CLOSE;
