@@ -17,7 +17,6 @@ from tidegate.engine import ingest
 from tidegate.engine.ingest import Log
 from tidegate.engine.session import Session
 from tidegate.engine.sources import file_rows, filesystem, smaller, text_files
-from tidegate.engine.sources.smaller import PATIENCE, Size
 from tidegate.engine.stream import PlanInbox, SourceFeed
 from tidegate.errors import TidegateError
 
@@ -183,16 +182,3 @@ def test_R1_what_is_committed_is_not_planned_anew(
     assert len(plans) == 1
     workbench.session().run()
     assert on_time(session) == [0, 1]
-
-
-def test_X2_a_size_shrinks_at_once_and_grows_when_some_went_well() -> None:
-    size = Size(100)
-    assert [size.next() for _ in range(3)] == [100] * 3
-    size.shrink(40)
-    size.shrink(20)
-    assert size.most == 20
-    assert [size.next() for _ in range(3 * PATIENCE)] == [20] * (PATIENCE - 1) + [40] * PATIENCE + [
-        80
-    ] * PATIENCE + [100]
-    size.shrink(0)
-    assert size.most == 1
