@@ -15,7 +15,7 @@ def gate_facts(relation: Relation) -> tuple[tuple[str, str], ...]:
         return (("late", "nothing: there is no watermark"), ("rejected", "rows that can't be read (W5)"))
     bar = f"{mark.column} {'<=' if config.expires else '<'} max(Wp, G)"
     if config.by_batch:
-        late = f"iff {bar}, Wp as it stood before the micro-batch (watermark_granularity = 'batch')"
+        late = f"iff {bar}, Wp as it stood before the batch (watermark_granularity = 'batch')"
     else:
         late = f"iff {bar}, row by row in the order of each partition ({'T1' if config.expires else 'W1'})"
     facts = [("late", late), *_strategy(config, mark.column, mark.expression), *_skew(config)]
@@ -41,7 +41,7 @@ def _strategy(config: GateConfig, column: str, written: str) -> Facts:
         PROC_TIME in strategy.sql or any(PROC_TIME in window.argument for window in strategy.preceding)
     )
     if uses_clock:
-        facts.append(("PROC_TIME()", "one value for a whole micro-batch, recorded before its first row (W4)"))
+        facts.append(("PROC_TIME()", "one value for a whole batch, recorded before its first row (W4)"))
     return facts
 
 
@@ -66,7 +66,7 @@ def _skew(config: GateConfig) -> Facts:
     if config.max_future_skew is None:
         return []
     ahead = config.kind.format_duration(config.max_future_skew)
-    text = f"a row more than {ahead} ahead of its micro-batch's clock is kept, and raises nothing (W9)"
+    text = f"a row more than {ahead} ahead of its batch's clock is kept, and raises nothing (W9)"
     return [("future", text)]
 
 

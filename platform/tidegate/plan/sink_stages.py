@@ -94,14 +94,12 @@ def _kafka(options: KafkaSinkOptions) -> list[tuple[str, str]]:
 
 def _position(options: SinkOptions) -> str:
     if isinstance(options, FilesystemSinkOptions):
-        return (
-            "beside the files; a delivery that breaks off is finished by the next run, without repeats (R2)"
-        )
+        return "beside the files; an interrupted delivery is finished by the next run, without repeats (R2)"
     if isinstance(options, IcebergSinkOptions):
         return "in the summary of the snapshot that has the rows: one commit (R2)"
     if isinstance(options, KafkaSinkOptions):
         return (
-            "in the warehouse, before and after each delivery; of one that breaks off the next run reads the ids "
+            "in the warehouse, before and after each delivery; after an interrupted one, the next run reads the ids "
             "that arrived, and sends the rest (R2)"
         )
     return "moves after the rows are shown: a run killed in between shows them again"

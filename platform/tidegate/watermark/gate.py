@@ -137,7 +137,7 @@ def judge(
     leads, memory = accepted, None
     if config.max_future_skew is not None:
         if clock is None:
-            raise ValueError("max_future_skew needs the clock of the micro-batch")
+            raise ValueError("max_future_skew needs the clock of the batch")
         leads = accepted & (event_time <= min(clock + config.max_future_skew, _HIGHEST))
     if isinstance(config.strategy, SourceWatermark):
         offered, strategy_valid, memory = config.strategy.offer(state.memory, event_time, accepted, leads)

@@ -65,7 +65,7 @@ class GateOptions(BaseModel):
     `watermark.…`: the numbers of SOURCE_WATERMARK() (S1-S4), with the rule's own as defaults; other strategies ignore
     them, so that an ALTER (W13) may go there and back. `max_future_skew`: how far ahead of the batch's clock a row may
     be and still raise the watermark (W9); off by default, a day for live brokers. `watermark_granularity`: 'batch'
-    compares with the watermark as it stood before the micro-batch.
+    compares with the watermark as it stood before the batch.
     """
 
     model_config = ConfigDict(

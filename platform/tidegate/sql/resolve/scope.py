@@ -234,7 +234,7 @@ def check_functions(text: Text, node: exp.Expr, clock: bool = False) -> None:
         if name in CLOCK and clock:
             continue
         if name in CLOCK:
-            message = f"{name.upper()}() is the clock of a micro-batch, and is only allowed in a watermark"
+            message = f"{name.upper()}() is the clock of a batch, and is only allowed in a watermark"
             raise error("TG210", message, name_location(text, call), "write now()")
         if name.upper() in (*WINDOW_FUNCTIONS, "WATERMARK"):
             message = f"{name.upper()} is only allowed in FROM, not in an expression"

@@ -144,7 +144,7 @@ def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Loc
         connector=LogOptions(relation=rows.relation.name, sql=f"SELECT * FROM {rows.sql}"),
         format=None,
         definition=to_text(call),
-        description=f"rows of {rows.relation.name}, judged anew by {to_text(call)}",
+        description=f"rows of {rows.relation.name}, judged again by {to_text(call)}",
         location=where,
         follows=rows.times.get(watermark.column.casefold()),
     )
