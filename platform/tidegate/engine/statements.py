@@ -27,7 +27,7 @@ from tidegate.sql.statements import statements as st
 
 if TYPE_CHECKING:
     from tidegate.engine.context import Context
-    from tidegate.sql.catalog.objects import Relation, SystemTable
+    from tidegate.sql.catalog.objects import Relation
 
 
 def execute(context: Context, statement: object) -> Result:
