@@ -78,8 +78,9 @@ def look(
     def limits(name: str) -> Limits:
         found = catalog.find(name)
         # An inline gate has those of what it judges.
-        of_gate = isinstance(found, Relation) and is_gate(found)
-        return limits_of(jobs.stalls, reads(found)[0] if of_gate else name)
+        if isinstance(found, Relation) and is_gate(found):
+            return limits_of(jobs.stalls, reads(found)[0])
+        return limits_of(jobs.stalls, name)
 
     wanted = _wanted(catalog, names)
     facts = _gather(project, catalog, jobs, limits, at, ask_brokers, set(wanted))
