@@ -241,8 +241,8 @@ def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Wo
     with pytest.raises(TidegateError) as caught:
         session.execute(statement)
     assert caught.value.code == "TG521"
-    assert "per_hour: what ended after 2026-01-01 09:00:00, up to 2026-01-0" in caught.value.message
-    assert "steps: all of it, up to 2998-12-31 23:59:00: nothing is compared" in caught.value.message
+    assert "per_hour: results that ended after 2026-01-01 09:00:00, up to 2026-01-0" in caught.value.message
+    assert "steps: all results up to 2998-12-31 23:59:00: nothing is compared" in caught.value.message
     asked: list[str] = []
     session.confirm = lambda text: bool(asked.append(text)) or True
     session.execute(statement)

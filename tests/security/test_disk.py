@@ -56,7 +56,7 @@ def test_a_refusal_of_the_disk_is_one_error_that_says_what_to_do(error: Exceptio
         assert seen is not None
         assert seen.code == "TG623"
         assert said in seen.message
-        assert "the same command goes on when it is mended" in (seen.hint or "")
+        assert "when this is repaired, run the same command again" in (seen.hint or "")
 
 
 def test_other_errors_are_what_they_were() -> None:
