@@ -87,8 +87,8 @@ def make() -> None:
                 [sys.executable, "-m", "tests.classes", "run"], env=environ, check=False
             ).returncode:
                 return  # nothing depends on it
-        # The JVM writes it when Python is gone.
-        deadline = time.monotonic() + 120
+        # The JVM writes it when Python is gone: in half a minute, beside much other work in three.
+        deadline = time.monotonic() + 300
         while not ((found := archive()) and _is_whole(found)):
             if time.monotonic() > deadline:
                 return
