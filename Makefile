@@ -127,7 +127,7 @@ postgres:
 
 # Installed once; again when the pins or the project file change.
 # Every file that pip installs has its sum in a lock; --require-hashes takes none without. The locks are whole: nothing is looked up.
-$(STAMP): pyproject.toml infra/build.lock infra/requirements.lock infra/fetch_jars.py platform/tidegate/engine/jars.sha256
+$(STAMP): pyproject.toml infra/build.lock infra/requirements.lock infra/fetch_jars.py platform/tidegate/jvm/jars.sha256
 	@command -v $(PYTHON) >/dev/null || { echo "tidegate needs Python 3.11: $(PYTHON) not found. Install it, or make PYTHON=/path/to/python3.11 …"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (the first time takes a few minutes) …"

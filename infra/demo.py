@@ -11,9 +11,9 @@ from tidegate.advise.advice import advise
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.console import Console, Table, choose_console
-from tidegate.engine.session import Session
 from tidegate.plots import pictures
 from tidegate.project.java import require_java
+from tidegate.session.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
 VIEWS = ("departures_hourly", "departures_rolling", "departures_daily")

@@ -12,9 +12,9 @@ sys.path.insert(0, str(ROOT))
 
 from infra.error_texts import PRINTED, TEXTS  # noqa: E402
 from tidegate.cli.codes import CODES as CLI  # noqa: E402
-from tidegate.engine.codes import CODES as ENGINE  # noqa: E402
 from tidegate.errors import TidegateError  # noqa: E402
 from tidegate.project.codes import CODES as PROJECT  # noqa: E402
+from tidegate.runtime.codes import CODES as ENGINE  # noqa: E402
 from tidegate.sql.dialect.codes import CODES as SQL  # noqa: E402
 from tidegate.sql.dialect.warnings import WARNINGS  # noqa: E402
 from tidegate.testing.codes import CODES as TESTING  # noqa: E402

@@ -194,7 +194,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "TG518": (
         "Each jar that Spark loads for tidegate has a recorded SHA-256 "
-        "(`tidegate/engine/jars.sha256`), but this file has another one: the download was "
+        "(`tidegate/jvm/jars.sha256`), but this file has another one: the download was "
         "damaged, a mirror serves another file, or somebody changed it.",
         "Remove the file that the message names, and fetch it again from Maven Central. If "
         "the same file comes back, tell the operator of the mirror.",

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from infra.ivy import resolve
-from tidegate.engine.jars import read_sums, verify_folder
-from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
+from tidegate.jvm.jars import read_sums, verify_folder
+from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
 from tidegate.project.storage import EXCLUDED_PACKAGES, OPTIONAL_PACKAGES
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Those that Spark loads for tidegate; the broker of `make kafka` is for tests.
-JARS = ROOT / "platform" / "tidegate" / "engine" / "jars.sha256"
+JARS = ROOT / "platform" / "tidegate" / "jvm" / "jars.sha256"
 
 
 def jar_components(sums: str) -> list[dict[str, Any]]:

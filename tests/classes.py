@@ -21,11 +21,11 @@ from tests.conftest import CLASSES
 from tests.quick import quick
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine.class_archive import _identity, _is_whole
-from tidegate.engine.session import Session
-from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, spark_jars, start
+from tidegate.jvm.class_archive import _identity, _is_whole
+from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, spark_jars, start
 from tidegate.project import Project
 from tidegate.project.java import find_java
+from tidegate.session.session import Session
 from tidegate.sql.options.option_types import ConnectorOptions
 
 SQL = """

@@ -17,7 +17,7 @@ from tests.kafka import kafka as kafka  # the fixture
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 settings.register_profile(
     "ci",
@@ -38,7 +38,7 @@ if CLASSES.is_dir():
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The process's one Spark, as `tidegate.connect()` would start it, tuned for thousands of tiny jobs."""
-    from tidegate.engine.spark import KAFKA_PACKAGES, start
+    from tidegate.jvm.spark import KAFKA_PACKAGES, start
     from tidegate.project import Environment
     from tidegate.testing.runner import QUICK
 
@@ -90,7 +90,7 @@ class Workbench:
     def session(self, compiled: bool = False) -> Session:
         """A new session, as a new process would open it. `compiled`: Spark compiles its queries, which pays for rows by
         the hundred thousand."""
-        from tidegate.engine.session import Session
+        from tidegate.session.session import Session
 
         session = Session.open(project=self.root, spark=self._spark)
         if compiled:

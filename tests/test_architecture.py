@@ -14,9 +14,11 @@ import pytest
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "platform" / "tidegate"
+#: The rooms that run on Spark.
+SPARK = {"session", "maintenance", "sinks", "views", "ingest", "runtime", "tables", "iceberg", "jvm", "tasks"}
 #: Where a library may be imported at all (inside functions, too).
 HOME = {
-    "pyspark": {"engine", "audit", "advise", "quality", "dagster"},
+    "pyspark": {*SPARK, "audit", "advise", "quality", "dagster"},
     "dagster": {"dagster"},
     "dagster_pyspark": {"dagster"},
     "sqlglot": {"sql"},
@@ -27,11 +29,11 @@ HOME = {
     "jinja2": {"pages"},
     "prompt_toolkit": {"cli"},
     "prometheus_client": {"live"},
-    "pyiceberg": {"store", "engine", "cli"},
+    "pyiceberg": {"store", "iceberg", "cli"},
     "kafka": {"store"},
     "apprise": {"alerts"},
-    "fastavro": {"engine"},
-    "google": {"engine", "project"},
+    "fastavro": {"tasks"},
+    "google": {"tasks", "project"},
     "grpc_tools": {"project"},
 }
 #: Imported for what it says (versions, a session that runs), not for what it does.
@@ -104,8 +106,8 @@ def test_importing_loads_no_engine(module: str) -> None:
 
 def test_executors_need_no_more_than_numpy_and_pyarrow() -> None:
     """What tasks unpickle on other machines: no parser, no validator, no Spark of the driver's."""
-    modules = "gate panes writer preceding sources.parquet sources.footers sources.arrow_json"
-    code = "".join(f"import tidegate.engine.{name}\n" for name in modules.split())
+    modules = "gate panes writer preceding parquet.parquet parquet.footers decode.arrow_json"
+    code = "".join(f"import tidegate.tasks.{name}\n" for name in modules.split())
     code += "import sys; print(*sorted({'sqlglot', 'pydantic', 'pyiceberg', 'yaml', 'typer'} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == ""

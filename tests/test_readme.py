@@ -15,7 +15,7 @@ from tidegate import TidegateError
 from tidegate.console import LinesConsole, Table
 
 if TYPE_CHECKING:
-    from tidegate.engine.result import Result
+    from tidegate.runtime.result import Result
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from infra.ivy import SPARK_JARS, Unresolved, resolve
-from tidegate.engine.jars import read_sums, verify_folder
 from tidegate.errors import TidegateError
+from tidegate.jvm.jars import read_sums, verify_folder
 from tidegate.project.java import require_java
 
 #: What a broker is made of. Kafka itself logs through slf4j and brings no logger along.

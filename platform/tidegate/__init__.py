@@ -27,11 +27,11 @@ from tidegate.errors import Location, TidegateError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.result import Result, RunReport
-    from tidegate.engine.session import Session
-    from tidegate.engine.table import Cleaned
     from tidegate.plan.events import Event
     from tidegate.project import Project
+    from tidegate.runtime.result import Result, RunReport
+    from tidegate.session.session import Session
+    from tidegate.tables.table import Cleaned
 
 __version__ = "0.1.0"
 __all__ = [
@@ -49,12 +49,12 @@ __all__ = [
 
 #: Loaded when they are asked for: what `connect` takes and gives, and whom it tells of events.
 _LOADED_LATER = {
-    "Cleaned": "tidegate.engine.table",
+    "Cleaned": "tidegate.tables.table",
     "Event": "tidegate.plan.events",
     "Project": "tidegate.project",
-    "Result": "tidegate.engine.result",
-    "RunReport": "tidegate.engine.result",
-    "Session": "tidegate.engine.session",
+    "Result": "tidegate.runtime.result",
+    "RunReport": "tidegate.runtime.result",
+    "Session": "tidegate.session.session",
 }
 
 
@@ -72,6 +72,6 @@ def connect(project: Any = None, env: str = "local", spark: SparkSession | None 
     caller already has (it keeps its own settings: tidegate works in a child session of it).
     Raises `TidegateError` for a bad project or a session without the Iceberg runtime.
     """
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
     return Session.open(project=project, env=env, spark=spark)

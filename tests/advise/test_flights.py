@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT, Workbench
 from tidegate.advise.advice import advise
-from tidegate.engine.session import Session
+from tidegate.session.session import Session
 
 pytestmark = pytest.mark.slow
 

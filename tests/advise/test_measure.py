@@ -10,10 +10,10 @@ import pytest
 from tests.advise.rows import Batch, late_rows, late_together
 from tests.conftest import Workbench
 from tidegate.advise.advice import Advice, advise
-from tidegate.engine.partitions import Decisions
-from tidegate.engine.session import Session
-from tidegate.engine.sources.connector import Rows
 from tidegate.errors import TidegateError
+from tidegate.iceberg.partitions import Decisions
+from tidegate.ingest.connector import Rows
+from tidegate.session.session import Session
 from tidegate.store import load_table
 from tidegate.store.timeline import read_timeline
 

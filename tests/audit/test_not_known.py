@@ -12,11 +12,11 @@ from tests.conftest import Workbench
 from tidegate.audit import known
 from tidegate.audit.view import audit_view
 from tidegate.dagster.checks import windowed_equals_raw
-from tidegate.engine import view_table
-from tidegate.engine.inputs import Pinned
-from tidegate.engine.session import Session
 from tidegate.quality.run import check_quality
+from tidegate.session.session import Session
 from tidegate.sql.catalog.objects import View
+from tidegate.views import view_table
+from tidegate.views.inputs import Pinned
 from tidegate.watermark import TimeKind
 
 TABLES = """

@@ -25,14 +25,14 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from sqlglot import exp
 
-from tidegate.engine.commit import Snapshot
-from tidegate.engine.gate import GateTask, PartitionReport
-from tidegate.engine.layout import PROGRESS_TYPE
-from tidegate.engine.memories import MemoryFiles
-from tidegate.engine.partitions import Decisions, Sighting
-from tidegate.engine.progress import Progress
-from tidegate.engine.sources.connector import BatchPlan
-from tidegate.engine.writer import Target
+from tidegate.iceberg.commit import Snapshot
+from tidegate.iceberg.layout import PROGRESS_TYPE
+from tidegate.iceberg.partitions import Decisions, Sighting
+from tidegate.iceberg.progress import Progress
+from tidegate.ingest.connector import BatchPlan
+from tidegate.tasks.gate import GateTask, PartitionReport
+from tidegate.tasks.memories import MemoryFiles
+from tidegate.tasks.writer import Target
 from tidegate.watermark import GateState
 from tidegate.watermark.memory import Memory
 

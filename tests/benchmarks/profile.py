@@ -26,16 +26,18 @@ from tests.benchmarks.contest import Contest, source_options
 from tests.benchmarks.load import Load, events, prepared
 from tests.benchmarks.queries import Query, tidegate_source, tidegate_view
 from tests.benchmarks.run import say
-from tidegate.engine import gate, ingest, panes, plain_slices
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.session import Session
-from tidegate.engine.sources.arrow_json import JsonReader
-from tidegate.engine.sources.filesystem import FilesystemConnector
-from tidegate.engine.sources.kafka import KafkaConnector
-from tidegate.engine.sources.parquet import ParquetReader
-from tidegate.engine.transfer import departing
-from tidegate.engine.view_table import ViewTable
-from tidegate.engine.writer import FileWriter
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.ingest import ingest
+from tidegate.ingest.sources.filesystem import FilesystemConnector
+from tidegate.ingest.sources.kafka import KafkaConnector
+from tidegate.session.session import Session
+from tidegate.tasks import gate, panes
+from tidegate.tasks.decode.arrow_json import JsonReader
+from tidegate.tasks.parquet.parquet import ParquetReader
+from tidegate.tasks.transfer import departing
+from tidegate.tasks.writer import FileWriter
+from tidegate.views import plain_slices
+from tidegate.views.view_table import ViewTable
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 #: In the order of a row's way: (what is wrapped, its method or function, the step).

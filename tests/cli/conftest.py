@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from tests.cli.fake import RUN, FakeSession
 from tidegate.cli.commands.init import write_template
 from tidegate.cli.main import app
-from tidegate.engine.result import RunReport, SourceReport
 from tidegate.project import Project
+from tidegate.runtime.result import RunReport, SourceReport
 
 
 @pytest.fixture
@@ -52,5 +52,5 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeSession]:
     def open_fake(project: Project, env: str = "local", spark: object = None) -> FakeSession:
         return FakeSession(project)
 
-    monkeypatch.setattr("tidegate.engine.session.Session.open", open_fake)
+    monkeypatch.setattr("tidegate.session.session.Session.open", open_fake)
     return FakeSession

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-from tidegate.engine.result import Result, RunReport
-from tidegate.engine.table import Cleaned
 from tidegate.errors import Location, TidegateError
 from tidegate.plan import events
 from tidegate.plan.events import Event
 from tidegate.project import Project
+from tidegate.runtime.result import Result, RunReport
+from tidegate.tables.table import Cleaned
 
 RUN: list[Event] = [
     events.RunStarted(("orders",)),

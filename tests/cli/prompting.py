@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from tidegate.cli.invocation import _interrupt
 from tidegate.cli.shell.loop import interact
 from tidegate.console import choose_console
-from tidegate.engine.result import Result
 from tidegate.project import Project
+from tidegate.runtime.result import Result
 from tidegate.sql import analyse
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.fake import FakeSession
 from tidegate.amend import run
-from tidegate.engine import whatif
-from tidegate.engine.amend_report import AmendedWindow, ViewAmendment
-from tidegate.engine.whatif import WhatIf, WindowWhatIf
+from tidegate.views.amend import whatif
+from tidegate.views.amend.whatif import WhatIf, WindowWhatIf
+from tidegate.views.revisions.amend_report import AmendedWindow, ViewAmendment
 
 Call = Callable[..., Any]
 HIT = AmendedWindow("2026-03-01 10:00:00", "2026-03-01 11:00:00", 2, 3, 1)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.store.tables import HadoopTable
-from tidegate.engine.layout import relation_identity, view_identity
+from tidegate.iceberg.layout import relation_identity, view_identity
 from tidegate.project import Project
 from tidegate.sql.dialect.warnings import WARNINGS, warning
 

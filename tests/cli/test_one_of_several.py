@@ -21,18 +21,21 @@ from tidegate.audit.source import SourceAudit
 from tidegate.cli.commands import audit as audit_command
 from tidegate.cli.commands.advise import _pictures
 from tidegate.console import CaptureConsole
-from tidegate.engine import rebuild, retention, steps, upkeep, whatif
-from tidegate.engine.amend_report import ViewAmendment
-from tidegate.engine.ingest import Log
-from tidegate.engine.rebuild import Rebuilt
-from tidegate.engine.table import Cleaned
-from tidegate.engine.upkeep import UpkeepReport
-from tidegate.engine.whatif import WhatIf
 from tidegate.errors import TidegateError
+from tidegate.ingest.ingest import Log
+from tidegate.maintenance import upkeep
+from tidegate.maintenance.upkeep import UpkeepReport
 from tidegate.plots import pictures
 from tidegate.project import Project
 from tidegate.quality import run as quality_run
 from tidegate.quality.model import SuiteResult
+from tidegate.runtime import steps
+from tidegate.tables.table import Cleaned
+from tidegate.views import retention
+from tidegate.views.amend import rebuild, whatif
+from tidegate.views.amend.rebuild import Rebuilt
+from tidegate.views.amend.whatif import WhatIf
+from tidegate.views.revisions.amend_report import ViewAmendment
 
 Call = Callable[..., Any]
 Do = Callable[[str], None]
@@ -99,7 +102,7 @@ def done(shop: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -
         names.append(name)
 
     monkeypatch.setattr(Stored, "do", do, raising=False)
-    monkeypatch.setattr("tidegate.engine.session.Session.open", lambda project: Stored(project))
+    monkeypatch.setattr("tidegate.session.session.Session.open", lambda project: Stored(project))
     monkeypatch.setattr(steps, "spark_gone", lambda what: None)
     monkeypatch.setattr(retention, "needed_from", lambda *_: None)
     monkeypatch.setattr(Log, "of", lambda context, relation: context.log(relation))

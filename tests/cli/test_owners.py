@@ -15,11 +15,11 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from tidegate.cli.main import app
-from tidegate.engine.live import LiveGroup
-from tidegate.engine.session import Session
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.owner import ADOPTED, OWNER, Owner
+from tidegate.session.live import LiveGroup
+from tidegate.session.session import Session
 from tidegate.store.metadata import load_properties
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from tidegate.cli.invocation import asked as _asked
 from tidegate.cli.shell.loop import Shell, history_file
 from tidegate.cli.statements import is_complete, is_finished
 from tidegate.console import CaptureConsole
-from tidegate.engine.result import Failure, RunReport, Skipped, SourceReport
 from tidegate.errors import Location, TidegateError
 from tidegate.plan.events import StepFailed, StepSkipped
 from tidegate.project import Project
+from tidegate.runtime.result import Failure, RunReport, Skipped, SourceReport
 
 Call = Callable[..., Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.fake import FakeSession
-from tidegate.engine import upkeep
-from tidegate.engine.upkeep import TableUpkeep, UpkeepReport
+from tidegate.maintenance import upkeep
+from tidegate.maintenance.upkeep import TableUpkeep, UpkeepReport
 
 Call = Callable[..., Any]
 ORDERS = TableUpkeep(

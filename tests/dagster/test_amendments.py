@@ -14,9 +14,9 @@ from tidegate.dagster import load_definitions
 from tidegate.dagster.partitions import FROM_LATE, Closed, closed_of
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
-from tidegate.engine.amend_report import Stretch, ViewAmendment
 from tidegate.project import Project
 from tidegate.sql.catalog.lineage import computed
+from tidegate.views.revisions.amend_report import Stretch, ViewAmendment
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.dagster.projects import JOINED, SINKS, write_project
 from tidegate.dagster import TidegateAsset, TidegateTranslator, load_definitions
-from tidegate.engine.rebuild import Rebuilt
 from tidegate.errors import TidegateError
 from tidegate.project import Project
+from tidegate.views.amend.rebuild import Rebuilt
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_R4_a_job_rebuilds_what_was_changed_and_records_it(
             )
         ]
 
-    monkeypatch.setattr("tidegate.engine.rebuild.rebuild", rebuilt)
+    monkeypatch.setattr("tidegate.views.amend.rebuild.rebuild", rebuilt)
     resource = type("Resource", (), {"session": "the session"})()
     job = load_definitions(root).resolve_job_def("tidegate_rebuild")
     result = job.execute_in_process(resources={"tidegate": resource})

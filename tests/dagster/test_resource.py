@@ -35,8 +35,8 @@ class FakeSession:
 @pytest.fixture
 def spark_double(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     double = FakeSpark()
-    monkeypatch.setattr("tidegate.engine.spark.start", lambda *_, **__: double)
-    monkeypatch.setattr("tidegate.engine.session.Session.open", lambda _, spark: FakeSession(spark))
+    monkeypatch.setattr("tidegate.jvm.spark.start", lambda *_, **__: double)
+    monkeypatch.setattr("tidegate.session.session.Session.open", lambda _, spark: FakeSession(spark))
     return double
 
 

@@ -16,7 +16,7 @@ from tidegate.dagster import load_definitions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from tests.conftest import Workbench
 from tests.engine.test_kafka import advance
 from tests.kafka import Broker
 from tidegate.dagster import load_definitions
-from tidegate.engine.run import connect
-from tidegate.engine.session import Session
-from tidegate.engine.stream import SourceFeed
+from tidegate.ingest.stream import SourceFeed
+from tidegate.session.run import connect
+from tidegate.session.session import Session
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ alerts:
 """
 HOLDER = """
 import pathlib, sys, time
-from tidegate.engine.lease import lease
+from tidegate.runtime.lease import lease
 with lease(pathlib.Path(sys.argv[1]), "s"):
     print("held", flush=True)
     time.sleep(600)

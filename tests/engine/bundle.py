@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.cases import DRIVER, Feed, Seen, play
 from tests.conftest import Workbench
 from tests.oracle import Row
-from tidegate.engine.session import Session
+from tidegate.session.session import Session
 
 #: Random cases in one bundle.
 CASES = 200

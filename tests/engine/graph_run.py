@@ -27,7 +27,7 @@ from tidegate.sql import Catalog, CreateRelation, CreateView, analyse
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 #: Seeds that share their tables and rows; every fourth such group runs with Spark's code generation.
 TOGETHER = 20

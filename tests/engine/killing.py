@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine.gate import GateTask
-from tidegate.engine.sources import parquet
-from tidegate.engine.sources.bulk import Part, parsed
-from tidegate.engine.sources.parquet import ParquetReader
-from tidegate.engine.sources.parquet_crashes import Reading
-from tidegate.engine.sources.text import JsonDecoder
-from tidegate.engine.sources.text_files import JsonFiles
+from tidegate.tasks.crashes.parquet_crashes import Reading
+from tidegate.tasks.decode.bulk import Part, parsed
+from tidegate.tasks.decode.text import JsonDecoder
+from tidegate.tasks.decode.text_files import JsonFiles
+from tidegate.tasks.gate import GateTask
+from tidegate.tasks.parquet import parquet
+from tidegate.tasks.parquet.parquet import ParquetReader
 
 
 @dataclass

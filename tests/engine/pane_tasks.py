@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.engine.panes import Both, PaneTask, WindowTask
+from tidegate.tasks.panes import Both, PaneTask, WindowTask
 
 
 def report_of(panes: PaneTask, windows: WindowTask, tasks: int) -> Any:

@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate import TidegateError
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.progress import Progress
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.progress import Progress
 from tidegate.plan.resets import steps
 from tidegate.watermark import GateState
 from tidegate.watermark.memory import Memory

@@ -15,12 +15,12 @@ from tests.conftest import ROOT, Workbench
 from tidegate import TidegateError
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
-from tidegate.engine.amend_report import Stretch
-from tidegate.engine.amend_write import Writer
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.session import Session
-from tidegate.engine.view_table import ViewTable
-from tidegate.engine.whatif import what_if
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.session.session import Session
+from tidegate.views.amend.whatif import what_if
+from tidegate.views.revisions.amend_report import Stretch
+from tidegate.views.revisions.amend_write import Writer
+from tidegate.views.view_table import ViewTable
 
 SETUP = """
 CREATE TABLE t (k VARCHAR, n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
@@ -258,7 +258,7 @@ KILLED = """
 import sys
 import tidegate
 from tidegate.amend.run import amend
-from tidegate.engine.commit import IcebergTable
+from tidegate.iceberg.commit import IcebergTable
 session = tidegate.connect(project=sys.argv[1])
 append = IcebergTable.append
 def stopping(self, *args, **kwargs):

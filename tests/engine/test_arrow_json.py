@@ -14,16 +14,16 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.engine import hostile
-from tidegate.engine.reading import Unread
-from tidegate.engine.shape import gate_input
-from tidegate.engine.sources.arrow_json import JsonReader, Turns, json_reader, supports
-from tidegate.engine.sources.decode import decode
+from tidegate.ingest.shape import gate_input
+from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
+from tidegate.tasks.decode.arrow_json import JsonReader, Turns, json_reader, supports
+from tidegate.tasks.reading import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql import Relation
 
 COLUMNS = (
@@ -228,8 +228,8 @@ def test_rows_come_in_their_order_whatever_pieces_a_batch_is_read_in(monkeypatch
     ]
     values[3] = values[17] = values[39] = None
     whole = read(reader, values)
-    monkeypatch.setattr("tidegate.engine.sources.bulk.ROWS", 7)
-    monkeypatch.setattr("tidegate.engine.sources.bulk.BYTES", 300)
+    monkeypatch.setattr("tidegate.tasks.decode.bulk.ROWS", 7)
+    monkeypatch.setattr("tidegate.tasks.decode.bulk.BYTES", 300)
     assert rows(read(reader, values)) == rows(whole)
     assert whole["n"].to_pylist() == [None if v is None else i for i, v in enumerate(values)]
     assert whole["_offset"].to_pylist() == list(range(100, 140))

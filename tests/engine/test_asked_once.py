@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tidegate.engine.ingest import Log
-from tidegate.engine.owners import Owners
-from tidegate.engine.session import Session
 from tidegate.errors import TidegateError
+from tidegate.ingest.ingest import Log
 from tidegate.project import Project
+from tidegate.runtime.owners import Owners
+from tidegate.session.session import Session
 
 SQL = """CREATE TABLE orders (id BIGINT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
 CREATE MATERIALIZED VIEW hourly AS SELECT window_end, count(*) AS n FROM TUMBLE(orders, at, INTERVAL '1 hour')

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegate.engine.windows import assign_windows
 from tidegate.sql.catalog.objects import Accounts
+from tidegate.views.windows import assign_windows
 from tidegate.watermark import CalendarTumble, Cumulate, TimeKind, Tumble
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT, Workbench
-from tidegate.engine.sources import file_looks
 from tidegate.errors import TidegateError
+from tidegate.ingest.sources import file_looks
 
 PACKAGE = ROOT / "platform" / "tidegate"
 #: What brings rows to the driver; `first()`, `take(n)` and `count()` are bounded by what they are.

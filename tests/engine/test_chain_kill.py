@@ -12,7 +12,7 @@ from tests.conftest import Workbench
 from tests.engine.test_kill import run_and_kill
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 VIEWS = ("per_minute", "per_hour", "busy")
 SQL = """

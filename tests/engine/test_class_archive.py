@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.engine import class_archive
-from tidegate.engine.class_archive import Purpose, archive_folder, java_options
-from tidegate.engine.spark import spark_jars
+from tidegate.jvm import class_archive
+from tidegate.jvm.class_archive import Purpose, archive_folder, java_options
+from tidegate.jvm.spark import spark_jars
 from tidegate.project.java import find_java
 
 

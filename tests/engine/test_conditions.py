@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tests.sql.support import load
-from tidegate.engine.conditions import fulfilled
-from tidegate.engine.pane_parts import by_position
 from tidegate.sql import Catalog
 from tidegate.sql.catalog.objects import View
+from tidegate.tasks.conditions import fulfilled
+from tidegate.tasks.pane_parts import by_position
 from tidegate.watermark import Condition, PlainWindows, Value
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import site
 from typing import TYPE_CHECKING
 
-from tidegate.engine.daemon import without_archives
+from tidegate.tasks.daemon import without_archives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,14 +12,14 @@ from google.protobuf import descriptor_pb2
 
 from tests.conftest import Workbench
 from tests.engine import test_message_formats as formats
-from tidegate.engine.sources.binary import UNPARSEABLE
-from tidegate.engine.sources.decode import decode
+from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
+from tidegate.tasks.decode.binary import UNPARSEABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql import Relation
 
 pytestmark = pytest.mark.spark

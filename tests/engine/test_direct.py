@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Workbench
-from tidegate.engine.ingest import Log
-from tidegate.engine.sources import filesystem
-from tidegate.engine.sources.tasks import tasks_of
+from tidegate.ingest.ingest import Log
+from tidegate.ingest.sources import filesystem
+from tidegate.tasks.decode.tasks import tasks_of
 
 START = datetime(2026, 1, 1)
 DECLARED = {"p": pa.int32(), "q": pa.string(), "off": pa.int64(), "ts": pa.timestamp("us"), "v": pa.float64()}

@@ -14,10 +14,10 @@ from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine import stream
+from tidegate.ingest import stream
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 TIME = "ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds'"
 

@@ -15,10 +15,10 @@ from tidegate import TidegateError
 from tidegate.advise.advice import advise
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine import failures
-from tidegate.engine.codes import CODES, is_curable
-from tidegate.engine.jars import ivy_name, verify
-from tidegate.engine.spark import ICEBERG_PACKAGE
+from tidegate.jvm import failures
+from tidegate.jvm.jars import ivy_name, verify
+from tidegate.jvm.spark import ICEBERG_PACKAGE
+from tidegate.runtime.codes import CODES, is_curable
 
 
 def test_every_code_is_registered_raised_and_tested() -> None:

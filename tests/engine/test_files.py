@@ -19,14 +19,14 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
-from tidegate.engine import layout
-from tidegate.engine.progress import ConsumedFile, FilesRead
-from tidegate.engine.settled import settled
-from tidegate.engine.sources.connector import BatchPlan
-from tidegate.engine.sources.files import list_files
-from tidegate.engine.sources.filesystem import FilesystemConnector
-from tidegate.engine.sources.footers import EDGE, Looker, surely_same
+from tidegate.iceberg import layout
+from tidegate.iceberg.progress import ConsumedFile, FilesRead
+from tidegate.ingest.connector import BatchPlan
+from tidegate.ingest.sources.files import list_files
+from tidegate.ingest.sources.filesystem import FilesystemConnector
 from tidegate.project import Project
+from tidegate.session.settled import settled
+from tidegate.tasks.parquet.footers import EDGE, Looker, surely_same
 
 SOURCE = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 hour')
 WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE JSON;
@@ -256,7 +256,7 @@ def test_E8_a_log_of_the_first_release_is_read_on_without_complaint(
         workbench.json_lines(f"input/{number}.json", [line(number)])
     with monkeypatch.context() as before:
         before.setattr(layout, "PROGRESS_TYPE", layout.PROGRESS_TYPE.replace(",content:string", ""))
-        before.setattr("tidegate.engine.ingest.PROGRESS_ADDED", {})
+        before.setattr("tidegate.ingest.ingest.PROGRESS_ADDED", {})
         sizes = [(f"{n}.json", (workbench.root / f"input/{n}.json").stat().st_size, 0) for n in range(2)]
         text = FilesRead(timed=False).and_files(sizes).to_text()
         before.setattr(FilesRead, "to_text", lambda self: text)

@@ -17,7 +17,7 @@ from tidegate.audit.source import audit_source
 from tidegate.store.status import read_status
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 COLUMNS = "id INT, part INT, off BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds'"
 

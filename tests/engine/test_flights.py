@@ -14,7 +14,7 @@ from tests.flights import Year, year
 from tidegate.amend.run import amend
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 pytestmark = pytest.mark.slow
 

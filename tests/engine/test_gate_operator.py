@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from tidegate.engine.gate import GateTask
-from tidegate.engine.ingest import well_ordered
-from tidegate.engine.memories import MemoryFiles
-from tidegate.engine.writer import Target
+from tidegate.ingest.ingest import well_ordered
+from tidegate.tasks.gate import GateTask
+from tidegate.tasks.memories import MemoryFiles
+from tidegate.tasks.writer import Target
 from tidegate.watermark import Delay, GateConfig, GateState, TimeKind
 
 SECOND = 1_000_000

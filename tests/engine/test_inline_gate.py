@@ -12,14 +12,14 @@ import pytest
 from tests.conftest import Workbench
 from tests.oracle import Oracle, Row
 from tidegate import TidegateError
-from tidegate.engine.commit import IcebergTable
+from tidegate.iceberg.commit import IcebergTable
 from tidegate.sql.dialect.dialect import tokenize
 from tidegate.sql.dialect.parsing import parse_query
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.views.inline_gate import inline_gate, watermark_call
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Relation
 

@@ -15,19 +15,19 @@ from tests.conftest import Workbench
 from tidegate.amend.run import amend
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view, is_accountable
-from tidegate.engine.sinks.kafka import KafkaSink
-from tidegate.engine.sinks.upstream import Upstream
-from tidegate.engine.whatif import what_if
 from tidegate.quality.model import Span
 from tidegate.quality.windows import read_windows
+from tidegate.sinks.kafka import KafkaSink
+from tidegate.sinks.upstream import Upstream
 from tidegate.sql import analyse
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements.statements import CreateSink
+from tidegate.views.amend.whatif import what_if
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.store.positions import Position
 
 pytestmark = pytest.mark.spark

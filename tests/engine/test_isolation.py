@@ -6,10 +6,10 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.engine.test_live import live, rows
-from tidegate.engine.result import RunReport
 from tidegate.errors import TidegateError
 from tidegate.plan import events
 from tidegate.plan.events import Event
+from tidegate.runtime.result import RunReport
 
 
 def source(name: str) -> str:

@@ -15,14 +15,14 @@ from py4j.protocol import Py4JJavaError
 from tests.conftest import Workbench
 from tests.kafka import Broker
 from tidegate.audit.source import audit_source
-from tidegate.engine.run import connect
-from tidegate.engine.session import Session
-from tidegate.engine.sources.kafka import KafkaConnector
-from tidegate.engine.sources.kafka_broker import require_kafka
-from tidegate.engine.spark import KAFKA_PACKAGES
-from tidegate.engine.stream import PlanInbox, SourceFeed
 from tidegate.errors import TidegateError
+from tidegate.ingest.sources.kafka import KafkaConnector
+from tidegate.ingest.sources.kafka_broker import require_kafka
+from tidegate.ingest.stream import PlanInbox, SourceFeed
+from tidegate.jvm.spark import KAFKA_PACKAGES
 from tidegate.project import Project
+from tidegate.session.run import connect
+from tidegate.session.session import Session
 from tidegate.store.status import read_status
 
 pytestmark = pytest.mark.spark
@@ -369,7 +369,7 @@ def test_W4_who_reads_a_batch_the_tasks_or_spark_changes_nothing_of_its_log(
     logs = []
     for fast in (True, False):
         if not fast:
-            monkeypatch.setattr("tidegate.engine.sources.kafka.supports", lambda relation: False)
+            monkeypatch.setattr("tidegate.ingest.sources.kafka.supports", lambda relation: False)
         session = project(new_workbench(), kafka, topic)
         session.run(max_rows_per_batch=9)
         kept = session.table("s$raw").drop("arrival").orderBy("partition", "offset").collect()

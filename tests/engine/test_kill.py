@@ -18,7 +18,7 @@ from tests.conftest import ROOT, Workbench
 from tests.quick import quick
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 SQL = """
 CREATE SOURCE readings (id INT, meter VARCHAR, kwh DOUBLE, ts TIMESTAMP,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conftest import Workbench
-from tidegate.engine.resolve import resolve_columns
 from tidegate.sql.dialect.types import UNKNOWN
+from tidegate.views.resolve import resolve_columns
 
 SQL = Path(__file__).parent.parent / "sql"
 FILES = {"prelude": "prelude.sql", "language": "cases/language.sql"}

@@ -12,15 +12,15 @@ from typing import Any, cast
 import pytest
 
 from tests.conftest import Workbench
-from tidegate.engine.codes import is_curable
-from tidegate.engine.lease import lease
-from tidegate.engine.live import LiveGroup, Retries, SinkMember
-from tidegate.engine.session import Session
-from tidegate.engine.view_table import ViewTable
 from tidegate.errors import TidegateError
 from tidegate.plan import events
 from tidegate.plan.events import Event
+from tidegate.runtime.codes import is_curable
+from tidegate.runtime.lease import lease
+from tidegate.session.live import LiveGroup, Retries, SinkMember
+from tidegate.session.session import Session
 from tidegate.sql import load_catalog
+from tidegate.views.view_table import ViewTable
 
 SOURCE = """CREATE SOURCE clicks (
     page VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds'
@@ -143,7 +143,7 @@ def test_B2_a_sink_that_upserts_looks_for_amendments_once_in_a_while(monkeypatch
     )
     delivered: list[str] = []
     monkeypatch.setattr(
-        "tidegate.engine.live.deliver", lambda session, sink, tell: delivered.append(sink.name)
+        "tidegate.session.live.deliver", lambda session, sink, tell: delivered.append(sink.name)
     )
     now = [100.0]
     members = [SinkMember(cast("Any", None), sink, lambda: now[0]) for sink in catalog.sinks]

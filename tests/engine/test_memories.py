@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.engine.test_gate_operator import SECOND, batch, memories, run
-from tidegate.engine.memories import SHORT, MemoryFiles, stored_in
+from tidegate.tasks.memories import SHORT, MemoryFiles, stored_in
 from tidegate.watermark import GateConfig, GateState, SourceWatermark, TimeKind
 from tidegate.watermark.memory import Memory
 

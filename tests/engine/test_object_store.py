@@ -29,7 +29,7 @@ from tidegate.testing.runner import QUICK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 SQL = """
 CREATE SOURCE readings (id INT, meter VARCHAR, kwh DOUBLE, ts TIMESTAMP,

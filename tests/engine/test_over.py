@@ -16,9 +16,9 @@ import pytest
 from tests.oracle import Row
 from tests.oracle_over import Call, Range, Released, Rows, SessionGap, value
 from tests.oracle_over import over as oracle
-from tidegate.engine.layout import quote
-from tidegate.engine.over import CARRIED, carried_type, evaluate
+from tidegate.iceberg.layout import quote
 from tidegate.sql.catalog.objects import Over, OverFunction, View
+from tidegate.views.over import CARRIED, carried_type, evaluate
 from tidegate.watermark import Identity, TimeKind
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.oracle_over import Call, Range, Rows, SessionGap, over
 from tidegate.audit.view import audit_view
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 NOON = datetime(2026, 1, 1, 12)
 ORDERS = """

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import Workbench
 from tests.engine.pane_tasks import report_of
-from tidegate.engine import view_table
-from tidegate.engine.panes import UNREAD, LogFile, PaneTask, WindowTask
-from tidegate.engine.plain_slices import dealt
-from tidegate.engine.writer import Target
+from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
+from tidegate.tasks.writer import Target
+from tidegate.views import view_table
+from tidegate.views.plain_slices import dealt
 from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value
 
 KEY, V = Value("k", "string"), Value("v", "bigint")
@@ -194,7 +194,7 @@ def test_C3_sessions_of_sessions_are_sessions_of_rows(
     """However rows are cut into tasks, and into chunks within them."""
     reached = (frontier or 0) + ahead
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegate.engine.panes._CHUNK", chunk)
+        patch.setattr("tidegate.tasks.panes._CHUNK", chunk)
         folder = tmp_path_factory.mktemp("sessions")
         rows, since = run(folder, files, Sessions(gap), frontier, reached, True, tasks)
     found = by_group(rows), since
@@ -253,7 +253,7 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
 
     monkeypatch.setattr(view_table, "compute", noted)
     for size, shift in ((10**9, 0), (3, 60), (3, 120)):
-        monkeypatch.setattr("tidegate.engine.plain_slices._ROWS_PER_TASK", size)
+        monkeypatch.setattr("tidegate.views.plain_slices._ROWS_PER_TASK", size)
         for number in range(4):
             values = [
                 f"(TIMESTAMP '2026-01-01 00:00:00' + INTERVAL '{shift + 7 * number + i} seconds', "
@@ -282,9 +282,9 @@ def test_what_leaves_64_bits_is_what_sql_makes_of_it(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, rows_per_task: int
 ) -> None:
     """C7: NULL, not a number that wrapped around; in one task, and where one of several says so."""
-    monkeypatch.setattr("tidegate.engine.plain_slices._ROWS_PER_TASK", rows_per_task)
+    monkeypatch.setattr("tidegate.views.plain_slices._ROWS_PER_TASK", rows_per_task)
     # Its task has passed on what came before.
-    monkeypatch.setattr("tidegate.engine.panes._CHUNK", 1)
+    monkeypatch.setattr("tidegate.tasks.panes._CHUNK", 1)
     session = workbench.assets(t=TABLE + VIEWS).session()
     for number in range(3):
         session.execute(f"INSERT INTO t VALUES (TIMESTAMP '2026-01-01 00:00:0{number}', 'c', 1, 1)")

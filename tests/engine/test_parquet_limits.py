@@ -17,13 +17,13 @@ from pyarrow.fs import LocalFileSystem
 from tests.engine import test_property_parquet as hostile
 from tests.engine import thrift
 from tests.engine.killing import KillingReading
-from tidegate.engine.sources import parquet_crashes
-from tidegate.engine.sources.columns import Wanted
-from tidegate.engine.sources.fitting import fit
-from tidegate.engine.sources.limits import STANDARD, Limits
-from tidegate.engine.sources.parquet import Unit, read_rows
-from tidegate.engine.sources.parquet_crashes import ParquetCrashes, put_aside
-from tidegate.engine.sources.parquet_limits import sizes
+from tidegate.tasks.crashes import parquet_crashes
+from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes, put_aside
+from tidegate.tasks.decode.columns import Wanted
+from tidegate.tasks.decode.fitting import fit
+from tidegate.tasks.decode.limits import STANDARD, Limits
+from tidegate.tasks.parquet.parquet import Unit, read_rows
+from tidegate.tasks.parquet.parquet_limits import sizes
 
 TEXT = Wanted("s", pa.string(), "VARCHAR")
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.engine.test_gate_operator import SECOND, batch, memories, run
-from tidegate.engine.preceding import PrecedingTask, argument_column
+from tidegate.tasks.preceding import PrecedingTask, argument_column
 from tidegate.watermark import Expression, GateConfig, GateState, PrecedingRows, TimeKind, preceding_column
 
 WINDOW = PrecedingRows("max", "ts", 2, 0, "timestamp_ntz", "timestamp_ntz")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.engine.progress import UNKNOWN_PARTITION, Progress
+from tidegate.iceberg.progress import UNKNOWN_PARTITION, Progress
 from tidegate.watermark import GateState
 
 

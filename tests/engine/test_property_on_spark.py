@@ -15,8 +15,8 @@ from tests.conftest import Workbench
 from tests.oracle import Oracle, Row, View
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine.session import Session
-from tidegate.engine.sources.connector import Rows
+from tidegate.ingest.connector import Rows
+from tidegate.session.session import Session
 
 SECOND = 1_000_000
 BEGIN = datetime(2026, 1, 1)

@@ -26,13 +26,13 @@ from pyarrow.fs import LocalFileSystem
 
 from tests.engine import thrift
 from tests.engine.campaign import limited_memory, seeds
-from tidegate.engine.sources import parquet
-from tidegate.engine.sources.chunks import footer_of
-from tidegate.engine.sources.columns import Wanted
-from tidegate.engine.sources.footers import Looker
-from tidegate.engine.sources.limits import STANDARD
-from tidegate.engine.sources.parquet import Rows, Stored, read_rows
-from tidegate.engine.sources.parquet_crashes import put_aside
+from tidegate.tasks.crashes.parquet_crashes import put_aside
+from tidegate.tasks.decode.chunks import footer_of
+from tidegate.tasks.decode.columns import Wanted
+from tidegate.tasks.decode.limits import STANDARD
+from tidegate.tasks.parquet import parquet
+from tidegate.tasks.parquet.footers import Looker
+from tidegate.tasks.parquet.parquet import Rows, Stored, read_rows
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))

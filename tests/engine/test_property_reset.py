@@ -18,7 +18,7 @@ from tests.oracle_over import Call, Rows, over
 from tests.oracle_sessions import closed, sessions
 from tests.oracle_windows import final, grouped, hop, tumble
 from tidegate.audit.view import audit_view
-from tidegate.engine.session import Session
+from tidegate.session.session import Session
 
 DELAY, GAP, FAR = 5, 6, 1000
 TABLE = """
@@ -112,7 +112,7 @@ def final_ends(session: Session, name: str) -> set[tuple]:
 
     stored = session.stored(name)
     assert stored is not None
-    from tidegate.engine.commit import IcebergTable
+    from tidegate.iceberg.commit import IcebergTable
 
     view = session.catalog.get(name)
     frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")

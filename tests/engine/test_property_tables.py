@@ -12,10 +12,10 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.oracle_tables import Change, Table
-from tidegate.engine.lives import CONTINUES, changes_frame, lives, on_time_changes, state_identifier
-from tidegate.engine.session import Session
-from tidegate.engine.sources.connector import Rows
+from tidegate.ingest.connector import Rows
 from tidegate.plan.resets import steps
+from tidegate.session.session import Session
+from tidegate.tables.lives import CONTINUES, changes_frame, lives, on_time_changes, state_identifier
 
 SECOND = 1_000_000
 BEGIN = datetime(2026, 1, 1)

@@ -10,12 +10,12 @@ import pytest
 
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine.session import Session
-from tidegate.engine.upkeep import maintain, maintain_all
 from tidegate.errors import TidegateError
 from tidegate.findings.look import look
+from tidegate.maintenance.upkeep import maintain, maintain_all
 from tidegate.project import Project
 from tidegate.project.maintenance import Policy
+from tidegate.session.session import Session
 from tidegate.store.status import read_status
 
 if TYPE_CHECKING:

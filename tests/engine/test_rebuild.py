@@ -7,13 +7,13 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.view import audit_view
-from tidegate.engine import rebuild as room
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.rebuild import rebuild
-from tidegate.engine.session import Session
-from tidegate.engine.upkeep import maintain
-from tidegate.engine.upkeep_table import Shape
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.upkeep_table import Shape
+from tidegate.maintenance.upkeep import maintain
 from tidegate.project.maintenance import Policy
+from tidegate.session.session import Session
+from tidegate.views.amend import rebuild as room
+from tidegate.views.amend.rebuild import rebuild
 
 ROWS = """
 CREATE TABLE t (k VARCHAR, n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.engine.schema_registry import LOGIN, FakeRegistry, schema_registry
-from tidegate.engine.sources import registry as module
-from tidegate.engine.sources import registry_http
-from tidegate.engine.sources.registry import Registry, Schema
 from tidegate.errors import TidegateError
+from tidegate.tasks.decode import registry as module
+from tidegate.tasks.decode import registry_http
+from tidegate.tasks.decode.registry import Registry, Schema
 
 
 @pytest.fixture

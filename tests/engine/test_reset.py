@@ -10,14 +10,14 @@ from tidegate import TidegateError
 from tidegate.amend.run import amend
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine import upkeep
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.lives import CONTINUES, lives, on_time_changes, state_identifier
-from tidegate.engine.session import Session
 from tidegate.findings.look import look
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.maintenance import upkeep
 from tidegate.plan.resets import steps
 from tidegate.project.maintenance import Policy
+from tidegate.session.session import Session
 from tidegate.store.status import read_status
+from tidegate.tables.lives import CONTINUES, lives, on_time_changes, state_identifier
 
 TABLE = (
     "CREATE TABLE events (k VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 minute') APPEND ONLY;"

@@ -13,12 +13,12 @@ import pytest
 import tidegate
 from tests.conftest import Workbench
 from tidegate import TidegateError
-from tidegate.engine.lease import lease
+from tidegate.runtime.lease import lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 BLOG = """
 CREATE TABLE orders_wm (
@@ -193,7 +193,7 @@ def test_one_writer_for_each_log_the_second_says_who_holds_it(workbench: Workben
 
 def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench) -> None:
     """The fence, without the lock: two writers opened at the same commit; the second one's batch is not kept."""
-    from tidegate.engine.insert import insert
+    from tidegate.ingest.insert import insert
 
     session = workbench.session()
     session.execute(EVENTS)

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Workbench
-from tidegate.engine.progress import FilesRead
-from tidegate.engine.settled import settled
+from tidegate.iceberg.progress import FilesRead
 from tidegate.plan.events import Event
 from tidegate.project import Project
+from tidegate.session.settled import settled
 
 SOURCE = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds')
 WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE PARQUET;

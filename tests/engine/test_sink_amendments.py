@@ -13,16 +13,16 @@ from kafka import KafkaConsumer, TopicPartition
 from tests.conftest import Workbench
 from tests.kafka import Broker
 from tidegate.amend.run import amend
-from tidegate.engine.sinks.iceberg import IcebergSink
-from tidegate.engine.sinks.kafka import KafkaSink
 from tidegate.errors import TidegateError
 from tidegate.findings import look
+from tidegate.sinks.iceberg import IcebergSink
+from tidegate.sinks.kafka import KafkaSink
 from tidegate.store import read_status
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 pytestmark = pytest.mark.spark
 

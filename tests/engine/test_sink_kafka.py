@@ -12,15 +12,15 @@ from kafka import KafkaConsumer, TopicPartition
 
 from tests.conftest import Workbench
 from tests.kafka import Broker
-from tidegate.engine.sinks.kafka import KafkaSink
-from tidegate.engine.sinks.kafkawriter import REPEATED, FirstAttempt
 from tidegate.errors import TidegateError
+from tidegate.sinks.kafka import KafkaSink
+from tidegate.sinks.kafkawriter import REPEATED, FirstAttempt
 from tidegate.store import read_status
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 pytestmark = pytest.mark.spark
 

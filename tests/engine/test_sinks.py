@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import Workbench
-from tidegate.engine.sinks.console import ConsoleSink
-from tidegate.engine.sinks.filesystem import FilesystemSink
-from tidegate.engine.sinks.iceberg import IcebergSink
-from tidegate.engine.sinks.statefile import StateFile
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.sinks.console import ConsoleSink
+from tidegate.sinks.filesystem import FilesystemSink
+from tidegate.sinks.iceberg import IcebergSink
+from tidegate.sinks.statefile import StateFile
 from tidegate.store import read_status
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 pytestmark = pytest.mark.spark
 

@@ -13,12 +13,14 @@ from pyspark.errors import PySparkException
 
 from tests.conftest import Workbench
 from tests.engine.killing import FewRows, KillingGate, killing, killing_files
-from tidegate.engine import ingest
-from tidegate.engine.ingest import Log
-from tidegate.engine.session import Session
-from tidegate.engine.sources import file_rows, filesystem, smaller, text_files
-from tidegate.engine.stream import PlanInbox, SourceFeed
 from tidegate.errors import TidegateError
+from tidegate.ingest import ingest
+from tidegate.ingest.ingest import Log
+from tidegate.ingest.sources import file_rows, filesystem
+from tidegate.ingest.stream import PlanInbox, SourceFeed
+from tidegate.session.session import Session
+from tidegate.tasks import smaller
+from tidegate.tasks.decode import text_files
 
 pytestmark = pytest.mark.spark
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from tidegate.engine.sources import file_rows
-from tidegate.engine.sources.connector import BatchPlan, Rows
-from tidegate.engine.sources.file_rows import surviving
-from tidegate.engine.sources.files import InputFile
-from tidegate.engine.sources.filesystem import FilesystemConnector
-from tidegate.engine.sources.replay import ReplayConnector
-from tidegate.engine.sources.smaller import FEW_ROWS, PATIENCE, Size
-from tidegate.engine.stream import SourceFeed
 from tidegate.errors import TidegateError
+from tidegate.ingest.connector import BatchPlan, Rows
+from tidegate.ingest.sources import file_rows
+from tidegate.ingest.sources.file_rows import surviving
+from tidegate.ingest.sources.files import InputFile
+from tidegate.ingest.sources.filesystem import FilesystemConnector
+from tidegate.ingest.sources.replay import ReplayConnector
+from tidegate.ingest.stream import SourceFeed
 from tidegate.project import Project
+from tidegate.tasks.smaller import FEW_ROWS, PATIENCE, Size
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SQL = (

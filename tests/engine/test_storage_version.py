@@ -9,11 +9,11 @@ import pytest
 from tests.conftest import Workbench
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
-from tidegate.engine import upkeep
-from tidegate.engine.rebuild import rebuild
 from tidegate.errors import TidegateError
+from tidegate.maintenance import upkeep
 from tidegate.project.maintenance import Policy
 from tidegate.store.version import NEWEST, STORAGE_VERSION
+from tidegate.views.amend.rebuild import rebuild
 
 pytestmark = pytest.mark.spark
 

@@ -12,16 +12,16 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.watermark.test_source_watermark import ByTheRule
-from tidegate.engine import layout
-from tidegate.engine.run import connect
-from tidegate.engine.sources.connector import Rows
-from tidegate.engine.stream import SourceFeed
+from tidegate.iceberg import layout
+from tidegate.ingest.connector import Rows
+from tidegate.ingest.stream import SourceFeed
 from tidegate.plan.events import BatchCommitted
+from tidegate.session.run import connect
 from tidegate.watermark import SourceWatermark
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
     from tidegate.plan.events import Event
+    from tidegate.session.session import Session
 
 START = datetime(2026, 1, 1, 10)
 SECOND = 1_000_000
@@ -307,7 +307,7 @@ def test_R1_a_log_from_before_strategies_remembered_anything_goes_on(
     with monkeypatch.context() as before:
         earlier = layout.PROGRESS_TYPE.replace("note:string,memory:string,", "")
         before.setattr(layout, "PROGRESS_TYPE", earlier)
-        before.setattr("tidegate.engine.ingest.PROGRESS_ADDED", {})
+        before.setattr("tidegate.ingest.ingest.PROGRESS_ADDED", {})
         insert_at(session, at("10:00"), ["2026-01-01 10:00"])
     again = workbench.session()
     insert_at(again, at("10:00"), ["2026-01-01 09:00", "2026-01-01 08:59"])

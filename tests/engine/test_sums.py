@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import Workbench
-from tidegate.engine.over_sql import Partial
 from tidegate.store import read_status
+from tidegate.views.over_sql import Partial
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from tests.transcript_file import FOLDER, transcripts
 
 if TYPE_CHECKING:
     from tests.conftest import Workbench
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 GOOD = transcripts()
 WRONG = transcripts(FOLDER / "must_fail")

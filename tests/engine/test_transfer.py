@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import Workbench
-from tidegate.engine.transfer import departing
+from tidegate.tasks.transfer import departing
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.lives import state_identifier
-from tidegate.engine.session import Session
-from tidegate.engine.table import TableState
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.session.session import Session
+from tidegate.tables.lives import state_identifier
+from tidegate.tables.table import TableState
 
 #: The documentation's table, with INSERTs in the place of Kafka.
 DEPOSITS = """
@@ -297,11 +297,11 @@ def test_T4_rows_that_are_replaced_are_written_anew_when_they_are_many(
     session.execute("UPDATE t SET v = 1 WHERE id < 5")
     assert marked() > 0
     before = rows(session, "SELECT * FROM t ORDER BY id")
-    monkeypatch.setattr("tidegate.engine.table._REPLACED_ROWS", 6)
+    monkeypatch.setattr("tidegate.tables.table._REPLACED_ROWS", 6)
     session.execute("UPDATE t SET v = 2 WHERE id >= 18")
     assert marked() == 0
     assert rows(session, "SELECT * FROM t ORDER BY id") == [*before[:18], (18, 2), (19, 2)]
-    monkeypatch.setattr("tidegate.engine.table._MERGES", 1)
+    monkeypatch.setattr("tidegate.tables.table._MERGES", 1)
     session.execute("UPDATE t SET v = 3 WHERE id = 19")
     assert marked() == 0
     session.execute("UPDATE t SET v = 2 WHERE id = 19")

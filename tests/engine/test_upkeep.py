@@ -15,11 +15,11 @@ from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.engine import upkeep
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.session import Session
-from tidegate.engine.upkeep_table import Shape
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.upkeep_table import Shape
+from tidegate.maintenance import upkeep
 from tidegate.project.maintenance import Policy
+from tidegate.session.session import Session
 from tidegate.store.status import read_marks, read_status
 
 CLICKS = """

@@ -12,10 +12,10 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.view import audit_view
-from tidegate.engine.commit import IcebergTable
+from tidegate.iceberg.commit import IcebergTable
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 MINUTE = 60_000_000
 TABLES = """

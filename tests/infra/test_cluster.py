@@ -17,12 +17,12 @@ import yaml
 
 from tests.conftest import ROOT, Workbench
 from tests.environments import without_tidegate
-from tidegate.engine.class_archive import ANY_PURPOSE
-from tidegate.engine.session import Session
-from tidegate.engine.spark import jar_settings, start
 from tidegate.errors import TidegateError
+from tidegate.jvm.class_archive import ANY_PURPOSE
+from tidegate.jvm.spark import jar_settings, start
 from tidegate.project import Environment
 from tidegate.project.storage import S3A_PACKAGES
+from tidegate.session.session import Session
 from tidegate.testing.runner import QUICK
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from infra.kafka.broker import BROKER_SUMS
 from infra.sbom import jar_components
 from tests.conftest import ROOT
 from tidegate.cli.diagnosis import jar_sums
-from tidegate.engine.class_archive import ANY_PURPOSE
-from tidegate.engine.jars import STANDIN, SUMS, is_standin, ivy_name, read_sums, verify
-from tidegate.engine.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder, jar_settings
 from tidegate.errors import TidegateError
+from tidegate.jvm.class_archive import ANY_PURPOSE
+from tidegate.jvm.jars import STANDIN, SUMS, is_standin, ivy_name, read_sums, verify
+from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder, jar_settings
 from tidegate.project.storage import OPTIONAL_PACKAGES
 
 PACKAGES = [ICEBERG_PACKAGE, *KAFKA_PACKAGES]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import Workbench
-from tidegate.engine.session import Session
 from tidegate.project import Project
 from tidegate.quality.model import Outcome, Span, SuiteResult
 from tidegate.quality.run import Request, check_quality
+from tidegate.session.session import Session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

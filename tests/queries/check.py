@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from tests.engine.pane_tasks import report_of
 from tests.queries.generate import Case
 from tests.sql.support import load
-from tidegate.engine.panes import UNREAD, LogFile, PaneTask, WindowTask
-from tidegate.engine.plain_slices import dealt
-from tidegate.engine.writer import Target
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.inner_names import LOST
+from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
+from tidegate.tasks.writer import Target
+from tidegate.views.plain_slices import dealt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ def by_sql(
     """The same by Spark, and the types of the view's columns."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from tidegate.engine.slices import evaluate
+    from tidegate.views.slices import evaluate
 
     frame = spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
     found = evaluate(spark, view, [frame], case.reached)

@@ -16,14 +16,14 @@ from pathlib import Path
 import tidegate
 from tidegate.alerts.send import send
 from tidegate.alerts.state import Message
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.session import Session
-from tidegate.engine.sources.registry import registry_of
-from tidegate.engine.upkeep_table import compact
 from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.upkeep_table import compact
 from tidegate.live.http import read_token
 from tidegate.masking import masked_traceback
+from tidegate.session.session import Session
 from tidegate.sql.catalog.objects import Relation
+from tidegate.tasks.decode.registry import registry_of
 
 
 def main() -> None:

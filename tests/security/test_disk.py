@@ -14,15 +14,15 @@ from typer.testing import CliRunner
 
 from tests.conftest import ROOT
 from tidegate.cli.main import app
-from tidegate.engine import spark as spark_room
-from tidegate.engine.failures import failed
-from tidegate.engine.lease import lease
-from tidegate.engine.session import Session
-from tidegate.engine.spark import _scratch
 from tidegate.errors import TidegateError
+from tidegate.jvm import spark as spark_room
+from tidegate.jvm.failures import failed
+from tidegate.jvm.spark import _scratch
 from tidegate.live.logs import FileLog
 from tidegate.project import Project
 from tidegate.project.disk import private_folder, temporary_space, trouble
+from tidegate.runtime.lease import lease
+from tidegate.session.session import Session
 
 REFUSALS = [
     (OSError(errno.ENOSPC, "No space left on device", "/w/x"), "/w/x can't be used: the disk is full"),

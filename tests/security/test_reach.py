@@ -309,7 +309,7 @@ def test_strategies_and_generated_columns_reach_nothing(place: str, expression: 
 
 def test_a_data_set_needs_python_to_be_on(tmp_path: Path) -> None:
     """Also for who asks the engine, past the analysis."""
-    from tidegate.engine.sources.files import resolve
+    from tidegate.ingest.sources.files import resolve
 
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "flights.py").write_text("raise SystemExit('it ran')\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.test_environment import read, refused
-from tidegate.engine import secrecy
+from tidegate.jvm import secrecy
 from tidegate.project import Project
 from tidegate.project.variables import Expanded
 from tidegate.sql.dialect.secrets import is_secret

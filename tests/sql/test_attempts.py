@@ -7,8 +7,8 @@ import pytest
 
 from tests.sql.failing import FAILING, MUCH, TYPES
 from tests.sql.support import prelude
-from tidegate.engine.layout import relation_identity, strategy_identity
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import relation_identity, strategy_identity
 from tidegate.sql import analyse, load_catalog
 from tidegate.sql.dialect import rewrite
 from tidegate.sql.dialect.attempts import ATTEMPT, without_attempts

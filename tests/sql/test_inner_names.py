@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.test_architecture import SPARK
 from tidegate.errors import TidegateError
 from tidegate.sql.catalog.objects import RESERVED_COLUMNS
 from tidegate.sql.dialect.inner_names import inner, unless_taken
@@ -18,7 +19,8 @@ from tidegate.sql.resolve.relations import RESERVED_BEGINNINGS
 from tidegate.sql.statements.analysis import load_catalog
 
 PACKAGE = ROOT / "platform" / "tidegate"
-ROOMS = ("advise", "amend", "audit", "engine", "quality", "sql")
+#: Those with columns beside users' columns.
+ROOMS = ("advise", "amend", "audit", "quality", "sql", *SPARK)
 #: A word with an underscore in front that is not a part of a longer one, of a path or of a system table's name.
 WORD = re.compile(r"(?<![\w$./{-])_[a-z]\w*")
 STORED = "stored since the first release, under another name where a column is called so (`unless_taken`)"
@@ -28,35 +30,35 @@ VIEW = "a temporary view"
 OPTION = "a part of an option's or a method's name, no column"
 #: What is no such column, and why.
 ALLOWED = {
-    "engine/layout.py": {"_carried": STORED},
-    "engine/sources/replay.py": {"_seq": STORED},
+    "iceberg/layout.py": {"_carried": STORED},
+    "ingest/sources/replay.py": {"_seq": STORED},
     "sql/views/joins.py": {"_time_": STORED, "_using_": STORED},
     "sql/views/selects.py": {"_column_": STORED},
-    "engine/pane_parts.py": {"_pane": ARROW, "_last": ARROW},
-    "engine/session_panes.py": {"_number": ARROW},
-    "engine/sources/bulk.py": {"_text": DECODED, "_whole": DECODED},
-    "engine/sources/conversion.py": {"_text": DECODED, "_whole": DECODED},
-    "engine/sources/decode.py": {
+    "tasks/pane_parts.py": {"_pane": ARROW, "_last": ARROW},
+    "tasks/session_panes.py": {"_number": ARROW},
+    "tasks/decode/bulk.py": {"_text": DECODED, "_whole": DECODED},
+    "ingest/sources/conversion.py": {"_text": DECODED, "_whole": DECODED},
+    "ingest/sources/decode.py": {
         "_decode_value": "beside columns of the connector",
         "_decode_row": "beside columns of the connector",
     },
-    "engine/over.py": {"_tidegate_over": VIEW},
-    "engine/slices.py": {"_tidegate_": VIEW},
-    "engine/sinks/iceberg.py": {"_tidegate_amended": VIEW},
-    "engine/sources/log.py": {"_tidegate_gate_slice": VIEW},
-    "engine/table.py": {"_tidegate_changes": VIEW},
-    "engine/windows.py": {"_tidegate_windows": VIEW},
+    "views/over.py": {"_tidegate_over": VIEW},
+    "views/slices.py": {"_tidegate_": VIEW},
+    "sinks/iceberg.py": {"_tidegate_amended": VIEW},
+    "ingest/sources/log.py": {"_tidegate_gate_slice": VIEW},
+    "tables/table.py": {"_tidegate_changes": VIEW},
+    "views/windows.py": {"_tidegate_windows": VIEW},
     "sql/statements/inserts.py": {"_v": "the alias of a relation whose columns are numbered"},
-    "engine/sinks/filesystem.py": {"_tidegate": "a folder"},
-    "engine/sources/files.py": {"_copying_": "in names of files"},
-    "engine/spark.py": {"_tidegate_shipped": "a module"},
+    "sinks/filesystem.py": {"_tidegate": "a folder"},
+    "ingest/sources/files.py": {"_copying_": "in names of files"},
+    "jvm/spark.py": {"_tidegate_shipped": "a module"},
     "sql/grammar/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},
     "sql/resolve/scope.py": {"_by_name": OPTION},
-    "engine/sources/arrow_json.py": {"_long": "in messages as the broker has them"},
-    "engine/sources/kafka.py": {"_long": "in messages as the broker has them"},
-    "engine/sources/avro.py": {"_versions": OPTION},
-    "engine/sources/protobuf.py": {"_versions": OPTION, "_pools": OPTION},
-    "engine/sources/text.py": {"_shapes": OPTION},
+    "tasks/decode/arrow_json.py": {"_long": "in messages as the broker has them"},
+    "ingest/sources/kafka.py": {"_long": "in messages as the broker has them"},
+    "tasks/decode/avro.py": {"_versions": OPTION},
+    "tasks/decode/protobuf.py": {"_versions": OPTION, "_pools": OPTION},
+    "tasks/decode/text.py": {"_shapes": OPTION},
     "sql/dialect/text.py": {"_starts": OPTION},
 }
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.engine.layout import log_columns, relation_identity, strategy_identity
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import log_columns, relation_identity, strategy_identity
 from tidegate.plan.explain import explain
 from tidegate.sql import Catalog, analyse, load_catalog
 from tidegate.sql.options.kafka_options import KafkaOptions

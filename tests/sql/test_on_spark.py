@@ -15,8 +15,8 @@ from infra.spark_functions import read_functions
 from tests.sql.failing import ENOUGH, FAILING, MUCH, ROW
 from tests.sql.support import prelude
 from tests.sql.test_attempts import written
-from tidegate.engine.attempts import know_attempts
-from tidegate.engine.spark import SQL_SETTINGS
+from tidegate.jvm.attempts import know_attempts
+from tidegate.jvm.spark import SQL_SETTINGS
 from tidegate.sql import CreateView, Select, View, analyse
 from tidegate.sql.dialect.dialect import to_spark, tokenize
 from tidegate.sql.dialect.functions import reach_of, spark_functions

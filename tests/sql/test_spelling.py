@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.engine.layout import is_of_view, view_identity
+from tidegate.iceberg.layout import is_of_view, view_identity
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.grammar.spelling import alike, plain, plain_before
 from tidegate.sql.statements.analysis import load_catalog

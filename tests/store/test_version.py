@@ -8,8 +8,8 @@ import pytest
 
 from tests.store.tables import HadoopTable
 from tidegate.cli.diagnosis import examine
-from tidegate.engine.layout import create_log, create_state, create_view_table
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import create_log, create_state, create_view_table
 from tidegate.project import Project
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store import load_table, read_status

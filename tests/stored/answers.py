@@ -16,7 +16,7 @@ from tests.kafka import Broker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 #: `{"columns": [...], "rows": [[text, ...], ...]}`, rows sorted.
 Rows = dict[str, list]

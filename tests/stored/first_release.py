@@ -20,7 +20,7 @@ from infra.kafka.topics import Topics
 from tests.kafka import Broker
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 #: Where the broker listens: the project takes it from here.
 BROKER = "TIDEGATE_STORED_BROKER"

@@ -14,10 +14,10 @@ import pytest
 from tests.kafka import Broker
 from tests.stored.answers import Rows, answers
 from tests.stored.place import KEPT, kept_answers, place, unpack
-from tidegate.engine.layout import is_of_view, relation_identity
-from tidegate.engine.session import Session
-from tidegate.engine.settled import settled
+from tidegate.iceberg.layout import is_of_view, relation_identity
 from tidegate.project import Project
+from tidegate.session.session import Session
+from tidegate.session.settled import settled
 from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:

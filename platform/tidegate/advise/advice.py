@@ -13,7 +13,7 @@ from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.watermark import Delay, TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import Relation
 
 #: What is asked for where nobody says.

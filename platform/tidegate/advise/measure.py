@@ -11,16 +11,16 @@ import numpy as np
 from tidegate.advise.facts import History, read_history
 from tidegate.advise.grid import delays
 from tidegate.advise.operator import BLOCK_BITS, MeasureTask
-from tidegate.engine.layout import quote
-from tidegate.engine.writer import run_task
 from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import quote
 from tidegate.sql.options.connectors import ReplayOptions
+from tidegate.tasks.writer import run_task
 from tidegate.watermark import UNDEFINED, GateConfig, TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import Relation
 
 #: Partitions whose delays over time are kept: those with the most rows. And points of each, about.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.audit.accounts import COUNTS, account
-from tidegate.engine.commit import IcebergTable
+from tidegate.iceberg.commit import IcebergTable
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import View
 
 #: Windows of a picture.

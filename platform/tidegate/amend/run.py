@@ -9,16 +9,16 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.amend import amend_view, refusal
-from tidegate.engine.amend_report import Scope, ViewAmendment
-from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
+from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import View
+from tidegate.views.amend.amend import amend_view, refusal
+from tidegate.views.revisions.amend_report import Scope, ViewAmendment
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 
 def amend(

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.comparable import SHOWN_STATES, with_absorbed
-from tidegate.engine.layout import quote
-from tidegate.engine.resolve import pin
-from tidegate.engine.revisions import UPTO, latest, without_units
-from tidegate.engine.slices import evaluate, read, run_sql
-from tidegate.engine.windows import assign_windows
+from tidegate.iceberg.layout import quote
 from tidegate.sql.dialect.inner_names import inner
+from tidegate.views.resolve import pin
+from tidegate.views.revisions.comparable import SHOWN_STATES, with_absorbed
+from tidegate.views.revisions.revisions import UPTO, latest, without_units
+from tidegate.views.slices import evaluate, read, run_sql
+from tidegate.views.windows import assign_windows
 from tidegate.watermark import window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import View
 
 #: Problem windows that are listed, and offsets that are listed for each.

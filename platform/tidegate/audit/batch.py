@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.audit.known import known
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.comparable import SHOWN_STATES, as_stored, comparable_since
-from tidegate.engine.differences import KIND, differences
-from tidegate.engine.inputs import final_now, positions
-from tidegate.engine.layout import quote
-from tidegate.engine.resolve import pin
-from tidegate.engine.revisions import without_units
-from tidegate.engine.step_back import effective_frontier
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.differences import KIND, differences
+from tidegate.iceberg.layout import quote
 from tidegate.plan.closing import commits
 from tidegate.plan.resets import RESETS
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.views.repeatable import order_dependent
+from tidegate.views.inputs import final_now, positions
+from tidegate.views.resolve import pin
+from tidegate.views.revisions.comparable import SHOWN_STATES, as_stored, comparable_since
+from tidegate.views.revisions.revisions import without_units
+from tidegate.views.revisions.step_back import effective_frontier
 from tidegate.watermark import Identity, TimeKind, window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import View
 
 #: Beside a row's columns: whether no input can change it any more.

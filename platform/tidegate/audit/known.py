@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.engine.view_table import clock_of
 from tidegate.sql.catalog.objects import View
+from tidegate.views.view_table import clock_of
 from tidegate.watermark import Identity, TimeKind, WindowEnd, WindowStart, window_is_closed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from tidegate.engine.inputs import Pinned
+    from tidegate.views.inputs import Pinned
 
 
 @dataclass(frozen=True)

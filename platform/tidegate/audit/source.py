@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.ingest import StoredLog
-from tidegate.engine.retire import Gone, retired
-from tidegate.engine.run import connect
 from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.retire import Gone, retired
+from tidegate.ingest.ingest import StoredLog
+from tidegate.session.run import connect
 from tidegate.sql.options.connectors import LogOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import Relation
 
 _SHOWN = 20

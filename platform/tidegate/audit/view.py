@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import WindowProblem, account
 from tidegate.audit.batch import Comparison, compare
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.comparable import comparable_since
-from tidegate.engine.resolve import pin
-from tidegate.engine.retire import retired
-from tidegate.engine.step_back import effective_frontier
 from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.retire import retired
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.views.resolve import pin
+from tidegate.views.revisions.comparable import comparable_since
+from tidegate.views.revisions.step_back import effective_frontier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import typer
 from tidegate.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from tidegate.engine.result import Failure, Skipped
-    from tidegate.engine.steps import Steps
+    from tidegate.runtime.result import Failure, Skipped
+    from tidegate.runtime.steps import Steps
 
 FailFastOption = Annotated[
     bool,
@@ -30,7 +30,7 @@ FailFastOption = Annotated[
 def steps_for(names: Sequence[str] | None, fail_fast: bool = False) -> Steps:
     """For a command about `names` (None: everything): a failure of one leaves the others alone, unless `fail_fast`.
     Where there are no others it is raised, and shown as any error."""
-    from tidegate.engine.steps import Steps
+    from tidegate.runtime.steps import Steps
 
     return Steps(fail_fast or (names is not None and len(names) == 1))
 

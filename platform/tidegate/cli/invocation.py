@@ -20,8 +20,8 @@ from tidegate.errors import TidegateError
 from tidegate.masking import masked, masked_traceback
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
     from tidegate.project import Project
+    from tidegate.session.session import Session
 
 ProjectOption = Annotated[
     Path | None,
@@ -105,7 +105,7 @@ class Invocation:
         stack trace.
         """
         self.require_java()
-        from tidegate.engine.session import Session
+        from tidegate.session.session import Session
 
         session = Session.open(project=project)
         self.take_interrupts()

@@ -10,7 +10,7 @@ from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
-    from tidegate.engine.result import Result
+    from tidegate.runtime.result import Result
 
 # A quoted part, a comment, a semicolon; the last alternative is a quote or comment that does not end.
 _TOKEN = re.compile(

@@ -19,8 +19,8 @@ from dagster import (
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.schedules import schedule_for
-from tidegate.engine.amend_report import ViewAmendment
 from tidegate.project.amendments import Amendment
+from tidegate.views.revisions.amend_report import ViewAmendment
 
 
 def build_amendments(

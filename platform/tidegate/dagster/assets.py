@@ -44,16 +44,16 @@ from tidegate.dagster.naming import identifier, pool_of
 from tidegate.dagster.progress import ProgressLog
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
-from tidegate.engine.result import RunReport
 from tidegate.errors import TidegateError, text_of
 from tidegate.masking import masked, masked_traceback
 from tidegate.plan.events import Event
+from tidegate.runtime.result import RunReport
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store import load_table
 from tidegate.store.positions import read_position
 
 if TYPE_CHECKING:
-    from tidegate.engine.steps import Steps
+    from tidegate.runtime.steps import Steps
 
 #: Somebody else writes this log (TG508), or did when we wanted to commit (TG502): another try is safe, and may help.
 _TRANSIENT = frozenset({"TG502", "TG508"})
@@ -130,8 +130,8 @@ def _run(
     steps: Steps,
 ) -> Iterator[MaterializeResult[None] | AssetCheckResult]:
     """Each asset's result as soon as it is committed, then its check: what ran before a failure stays recorded."""
-    from tidegate.engine.run import resolve, run_sink
-    from tidegate.engine.sinks.deliver import begin
+    from tidegate.session.run import resolve, run_sink
+    from tidegate.sinks.deliver import begin
 
     progress.doing("starting Spark")
     session = resource.session
@@ -229,7 +229,7 @@ def _snapshot(asset: TidegateAsset) -> str | None:
 @contextmanager
 def isolated(tell: Callable[[Event], None] = lambda event: None) -> Iterator[Steps]:
     """Steps of which one that fails leaves the others alone; at the end they are a Dagster failure."""
-    from tidegate.engine.steps import Steps
+    from tidegate.runtime.steps import Steps
 
     with failures():
         steps = Steps(tell=tell)
@@ -251,7 +251,7 @@ def failures() -> Iterator[None]:
             allow_retries=error.code in _TRANSIENT,
         ) from _told(error)
     except Exception as error:
-        from tidegate.engine.failures import one_line
+        from tidegate.jvm.failures import one_line
 
         if _told(error) is not None:
             raise

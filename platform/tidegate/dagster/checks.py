@@ -24,7 +24,7 @@ from tidegate.masking import masked
 if TYPE_CHECKING:
     from tidegate.audit.source import SourceAudit
     from tidegate.audit.view import ViewAudit
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 RAW_ADDS_UP = "raw_adds_up"
 WINDOWED_EQUALS_RAW = "windowed_equals_raw"

@@ -35,9 +35,9 @@ from tidegate.dagster.live_process import STOP_SECONDS, LiveProcess
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.resource import TidegateResource
-from tidegate.engine.codes import is_curable
 from tidegate.errors import TidegateError
 from tidegate.project.live import LiveRun, live_families, live_members
+from tidegate.runtime.codes import is_curable
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import computed
 from tidegate.sql.catalog.objects import Relation, Sink, View

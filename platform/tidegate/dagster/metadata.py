@@ -11,15 +11,15 @@ from dagster import MetadataValue, TableColumn, TableRecord, TableSchema
 
 from tidegate.dagster.markdown import picture
 from tidegate.dagster.translator import table_schema
-from tidegate.engine.result import SinkReport, SourceReport, ViewReport
 from tidegate.masking import masked
 from tidegate.project.durations import format_duration
+from tidegate.runtime.result import SinkReport, SourceReport, ViewReport
 from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.status import RelationStatus, ViewStatus, read_status
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 #: Rows of the partition table in the UI; a source may have thousands of partitions.
 SHOWN_PARTITIONS = 100
@@ -105,7 +105,7 @@ def partition_table(status: RelationStatus) -> MetadataValue:
 
 def view_metadata(session: Session, view: View, report: ViewReport) -> dict[str, Any]:
     """Frontier, result rows that are final and that are open, and how far the inputs are."""
-    from tidegate.engine.resolve import resolve_columns
+    from tidegate.views.resolve import resolve_columns
 
     sources = reads_of(session.catalog, view)
     status = read_status(session.project, [*(o.name for o in sources), view.name])
@@ -145,7 +145,7 @@ def _visible(status: ViewStatus) -> int:
 
 def sink_metadata(session: Session, sink: Sink, report: SinkReport) -> dict[str, Any]:
     """Where to, rows delivered by this run and in all, up to which commit, and when last."""
-    from tidegate.engine.resolve import resolve_columns
+    from tidegate.views.resolve import resolve_columns
 
     upstream = session.catalog.get(sink.upstream)
     assert isinstance(upstream, Relation | View)

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
     from tidegate.dagster.partitions import Closed
     from tidegate.dagster.resource import TidegateResource
-    from tidegate.engine.session import Session
     from tidegate.project.jobs import Times
+    from tidegate.session.session import Session
 
 #: Failing expectations whose windows or rows are shown; all are in the Data Docs.
 _SHOWN_OUTCOMES = 5

@@ -21,7 +21,7 @@ def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) ->
     @op(name=identifier(f"{prefix}_rebuild_op"), required_resource_keys={resource_key}, description=text)
     def build_anew(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         from tidegate.dagster.assets import isolated
-        from tidegate.engine.rebuild import rebuild
+        from tidegate.views.amend.rebuild import rebuild
 
         session = getattr(context.resources, resource_key).session
         with isolated() as steps:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 
 class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is its own value
@@ -53,7 +53,7 @@ class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is
     def session(self) -> Session:
         """The run's session; the first use starts Spark."""
         if self._session is None:
-            from tidegate.engine.session import Session
+            from tidegate.session.session import Session
 
             project = self.load_project()
             project.catalog()  # a definition that does not hold should not cost a JVM
@@ -72,8 +72,8 @@ class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is
 
     def start_spark(self, project: Project) -> SparkSession:
         """The SparkSession to work in: this process's, or a new one that `teardown_after_execution` will stop."""
-        from tidegate.engine.session import packages, purpose
-        from tidegate.engine.spark import start
+        from tidegate.jvm.spark import start
+        from tidegate.session.session import packages, purpose
 
         self._stop_spark = not _spark_runs()
         return start(project.env, packages(project), project.name, purpose=purpose(project))

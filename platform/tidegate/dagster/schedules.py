@@ -110,7 +110,7 @@ def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
     @op(name=identifier(f"{prefix}_upkeep_op"), required_resource_keys={resource_key}, description=text)
     def keep_up(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
         from tidegate.dagster.assets import isolated
-        from tidegate.engine.upkeep import maintain_all
+        from tidegate.maintenance.upkeep import maintain_all
 
         session = getattr(context.resources, resource_key).session
         with isolated() as steps:

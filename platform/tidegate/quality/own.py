@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.layout import ON_TIME, quote
-from tidegate.engine.sinks.statefile import StateFile
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.layout import ON_TIME, quote
 from tidegate.plan.resets import position
 from tidegate.project.expectations import LOG_COLUMNS, VIEW_COLUMNS, Expectation, identity
 from tidegate.project.owner import OWNER, Owner
 from tidegate.quality.model import Span
+from tidegate.sinks.statefile import StateFile
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 #: Columns of a failing row that are shown; more are not read.
 MOST_COLUMNS = 10

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.audit.source import SourceAudit, audit_source
 from tidegate.audit.view import is_accountable
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.steps import Steps
 from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
 from tidegate.project.expectations import Quality, load_quality
 from tidegate.quality.docs import write_docs
 from tidegate.quality.gx import Validator
@@ -32,13 +31,14 @@ from tidegate.quality.model import (
 from tidegate.quality.own import lower, new_rows, position_file, window_scope
 from tidegate.quality.reconcile import late_tables, log_tables, window_tables
 from tidegate.quality.windows import Windows, read_windows
+from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.lineage import sources_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 
 #: Windows of a plot.

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import windows_of
 from tidegate.audit.batch import KNOWN, WRONG, compared
-from tidegate.engine.commit import IcebergTable
-from tidegate.engine.comparable import comparable_since
-from tidegate.engine.differences import KIND
-from tidegate.engine.layout import quote
-from tidegate.engine.resolve import pin
-from tidegate.engine.revisions import units
-from tidegate.engine.step_back import effective_frontier
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.differences import KIND
+from tidegate.iceberg.layout import quote
 from tidegate.quality.model import Span
 from tidegate.sql.dialect.inner_names import inner
+from tidegate.views.resolve import pin
+from tidegate.views.revisions.comparable import comparable_since
+from tidegate.views.revisions.revisions import units
+from tidegate.views.revisions.step_back import effective_frontier
 from tidegate.watermark import TimeKind, window_is_closed
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import View
 
 #: Windows that come to the driver: those that something is wrong with first, then the newest.

@@ -25,8 +25,8 @@ from tidegate.testing.substitution import substitute
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.engine.result import Result
-    from tidegate.engine.session import Session
+    from tidegate.runtime.result import Result
+    from tidegate.session.session import Session
 
 #: For thousands of tiny jobs: compiling code costs more than it saves where a job has a handful of rows. Java reserves
 #: 48 MB for the code of its first compiler alone; once these are full, it throws code away and compiles it again.
@@ -291,7 +291,7 @@ class _FileRun:
         return self._modes.variables.get(name, os.environ.get(name))
 
     def _opened(self) -> Session:
-        from tidegate.engine.session import Session
+        from tidegate.session.session import Session
 
         if self._session is None:
             self._project = self._project or Project.temporary()
@@ -324,7 +324,7 @@ def _forms(error: TidegateError) -> tuple[str, ...]:
 
 
 def _unexpected(error: Exception) -> str:
-    from tidegate.engine.failures import is_from_spark, spark_message
+    from tidegate.jvm.failures import is_from_spark, spark_message
 
     text: Any = spark_message(error) if is_from_spark(error) else str(error)
     return masked(f"{type(error).__name__}: {text}")

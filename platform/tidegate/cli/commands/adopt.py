@@ -30,7 +30,7 @@ def adopt(
             catalog.get(name)
     call.console.note("starting Spark …")
     with call.session(project) as session:
-        from tidegate.engine.adopt import adopt as move
+        from tidegate.session.adopt import adopt as move
 
         session.confirm = agreeing if yes else asked if sys.stdin.isatty() else None
         moved = move(session, names)

@@ -18,10 +18,10 @@ from tidegate.errors import TidegateError
 if TYPE_CHECKING:
     from tidegate.advise.advice import Advice
     from tidegate.console import Console
-    from tidegate.engine.session import Session
-    from tidegate.engine.steps import Steps
     from tidegate.page import Section
     from tidegate.project import Project
+    from tidegate.runtime.steps import Steps
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Relation, View
 

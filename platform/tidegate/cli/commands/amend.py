@@ -14,9 +14,9 @@ from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
-    from tidegate.engine.amend_report import ViewAmendment
-    from tidegate.engine.whatif import WhatIf
     from tidegate.project import Project
+    from tidegate.views.amend.whatif import WhatIf
+    from tidegate.views.revisions.amend_report import ViewAmendment
 
 
 @guarded
@@ -124,7 +124,7 @@ def _what_if(
         raise typer.BadParameter("--what-if needs the name of a view")
     call.console.note("starting Spark …")
     with call.session(project) as session:
-        from tidegate.engine.whatif import what_if
+        from tidegate.views.amend.whatif import what_if
 
         steps = steps_for(names, fail_fast)
         found: list[WhatIf] = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegate.audit.source import SourceAudit
     from tidegate.audit.view import ViewAudit
     from tidegate.console.port import Console
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import Relation, View
 
 

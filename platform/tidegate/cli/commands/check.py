@@ -126,8 +126,8 @@ def _told_once(problems: Problems) -> list[TidegateError]:
 
 
 def _warnings(call: Invocation, found: _Project) -> list[TidegateWarning]:
-    from tidegate.engine.deployed import changed_definitions
     from tidegate.project.lint import lint, lint_times
+    from tidegate.session.deployed import changed_definitions
 
     warnings = [*found.warnings, *lint(found.project, found.catalog)]
     warnings += lint_times(found.catalog, found.jobs, found.amendments, found.maintenance)

@@ -12,7 +12,7 @@ from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import Relation
     from tidegate.store.status import RelationStatus
 
@@ -123,7 +123,7 @@ def newest_late_rows(session: Session, relation: Relation, limit: int) -> _Rows:
     """(names, Spark types, rows) of `<relation>$late`, newest arrival first: where, when, by how much,
     the rest.
     """
-    from tidegate.engine.result import Result
+    from tidegate.runtime.result import Result
     from tidegate.sql.catalog.objects import SystemTable
 
     assert relation.watermark is not None

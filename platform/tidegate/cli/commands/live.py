@@ -289,8 +289,8 @@ class _Worker:
         try:
             self._serve(call, project, tell)
         except Exception as error:
-            from tidegate.engine.codes import is_curable
-            from tidegate.engine.failures import one_line
+            from tidegate.jvm.failures import one_line
+            from tidegate.runtime.codes import is_curable
 
             known = error if isinstance(error, TidegateError) else None
             failed = WorkerFailed(
@@ -307,8 +307,8 @@ class _Worker:
         return 0
 
     def _serve(self, call: Invocation, project: Project, tell: Callable[[Event], None]) -> None:
-        from tidegate.engine.live import LiveGroup, serve
-        from tidegate.engine.session import Session
+        from tidegate.session.live import LiveGroup, serve
+        from tidegate.session.session import Session
 
         with Session.open(project, log=f"live-{self._group}", lasting=True) as session:
             # PySpark has taken SIGINT for itself.

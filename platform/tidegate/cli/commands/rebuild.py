@@ -11,7 +11,7 @@ from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 
 if TYPE_CHECKING:
-    from tidegate.engine.rebuild import Rebuilt
+    from tidegate.views.amend.rebuild import Rebuilt
 
 
 @guarded
@@ -44,7 +44,7 @@ def rebuild(
         catalog.get(name)
     call.console.note("starting Spark …")
     with call.session(project) as session:
-        from tidegate.engine.rebuild import rebuild as rebuild_views
+        from tidegate.views.amend.rebuild import rebuild as rebuild_views
 
         steps = steps_for(names, fail_fast)
         done = rebuild_views(session, names or None, dry_run, call.console.note, steps)

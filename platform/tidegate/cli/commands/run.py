@@ -13,8 +13,8 @@ from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
 
 if TYPE_CHECKING:
-    from tidegate.engine.result import RunReport, SinkReport, SourceReport, ViewReport
     from tidegate.project import Project
+    from tidegate.runtime.result import RunReport, SinkReport, SourceReport, ViewReport
     from tidegate.sql.catalog.catalog import Catalog
 
 
@@ -94,7 +94,7 @@ def _settled(
     upstream: bool,
 ) -> RunReport | None:
     """The report of a run that has nothing to do: nobody should wait for Spark to learn that."""
-    from tidegate.engine.settled import settled
+    from tidegate.session.settled import settled
 
     return settled(project, catalog, names, on_event, upstream)
 

@@ -14,7 +14,7 @@ from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
-    from tidegate.engine.session import Session
+    from tidegate.session.session import Session
 
 
 @guarded

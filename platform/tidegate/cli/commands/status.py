@@ -37,7 +37,7 @@ def status(
 
     project = call.project()
     wanted = chosen(project.catalog(), names, select, exclude) if select or exclude else names or None
-    from tidegate.engine.deployed import changed_definitions
+    from tidegate.session.deployed import changed_definitions
 
     found = read_status(project, wanted)
     shown = [x.name for x in found.all]

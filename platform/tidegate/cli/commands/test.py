@@ -68,7 +68,7 @@ def run_tests(
 
 def _spark(call: Invocation) -> SparkSession:
     """This process's Spark, tuned for tiny jobs; what the JVM itself says goes to a file of its own."""
-    from tidegate.engine.spark import start
+    from tidegate.jvm.spark import start
     from tidegate.project import Environment
     from tidegate.project.disk import temporary_space
     from tidegate.testing.runner import QUICK

@@ -12,7 +12,7 @@ from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
-    from tidegate.engine.upkeep import UpkeepReport
+    from tidegate.maintenance.upkeep import UpkeepReport
 
 
 @guarded
@@ -56,7 +56,7 @@ def upkeep(
         wanted = [name for name in wanted or () if name not in sinks]
     call.console.note("starting Spark …")
     with call.session(project) as session:
-        from tidegate.engine.upkeep import maintain_all
+        from tidegate.maintenance.upkeep import maintain_all
 
         steps = steps_for(names, fail_fast)
         reports = maintain_all(

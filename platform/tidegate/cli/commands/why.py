@@ -42,8 +42,8 @@ def why(
 
 def _changed(project: Project, seen: Look) -> list[Finding]:
     """What is stored of another definition than the one of now: it is not gone on with (R4)."""
-    from tidegate.engine.deployed import changed_definitions
     from tidegate.findings import Finding
+    from tidegate.session.deployed import changed_definitions
 
     changed = changed_definitions(project, project.catalog(), seen.names)
     return [

@@ -20,8 +20,8 @@ from tidegate.errors import TidegateError, did_you_mean
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console, Layout
-    from tidegate.engine.session import Session
     from tidegate.project import Project
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Sink
 

@@ -1,5 +1,5 @@
 """C7: functions of Spark that fail on some rows are asked so that they give NULL there. Spark has an expression that
-does so with any other, behind its own `try_` functions; sessions know it as `tidegate_attempt` (engine/attempts.py)."""
+does so with any other, behind its own `try_` functions; sessions know it as `tidegate_attempt` (jvm/attempts.py)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Sinks: final rows delivered to somewhere else, in the order of closing, each exactly once."""

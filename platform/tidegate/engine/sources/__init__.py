@@ -1,1 +1,0 @@
-"""Sources: connectors, and how what they read becomes rows."""

@@ -1,0 +1,368 @@
+"""One Iceberg commit from the driver: files that tasks wrote, and facts in the snapshot summary (R1, R2).
+
+Every commit is fenced: it names the snapshot that it builds on, and fails if anybody has committed since. Two
+runs that overlap (a retry beside a dying JVM) can therefore never both append.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegate.errors import TidegateError
+from tidegate.jvm.java import java_class
+from tidegate.project.owner import OWNER, Owner
+from tidegate.store.metadata import life
+from tidegate.store.version import STORAGE_VERSION, require_known
+from tidegate.tasks.writer import Target
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.project import Storage
+
+
+#: What a view's summary says of its amendments (B2): how many there were, when the last one was, by how many rows they
+#: have changed the view, which late rows are absorbed, and which amendments of the views below it has followed.
+AMENDMENTS, AMENDED_AT, AMENDED_GROUPS, ABSORBED, FOLLOWED = AMENDMENT = (
+    "tidegate.amendments",
+    "tidegate.amended-at",
+    "tidegate.amended-groups",
+    "tidegate.absorbed",
+    "tidegate.followed",
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The current snapshot of a table: its id (None: nothing committed yet), and what tidegate said last.
+
+    `summary` is that of the newest snapshot by tidegate: maintenance by others (compaction, a manual DELETE) comes
+    on top of it and does not make us forget where we stand. `commit`: the id of that one.
+    """
+
+    id: int | None
+    summary: dict[str, str]
+    commit: int | None = None
+
+    def integer(self, key: str) -> int | None:
+        """A number of the summary, or None where it is absent."""
+        text = self.summary.get(key)
+        return None if text is None else int(text)
+
+
+class IcebergTable:
+    """A handle on one Iceberg table for commits: schema with field ids, current snapshot, fenced append. `owner`: who
+    writes; None where it is only read, or the caller has asked (`owners.py`)."""
+
+    def __init__(self, spark: SparkSession, identifier: str, owner: Owner | None = None) -> None:
+        self._spark, self._jvm = spark, spark._jvm
+        self.identifier, self._owner = identifier, owner
+        self._table = self._load()
+
+    def _load(self) -> Any:
+        """Raises TG622 for a table of a later release (E8)."""
+        tables = java_class(self._jvm, "org.apache.iceberg.spark.Spark3Util")
+        table = tables.loadIcebergTable(self._spark._jsparkSession, self.identifier)
+        version = table.properties().get(STORAGE_VERSION)
+        if version is not None:
+            require_known(self.identifier, {STORAGE_VERSION: version})
+        return table
+
+    @property
+    def java(self) -> Any:
+        """Iceberg's own object, as of the last `current()`."""
+        return self._table
+
+    @property
+    def location(self) -> str:
+        return str(self._table.location())
+
+    @property
+    def uuid(self) -> str:
+        """Of this table and no other, not even of one of the same name that is made later, nor of the same one once its
+        results were replaced as a whole (`rebuild.py`)."""
+        return life(str(self._table.uuid()), self.properties())
+
+    def properties(self) -> dict[str, str]:
+        """All table properties, in one call."""
+        return self._as_dict(self._table.properties())
+
+    def property(self, key: str) -> str | None:
+        """A table property, or None."""
+        value: str | None = self._table.properties().get(key)
+        return value
+
+    def current(self) -> Snapshot:
+        """The current snapshot, read anew. Raises TG531 for a writer who is not the owner (X3)."""
+        self.refresh()
+        if self._owner is not None:
+            require_owner(self.identifier, self._owner, Owner.of_text(self.property(OWNER)))
+        return self._at(self._table.currentSnapshot())
+
+    def refresh(self) -> None:
+        """Read it anew."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self._table.refresh()
+        except Py4JJavaError:
+            # A catalog that is a folder goes from one version of the metadata to the next. Where so many commits were
+            # made since that this one's is gone, it says that it is missing; a new handle begins at the newest.
+            self._table = self._load()
+
+    def rebased(self, base: Snapshot) -> Snapshot:
+        """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired
+        snapshots, amendments of windows that are closed anyway). If tidegate itself has committed since, `base` as it
+        is: nothing can be committed on it (TG502)."""
+        now = self.current()
+        facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
+        return now if facts and facts.items() <= now.summary.items() else base
+
+    def tag(self, name: str) -> None:
+        """Keep the current snapshot, if there is one, as `VERSION AS OF name`; no expiry takes it."""
+        found = self.current().id
+        if found is not None:
+            manage, known = self._table.manageSnapshots(), self._table.refs().containsKey(name)
+            (manage.replaceTag if known else manage.createTag)(name, found).commit()
+
+    def at(self, snapshot: int) -> Snapshot:
+        """An earlier snapshot of it."""
+        return self._at(self._table.snapshot(snapshot))
+
+    def summaries(self) -> list[dict[str, str]]:
+        """The summary of every snapshot that is kept, as of the last `current()`."""
+        return [self._summary(snapshot) for snapshot in self._table.snapshots()]
+
+    def _summary(self, snapshot: Any) -> dict[str, str]:
+        return self._as_dict(snapshot.summary())
+
+    def _as_dict(self, java_map: Any) -> dict[str, str]:
+        # As one text: a Java map costs a call for every entry.
+        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
+        found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
+        return found
+
+    def _at(self, current: Any) -> Snapshot:
+        snapshot = current
+        while snapshot is not None:
+            summary = self._summary(snapshot)
+            if any(key.startswith("tidegate.") for key in summary):
+                return Snapshot(current.snapshotId(), summary, snapshot.snapshotId())
+            parent = snapshot.parentId()
+            snapshot = self._table.snapshot(parent) if parent is not None else None
+        return Snapshot(current.snapshotId() if current is not None else None, {})
+
+    def target(
+        self,
+        storage: Storage,
+        split: str = "",
+        day: str | None = None,
+        bounds: tuple[str, ...] = (),
+        reading: bool = False,
+    ) -> Target:
+        """How tasks write files for this table; or, `reading`, where its files are: then nothing is made."""
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+        from pyiceberg.schema import Schema
+
+        text = java_class(self._jvm, "org.apache.iceberg.SchemaParser").toJson(self._table.schema())
+        schema = _plain(schema_to_pyarrow(Schema.model_validate_json(text)))
+        uri = f"{self.location}/data"
+        filesystem, path = storage.filesystem(uri)
+        if not reading:
+            filesystem.create_dir(path, recursive=True)
+        return Target(filesystem, path, uri, schema, split, day, bounds)
+
+    def files(self, snapshot: int, where: Any, column: int) -> list[dict[str, Any]] | None:
+        """Of the data files that may hold rows of an Iceberg expression: `path`, `rows`, and the `least` and `greatest`
+        value of a column of 64 bits, by its id, None if that is not known. None if rows of one of them are deleted
+        beside it. Two calls for each file: of many thousands that is seconds."""
+        parser = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser")
+        found = []
+        tasks = self._table.newScan().useSnapshot(snapshot).filter(where).includeColumnStats().planFiles()
+        try:
+            for task in tasks.iterator():
+                facts = json.loads(parser.toJson(task))
+                if facts.get("delete-files"):
+                    return None
+                file = facts["data-file"]
+                found.append(
+                    {
+                        "path": file["file-path"],
+                        "rows": file["record-count"],
+                        "least": _bound(file.get("lower-bounds"), column),
+                        "greatest": _bound(file.get("upper-bounds"), column),
+                    }
+                )
+        finally:
+            tasks.close()
+        return found
+
+    def files_named(self, paths: set[str], snapshot: int, low: Any, high: Any) -> list[Any]:
+        """Iceberg's data files of closed rows with these paths, in a snapshot; all of their rows end in [low, high]."""
+        # Bounded: the files of the days that an amendment touches.
+        if not paths:
+            return []
+        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
+        both = getattr(expressions, "and")
+        where = both(
+            expressions.equal("_open", False),
+            both(
+                expressions.greaterThanOrEqual("_window_end", low),
+                expressions.lessThanOrEqual("_window_end", high),
+            ),
+        )
+        return self._named(paths, snapshot, where)
+
+    def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
+        """As `files_named`, of the rows that are nobody's result."""
+        return self._named(
+            paths,
+            snapshot,
+            java_class(self._jvm, "org.apache.iceberg.expressions.Expressions").isNull("_open"),
+        )
+
+    def _named(self, paths: set[str], snapshot: int, where: Any) -> list[Any]:
+        found = []
+        tasks = self._table.newScan().useSnapshot(snapshot).filter(where).planFiles()
+        try:
+            for task in tasks.iterator():
+                if task.file().location() in paths:
+                    found.append(task.file().copy())
+        finally:
+            tasks.close()
+        return found
+
+    def append(
+        self,
+        files: list[dict[str, Any]],
+        target: Target | None,
+        summary: dict[str, str],
+        base: Snapshot,
+        replaced: Sequence[bool | None] = (),
+        removed: Sequence[Any] = (),
+    ) -> int:
+        """Commit `files` on top of `base`; returns the new snapshot's id.
+
+        `replaced`: in the same commit, drop the files with one of these values of `_open`: true for a view's open rows,
+        None for those that it carries from tick to tick. `removed`: data files (`files_named`) to drop; if one of them
+        is gone meanwhile (a compaction), nothing is committed.
+        `target`: what `files` were written for (None without any).
+        Raises TG502 if somebody else has committed to the table since `base`.
+        """
+        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
+        update = self._table.newOverwrite()
+        if base.id is not None:
+            update = update.validateFromSnapshot(base.id)
+        update = update.conflictDetectionFilter(expressions.alwaysTrue()).validateNoConflictingData()
+        gone = [
+            expressions.isNull("_open") if value is None else expressions.equal("_open", value)
+            for value in replaced
+        ]
+        if gone:
+            update = update.overwriteByRowFilter(functools.reduce(getattr(expressions, "or"), gone))
+        if removed:
+            update = update.validateNoConflictingDeletes()
+        for gone_file in removed:
+            update = update.deleteFile(gone_file)
+        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
+        parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
+        spec = self._table.spec()
+        for file in files:
+            assert target is not None
+            text = json.dumps(_content_file(file, target))
+            update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
+        for key, value in summary.items():
+            update = update.set(key, value)
+        try:
+            update.commit()
+        except Exception as error:
+            java = getattr(error, "java_exception", None)
+            name = java.getClass().getSimpleName() if java is not None else ""
+            if name in ("ValidationException", "CommitFailedException"):
+                raise TidegateError(
+                    "TG502",
+                    (
+                        f"another run has committed to {self.identifier} in the meantime; this batch was not "
+                        "stored"
+                    ),
+                    hint="run again: it goes on from the commit of the other run",
+                ) from error
+            raise
+        self._table.refresh()
+        return int(self._table.currentSnapshot().snapshotId())
+
+
+def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
+    """Raise TG531 if a table or sink belongs to somebody else (`found`) than `owner`; None is nobody."""
+    if found is not None and found != owner:
+        name = table.split("`")[-2] if table.endswith("`") else table
+        raise TidegateError(
+            "TG531",
+            f'"{name}" belongs to {found}; this is {owner}, and can only read it',
+            hint="write it from that project and environment; or take it over with tidegate adopt "
+            f"{name.partition('$')[0]}; if both are one project, give it one name with project: "
+            f"{found.project} in resources/{owner.environment}.yaml",
+        )
+
+
+def _content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
+    """Iceberg's JSON form of a data file (partition fields are numbered from 1000 by the specification)."""
+    partition = {"1000": file["split"]}
+    if target.day is not None:
+        day = file["day"]
+        partition["1001"] = None if day is None else TimeKind.format(TimeKind.DATE, day)
+    low: dict[str, list[Any]] = {"keys": [], "values": []}
+    high: dict[str, list[Any]] = {"keys": [], "values": []}
+    for name, (least, greatest) in file["bounds"].items():
+        narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
+        form = "<i" if narrow else "<q"
+        for side, value in ((low, least), (high, greatest)):
+            side["keys"].append(target.field_id(name))
+            side["values"].append(struct.pack(form, value).hex().upper())
+    return {
+        "spec-id": 0,
+        "content": "data",
+        "file-path": file["uri"],
+        "file-format": "parquet",
+        "partition": partition,
+        "file-size-in-bytes": file["bytes"],
+        "record-count": file["rows"],
+        "lower-bounds": low,
+        "upper-bounds": high,
+    }
+
+
+def _bound(bounds: dict[str, list[Any]] | None, column: int) -> int | None:
+    """A column's bound in Iceberg's JSON form of a data file."""
+    values = dict(zip(bounds["keys"], bounds["values"], strict=True)) if bounds else {}
+    return struct.unpack("<q", bytes.fromhex(values[column]))[0] if column in values else None
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """pyiceberg's Arrow schema with ordinary strings, binaries and lists instead of the large ones."""
+
+    def field(f: pa.Field) -> pa.Field:
+        return f.with_type(kind(f.type))
+
+    def kind(t: pa.DataType) -> pa.DataType:
+        if pa.types.is_large_string(t):
+            return pa.string()
+        if pa.types.is_large_binary(t):
+            return pa.binary()
+        if pa.types.is_struct(t):
+            return pa.struct([field(f) for f in t])
+        if pa.types.is_large_list(t) or pa.types.is_list(t):
+            return pa.list_(field(t.value_field))
+        if pa.types.is_map(t):
+            return pa.map_(field(t.key_field), field(t.item_field))
+        return t
+
+    return pa.schema([field(f) for f in schema])

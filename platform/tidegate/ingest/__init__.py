@@ -1,0 +1,1 @@
+"""Batches of a source through the gate into its log."""

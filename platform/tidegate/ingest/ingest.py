@@ -1,0 +1,330 @@
+"""One batch through the gate into the log: shape, judge and write in one operator, verify, commit (W1-W6, R1)."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable, Snapshot
+from tidegate.iceberg.layout import PROGRESS_ADDED, create_log, relation_identity, strategy_identity
+from tidegate.iceberg.partitions import Decisions
+from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, Progress
+from tidegate.ingest.connector import Rows
+from tidegate.ingest.relearn import relearned
+from tidegate.ingest.shape import gate_input
+from tidegate.jvm.spark import settings
+from tidegate.plan.crashes import and_crashed, named
+from tidegate.plan.events import BatchCommitted
+from tidegate.plan.undeclared import and_undeclared, undeclared_text
+from tidegate.tables.table import TableState
+from tidegate.tasks.gate import GateTask, InTask
+from tidegate.tasks.memories import MemoryFiles
+from tidegate.tasks.preceding import PrecedingTask
+from tidegate.tasks.smaller import BYTES, FEW_ROWS, sparing
+from tidegate.tasks.writer import BUFFER_BYTES, run_task
+from tidegate.watermark import Expression, GateState, TimeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.project import Storage
+    from tidegate.project.owner import Owner
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Relation
+    from tidegate.tasks.writer import Target
+
+#: Commits between two looks at what broken batches left; one more look is at a log that is opened.
+_TIDY_EVERY = 1000
+
+
+class StoredLog:
+    """A relation's log as it stands: its table and the progress of its last commit. Nothing is written, so that of a
+    neighbour can be opened, too (X3)."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        relation: Relation,
+        identifier: str,
+        owner: Owner | None = None,
+    ) -> None:
+        self.relation, self._spark = relation, spark
+        self.table = IcebergTable(spark, identifier, owner)
+        same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
+        self._target = self._target_in(storage)
+        self.reload()
+
+    def _target_in(self, storage: Storage) -> Target:
+        """Where its files are."""
+        return self.table.target(storage, reading=True)
+
+    def reload(self) -> None:
+        """Take the state from the newest commit."""
+        self._snapshot: Snapshot = self.table.current()
+        self.progress = Progress.load(self._snapshot, self._target)
+
+    def consumed_files(self) -> Iterable[ConsumedFile]:
+        """Every file that is in the log (for connectors that read files)."""
+        if self._snapshot.id is None:
+            return []
+        rows = self._spark.sql(
+            f"SELECT inline(_progress.files) FROM {self.table.identifier} "
+            "WHERE _outcome = 'watermark' AND _source_partition IS NULL"
+        )
+        # Bounded: one small row for each file that the source has read (docs/sizing.md).
+        return [ConsumedFile(*row) for row in rows.toLocalIterator()]
+
+
+class Log(StoredLog):
+    """A relation's log open for writing: its table, the progress of its last commit, and the way to add a batch."""
+
+    def __init__(self, spark: SparkSession, storage: Storage, relation: Relation, identifier: str) -> None:
+        spark.sql(create_log(relation, identifier, storage.owner))
+        # Looks at the owner, before anything is written.
+        super().__init__(spark, storage, relation, identifier, storage.owner)
+        kind = self._target.schema.field("_progress").type
+        there = {f.name for f in kind} | {
+            f"files.element.{f.name}" for f in kind.field("files").type.value_type
+        }
+        if missing := PROGRESS_ADDED.keys() - there:
+            # A log of an earlier version: what its progress did not have was nothing.
+            for name in sorted(missing):
+                spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
+            super().__init__(spark, storage, relation, identifier, storage.owner)
+        self._memories = MemoryFiles.of(storage, relation.name)
+        self._memories.tidy(self.progress.states.values())
+        self.state = TableState(spark, relation, identifier, storage.owner) if relation.primary_key else None
+        if self.state is not None:
+            self.state.catch_up()  # what a run that broke off left (R2)
+
+    def _target_in(self, storage: Storage) -> Target:
+        """How tasks write its files."""
+        watermark = self.relation.watermark
+        time_column = watermark.column if watermark is not None else None
+        daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
+        bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
+        return self.table.target(storage, "_outcome", time_column if daily else None, bounds)
+
+    @classmethod
+    def of(cls, context: Context, relation: Relation) -> Log:
+        """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
+        `require_own`."""
+        context.require_own_once(relation.name)
+        return cls(context.spark, context.project.storage, relation, context.identifier(relation.name))
+
+    @property
+    def strategy(self) -> InForce | None:
+        """What the next batch is judged by (W13)."""
+        watermark, identity = self.relation.watermark, strategy_identity(self.relation)
+        return None if watermark is None or identity is None else InForce(identity, watermark.expression)
+
+    def add(
+        self,
+        epoch: int,
+        rows: Rows,
+        arrived: datetime,
+        files: list[ConsumedFile] | None = None,
+        last: bool = False,
+        decisions: Decisions | None = None,
+        crashed: Sequence[Sequence[Any]] = (),
+    ) -> BatchCommitted:
+        """Judge and commit one batch as `epoch`, which must follow the last one. Returns what was committed.
+
+        `last`: nothing waits behind it (see `Progress.after`). `decisions`: what its plan says of a
+        broker's partitions. `crashed`: of its rows those that no decoder has seen (`BatchPlan.crashed`).
+        Raises TG502 if another run has committed meanwhile; then nothing of the batch is in the log.
+        """
+        if epoch != self.progress.epoch + 1:
+            raise AssertionError(f"epoch {epoch} does not follow {self.progress.epoch}")
+        started = time.monotonic()
+        before = self.progress.totals()
+        if decisions is not None:
+            self.progress.prepare(decisions)
+        reports = self._judge(epoch, rows, arrived, decisions)
+        judged = {
+            name: GateState.from_dict(entry["state"])
+            for r in reports
+            for name, entry in r["partitions"].items()
+        }
+        at = int(arrived.timestamp() * 1_000_000)
+        after = self.progress.after(epoch, judged, last, decisions, at)
+        after.crashes = and_crashed(after.crashes, crashed, at)
+        known = after.undeclared.columns if after.undeclared is not None else {}
+        new = {name: file for name, file in rows.undeclared.items() if name not in known}
+        after.undeclared = and_undeclared(after.undeclared, rows.undeclared, at)
+        after.strategy, after.position = self.strategy, rows.position
+        marks = [m for m in (after.absent_before, rows.absent_before) if m is not None]
+        after.absent_before = max(marks, default=None)
+        if files and after.files is not None:
+            if not after.files.timed:
+                # A sum of an earlier version is made anew, with times.
+                after.files = FilesRead().and_files(
+                    (f.path, f.size, f.modified) for f in self.consumed_files()
+                )
+            after.files = after.files.and_files((f.path, f.size, f.modified) for f in files)
+        written = [file for report in reports for file in report["files"]]
+        notes = [altered(self.progress, after)]
+        notes += [f"crashed their decoder, and are rejected: {named(crashed)}"] if crashed else []
+        notes += [undeclared_text(new)] if new else []
+        note = "; ".join(text for text in notes if text) or None
+        judged_at = time.monotonic()
+        self._commit(after, arrived, written, files or [], note=note, decisions=decisions)
+        committed_at = time.monotonic()
+        if self.state is not None:
+            self.state.catch_up()
+        totals = after.totals()
+        return BatchCommitted(
+            source=self.relation.name,
+            epoch=epoch,
+            on_time=totals["on_time"] - before["on_time"],
+            late=totals["late"] - before["late"],
+            rejected=totals["rejected"] - before["rejected"],
+            total_rows=sum(totals.values()),
+            watermark=self.format(after.published),
+            seconds=round(time.monotonic() - started, 3),
+            commit_seconds=round(committed_at - judged_at, 3),
+            undeclared=new,
+        )
+
+    def reset(self, watermark: int, at: datetime, followed: Mapping[str, str] | None = None) -> None:
+        """Take every partition's watermark and `G` back to `watermark` where they are beyond it, in a commit of its own
+        (W9). `followed`: what is said of the reset that this one follows (`plan.resets`). Raises TG502 like `add`."""
+        states = self.progress.states
+        memories = relearned(
+            self._spark, self.relation, self.table.identifier, states, self._memories, watermark
+        )
+        after = self.progress.reset(watermark, memories, followed or {})
+        before, now = self.format(self.progress.published), self.format(watermark)
+        self._commit(after, at, [], [], label="reset", note=f"RESET WATERMARK TO {now}, it was {before}")
+        if self.state is not None:
+            self.state.catch_up()
+
+    def _commit(
+        self,
+        after: Progress,
+        at: datetime,
+        written: list[dict[str, Any]],
+        files: list[ConsumedFile],
+        label: str | None = None,
+        note: str | None = None,
+        decisions: Decisions | None = None,
+    ) -> None:
+        """Files of rows and the progress that goes with them, in one commit (R1)."""
+        watermark = self.relation.watermark
+        strategy = watermark.strategy if watermark is not None else None
+        clock = watermark.kind.clock(at) if watermark is not None else None
+        stall = getattr(self.relation.connector, "stall_timeout", None)
+        progress_file = after.write(self._target, at, files, label, note, strategy, clock, stall, decisions)
+        base = self.table.rebased(self._snapshot)
+        self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
+        self._snapshot = self.table.current()
+        self._memories.forget(self.progress.states.values(), after.states.values())
+        if after.epoch % _TIDY_EVERY == 0:
+            self._memories.tidy(after.states.values())
+        self.progress = after
+
+    def format(self, value: int | None) -> str:
+        """A watermark as people read it."""
+        kind = self.relation.watermark.kind if self.relation.watermark else TimeKind.EPOCH
+        return kind.format(value)
+
+    def _judge(
+        self, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None
+    ) -> list[dict[str, Any]]:
+        """The reports of the tasks that have judged the batch. Of a try that came to nothing, nothing is committed."""
+        if rows.frame is None:
+            return []
+        if rows.direct is not None:
+            direct = rows.direct
+            task = self._task(epoch, rows, arrived, decisions, sorted_=False)
+            with settings(self._spark, {**direct.settings, **sparing(rows.care)}):
+                reports = run_task(direct.work, InTask(direct.reader, task))
+            if not any(report.get("unread") for report in reports) and well_ordered(reports):
+                return reports
+        with settings(self._spark, sparing(rows.care)):
+            return self._judge_by_spark(rows.frame(), epoch, rows, arrived, decisions)
+
+    def _judge_by_spark(
+        self, frame: DataFrame, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None
+    ) -> list[dict[str, Any]]:
+        if rows.aligned:
+            reports = self._judge_frame(
+                frame, self._task(epoch, rows, arrived, decisions, sorted_=False), arrived
+            )
+            if well_ordered(reports):
+                return reports
+        # The order trap: rows of one partition would meet the gate in two tasks, or out of order.
+        frame = frame.repartition("_source_partition").sortWithinPartitions("_source_partition", *rows.order)
+        reports = self._judge_frame(frame, self._task(epoch, rows, arrived, decisions, sorted_=True), arrived)
+        if not well_ordered(reports):
+            raise AssertionError("a sorted batch reached the gate out of order")
+        return reports
+
+    def _judge_frame(self, frame: DataFrame, task: GateTask, arrived: datetime) -> list[dict[str, Any]]:
+        watermark = self.relation.watermark
+        strategy = watermark.strategy if watermark is not None and task.has_strategy else None
+        windows = strategy.preceding if isinstance(strategy, Expression) else ()
+        preceding = (
+            PrecedingTask(windows, task.states, self._memories, task.numbering, task.drop_repeats)
+            if windows
+            else None
+        )
+        return run_task(gate_input(frame, self.relation, arrived, preceding), task)
+
+    def _task(
+        self, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None, sorted_: bool
+    ) -> GateTask:
+        states = self.progress.states
+        if decisions is not None:
+            # Of 10,000 partitions a task carries the states of those that it may meet.
+            states = {name: states[name] for name in decisions.until}
+        watermark = self.relation.watermark
+        return GateTask(
+            config=self.relation.gate,
+            time_column=watermark.column if watermark is not None else None,
+            published=self.progress.published,
+            states=states,
+            epoch=epoch,
+            target=self._target,
+            memories=self._memories,
+            numbering=rows.numbering,
+            drop_repeats=sorted_,
+            has_strategy=watermark is not None and isinstance(watermark.strategy, Expression),
+            clock=watermark.kind.clock(arrived) if watermark is not None else None,
+            buffer=BYTES if rows.care >= FEW_ROWS else BUFFER_BYTES,
+        )
+
+
+def well_ordered(reports: list[dict[str, Any]]) -> bool:
+    """Whether every partition was judged by one task, in increasing offsets."""
+    names = [name for report in reports for name in report["partitions"]]
+    ordered = all(entry["ordered"] for report in reports for entry in report["partitions"].values())
+    return ordered and len(names) == len(set(names))
+
+
+def altered(before: Progress, after: Progress) -> str | None:
+    """The note of the first commit under another strategy (W13): what is judged from here on is judged by it."""
+    was, now = before.strategy, after.strategy
+    if was is None or now is None or was.identity == now.identity:
+        return None
+    if was.text == now.text:
+        return f"ALTER WATERMARK: {now.text} with other options"
+    return f"ALTER WATERMARK: {was.text} became {now.text}"
+
+
+def same_definition(name: str, stored: str | None, wanted: str) -> None:
+    """R4: a changed definition never silently continues old results (TG506)."""
+    if stored is not None and stored != wanted:
+        raise TidegateError(
+            "TG506",
+            f'the definition of "{name}" has changed since its table was made',
+            hint=(
+                f'DROP "{name}" and run again to read everything again, or give the new definition '
+                "another name"
+            ),
+        )

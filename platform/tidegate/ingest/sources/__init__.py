@@ -1,0 +1,1 @@
+"""Connectors, and how what they read becomes rows."""

@@ -1,0 +1,68 @@
+"""What Spark converts of JSON and CSV, where their decoder leaves it something (`text.py`). Driver side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidegate.iceberg.layout import quote
+from tidegate.tasks.decode.text import text_decoder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.sql.catalog.objects import Relation
+    from tidegate.sql.options.formats import Format
+
+
+def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> DataFrame:
+    """From `parsed` columns to the relation's stored ones, `_raw` and `_why`: Spark converts what was left to it, one
+    column after the other, so that a row that fails names the column. `system`: columns that stay as they are."""
+    from pyspark.sql import functions as F
+
+    assert relation.format is not None
+    is_json = relation.format.encode == "json"
+    options = _reader_options(relation.format) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_raw"}
+    found, problems = [], []
+    for place, target in enumerate(text_decoder(relation).targets):
+        value = F.col(f"c{place}") if target.arrow is not None else F.lit(None).cast(target.type)
+        if not target.may_be_left:
+            found.append(value.alias(target.name))
+            continue
+        left = F.col(f"t{place}")
+        name = "v" if target.arrow is not None else target.name
+        if is_json:
+            text = F.concat(F.lit("{" + json.dumps(name, ensure_ascii=False) + ":"), left, F.lit("}"))
+            if target.arrow is None:
+                text = F.coalesce(text, F.when(F.col("_whole"), F.col("_text")))
+            read = F.from_json(text, f"{quote(name)} {target.type}, _raw string", options)
+        else:
+            text = F.concat(F.lit('"'), F.replace(left, F.lit('"'), F.lit('""')), F.lit('"'))
+            read = F.from_csv(text, f"v {target.type}, _raw string", options | {"sep": ","})
+            name = "v"
+        frame = frame.withColumn(f"r{place}", F.when(text.isNotNull(), read))
+        row = f"r{place}"
+        bad = text.isNotNull() & (F.col(row).isNull() | F.col(f"{row}._raw").isNotNull())
+        problems.append(F.when(bad, F.lit(target.misfit)))
+        found.append(F.coalesce(F.col(f"{row}.{quote(name)}"), value).alias(target.name))
+    late = F.coalesce(*problems) if problems else F.lit(None).cast("string")
+    why = F.coalesce("_why", late)
+    raw = F.coalesce("_raw", F.when(why.isNotNull(), F.col("_text")))
+    return frame.select(*found, raw.alias("_raw"), why.alias("_why"), *system)
+
+
+def _reader_options(form: Format) -> dict[str, str]:
+    """Spark's reader options for a format's."""
+    options = dict(form.options)
+    out: dict[str, str] = {}
+    if "timestamp_format" in options:
+        out |= {
+            "timestampFormat": options["timestamp_format"],
+            "timestampNTZFormat": options["timestamp_format"],
+        }
+    if form.encode == "csv":
+        out |= {"sep": options.get("delimiter", ","), "nullValue": options.get("null_value", "")}
+        # RFC 4180: a quote inside quotes is doubled, and a backslash is a character like any other.
+        out |= {"quote": '"', "escape": '"'}
+    return out

@@ -1,0 +1,70 @@
+"""Which files are a batch: in their reading order, cut where any cut is clean (W4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.ingest.connector import BatchPlan
+from tidegate.ingest.sources.files import InputFile
+
+#: Per file, and per source partition in it, its lowest and its highest offset.
+Ranges = Mapping[str, Mapping[str, tuple[int, int]]]
+
+
+@dataclass
+class Survey:
+    """What a first look at the waiting files found: per file its rows, and per partition its offset range."""
+
+    rows: dict[str, int]
+    ranges: dict[str, dict[str, tuple[int, int]]]
+
+    def add(self, other: Survey) -> Survey:
+        """With what was found in other files."""
+        self.rows.update(other.rows)
+        self.ranges.update(other.ranges)
+        return self
+
+
+def files_of(plan: BatchPlan) -> list[InputFile]:
+    """What a plan reads."""
+    return [InputFile(u["path"], u["uri"], u["size"], u["modified"]) for u in plan.units]
+
+
+def overlapping_together(files: list[InputFile], all_ranges: Ranges) -> list[list[InputFile]]:
+    """Files in the order of their offsets; those whose offset ranges overlap are one group."""
+
+    def first(file: InputFile) -> tuple[int, str]:
+        lows = [low for low, high in all_ranges[file.path].values() if high >= low]
+        return (min(lows, default=0), file.path)
+
+    groups: list[list[InputFile]] = []
+    reach: dict[str, tuple[int, int]] = {}  # partition -> (highest offset so far, its group)
+    for file in sorted(files, key=first):
+        ranges = {p: r for p, r in all_ranges[file.path].items() if r[1] >= r[0]}
+        # Everything from the earliest group that this file overlaps becomes one group.
+        joins = [reach[p][1] for p, (low, _) in ranges.items() if p in reach and low <= reach[p][0]]
+        if joins:
+            start = min(joins)
+            groups[start:] = [[f for group in groups[start:] for f in group] + [file]]
+            reach = {p: (high, min(g, start)) for p, (high, g) in reach.items()}
+        else:
+            groups.append([file])
+        at = len(groups) - 1
+        for partition, (_, high) in ranges.items():
+            reach[partition] = (max(high, reach.get(partition, (high, at))[0]), at)
+    return groups
+
+
+def taken(queue: list[list[InputFile]], most_files: int, most_bytes: int) -> list[InputFile]:
+    """The next groups of the queue within the limits, which are not in it any more; at least one."""
+    batch: list[InputFile] = []
+    size = count = 0
+    for group in queue:
+        size += sum(f.size for f in group)
+        if batch and (len(batch) + len(group) > most_files or size > most_bytes):
+            break
+        batch += group
+        count += 1
+    del queue[:count]
+    return batch

@@ -1,0 +1,242 @@
+"""`WATERMARK(rel, col, expr)` in FROM (W14): a gate whose rows are the on-time rows of another relation's log.
+
+The log that is read has offsets and epochs of its own, so nothing needs to be listed or remembered: a batch is a range
+of the upstream's epochs, and the commit of its rows says up to which epoch they go (R1). A row keeps its
+partition, offset and arrival time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.layout import ON_TIME, PROGRESS, quote
+from tidegate.iceberg.progress import ConsumedFile, LogPosition, Progress
+from tidegate.iceberg.retire import ROWS
+from tidegate.ingest.connector import BatchPlan, Connector, Pending, Rows
+from tidegate.plan.gaps import RETAINED_FROM
+from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.ingest.ingest import Log
+    from tidegate.plan.events import BatchCommitted
+    from tidegate.project import Storage
+    from tidegate.sql.catalog.objects import Relation
+    from tidegate.sql.options.connectors import LogOptions
+
+#: What `LogOptions.sql` reads, and what it must yield beside the gate's columns.
+_SLICE = "_tidegate_gate_slice"
+_PLACE = ("_source_partition", "_offset", "_arrival")
+
+
+class LogConnector(Connector):
+    """Plans by the upstream's epochs: each batch takes whole ones, up to `max_rows_per_batch` rows or at least one."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        gate: Relation,
+        options: LogOptions,
+        upstream: Relation,
+        identifier: str | None,
+        position: LogPosition | None,
+        max_rows: int | None = None,
+        lent: bool = False,
+    ) -> None:
+        """`identifier`: the upstream's log, None if there is none yet. `position`: up to where the gate has read
+        it. `lent`: another environment's, whose upkeep does not keep what the gate still has to read."""
+        self._spark, self._storage, self._gate, self._options = spark, storage, gate, options
+        self._upstream, self._identifier = upstream, identifier
+        self._size = max_rows or options.max_rows_per_batch
+        self._read = position.epoch if position is not None else 0
+        self._of = position.table if position is not None else None
+        self._table = ""
+        self._epochs: list[tuple[int, int]] = []
+        self._before: int | None = None
+        self._lent = lent
+        self._at: int | None = None
+        self._absent_before: int | None = None
+        self._resets: Mapping[str, str] = {}
+
+    @property
+    def follows(self) -> str:
+        """The name of the relation that it reads."""
+        return self._upstream.name
+
+    def resets(self, own: Mapping[str, str]) -> list[Step]:
+        """The upstream's resets that the gate has not followed, whose log says `own`, on the scale of the gate's time;
+        none where that is another time."""
+        found = not_followed(own, self._upstream.name, self._resets)
+        return [replace(step, mark=mark) for step in found if (mark := self._own(step.mark)) is not None]
+
+    def _own(self, mark: int) -> int | None:
+        """A time of the upstream on the scale of the gate's."""
+        return None if self._gate.follows is None else self._gate.follows.at(mark)
+
+    def pending(self) -> Pending:
+        """The upstream's partitions, and how many of its rows are new. Raises TG505 if it was made anew meanwhile."""
+        if self._identifier is None:
+            return Pending(rows=0)
+        table = IcebergTable(self._spark, self._identifier)
+        self._table = table.uuid
+        if self._of not in (None, self._table):
+            raise TidegateError(
+                "TG505",
+                (f'"{self._upstream.name}" was dropped and created again after "{self._gate.name}" read it'),
+                hint=f"DROP the views with WATERMARK({self._upstream.name}, …), and create them again",
+                location=self._gate.location,
+            )
+        snapshot = table.current()
+        if self._gate.follows is not None:
+            self._resets = snapshot.summary
+        newest = snapshot.integer("tidegate.epoch") or 0
+        if newest > self._read:
+            self._epochs = self._new_epochs(newest)
+            if (self._lent or not self._read) and table.property(ROWS) is not None:
+                self._at = snapshot.id
+                self._absent_before = self._missing(table.property(RETAINED_FROM), newest)
+        states = Progress.load(snapshot, table.target(self._storage, reading=True)).states
+        return Pending(sorted(states), rows=sum(rows for _, rows in self._epochs))
+
+    def _missing(self, retained_from: str | None, newest: int) -> int | None:
+        """R5: the time of the gate before which some of the new rows are gone, by the upstream's retention; None if
+        they are all there. Raises TG543 where nobody can tell: the gate's time is not the upstream's."""
+        found = self._on_time(self._read, newest).count()
+        if found >= sum(rows for _, rows in self._epochs):
+            return None
+        last = None if retained_from is None else self._own(int(retained_from) - 1)
+        if last is not None:
+            return last + 1
+        if not self._read:
+            # It begins with what there is.
+            return None
+        raise TidegateError(
+            "TG543",
+            f'"{self._gate.name}" can\'t go on: rows of "{self._upstream.name}" that it has '
+            "not read are beyond their retention, and it is not known to which results they "
+            "belong",
+            hint="the stored results of its views are kept; run them more often than rows are "
+            "retired, or keep rows longer (jobs/maintenance.yaml of the environment that owns "
+            "them)",
+            location=self._gate.location,
+        )
+
+    def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
+        if not self.waits():
+            return None
+        after, rows = self._read, 0
+        while self._next() and (rows == 0 or rows + self._epochs[0][1] <= self._size):
+            self._read, added = self._epochs.pop(0)
+            rows += added
+        unit = {"table": self._table, "after": after, "until": self._read, "rows": rows}
+        return BatchPlan(epoch, arrival.isoformat(), [unit])
+
+    def waits(self) -> bool:
+        # Epochs without a row on time (say, of late rows only) are read along with the next that has one.
+        return any(rows for _, rows in self._next())
+
+    def only_before(self, epoch: int | None) -> None:
+        """From here on plan only what was committed before an epoch; None: everything."""
+        self._before = epoch
+
+    def _next(self) -> list[tuple[int, int]]:
+        return [e for e in self._epochs if self._before is None or e[0] < self._before]
+
+    def adopt(self, plan: BatchPlan) -> bool:
+        self._read = plan.units[0]["until"]
+        self._epochs = [(epoch, rows) for epoch, rows in self._epochs if epoch > self._read]
+        return True
+
+    def read(self, plan: BatchPlan) -> Rows:
+        from pyspark.sql import functions as F
+
+        (unit,) = plan.units
+        frame = self._rows(unit["after"], unit["until"]).withColumn("_raw", F.lit(None).cast("string"))
+        position = LogPosition(unit["table"], unit["until"])
+        return Rows(
+            lambda: frame, ("_offset",), numbering=False, position=position, absent_before=self._absent_before
+        )
+
+    def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:
+        (unit,) = plan.units
+        return [ConsumedFile(f"log:{self._upstream.name}", unit["until"], 0, unit["rows"])]
+
+    def recount(self) -> int | None:
+        if self._identifier is None:
+            return None
+        return self._rows(0, self._read).count()
+
+    def _rows(self, after: int, until: int) -> DataFrame:
+        """The gate's columns and place of the upstream's on-time rows of the epochs in (after, until]. Iceberg skips
+        the files of all others."""
+        rows = self._on_time(after, until)
+        messages = [name for name, _ in self._upstream.message_columns]
+        rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE, *messages)
+        rows.createOrReplaceTempView(_SLICE)
+        return self._spark.sql(self._options.sql.replace("{slice}", _SLICE))
+
+    def _on_time(self, after: int, until: int) -> DataFrame:
+        """The upstream's on-time rows of the epochs in (after, until]."""
+        from pyspark.sql import functions as F
+
+        epoch, reader = F.col("_epoch"), self._spark.read
+        if self._at is not None:
+            # Nothing may go between the count of what is there and its reading.
+            reader = reader.option("versionAsOf", self._at)
+        rows = reader.table(str(self._identifier))
+        return rows.where((F.col("_outcome") == ON_TIME) & (epoch > after) & (epoch <= until))
+
+    def _new_epochs(self, newest: int) -> list[tuple[int, int]]:
+        """(epoch, rows on time) of what was committed after the position, in order. Bounded: one small row for
+        each."""
+        from pyspark.sql import functions as F
+
+        history = self._spark.table(str(self._identifier)).where(
+            (F.col("_outcome") == PROGRESS)
+            & F.col("_source_partition").isNull()
+            & (F.col("_epoch") >= self._read)
+            & (F.col("_epoch") <= newest)
+        )
+        # Bounded: a small row for each commit of the upstream since the last batch.
+        totals = sorted(tuple(r) for r in history.select("_epoch", "_progress.on_time").collect())
+        before = dict(totals).get(self._read, 0)
+        counts = []
+        for epoch, total in totals:
+            if epoch > self._read:
+                counts.append((epoch, total - before))
+            before = total
+        return counts
+
+
+def follow(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None]) -> None:
+    """Bring a gate's log up to what `pending` found. Its lease is held by the caller.
+
+    No plan is kept outside the log: a batch depends on no clock and no listing, so one that broke off is planned
+    anew from the position of the last commit, and reads the same rows (W4, R2).
+    """
+    while advance(log, connector, on_batch):
+        pass
+
+
+def advance(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None]) -> bool:
+    """At most one batch of a gate; whether there may be more. A reset of the upstream's watermark is followed where it
+    came, between two of its commits (W9)."""
+    step = next(iter(connector.resets(log.progress.resets)), None)
+    connector.only_before(None if step is None else step.epoch)
+    plan = connector.plan(log.progress.epoch + 1, datetime.now(UTC))
+    if plan is not None:
+        rows, read = connector.read(plan), connector.consumed(plan)
+        on_batch(log.add(plan.epoch, rows, plan.arrived, read, last=not connector.waits()))
+        return connector.waits() or step is not None
+    if step is None:
+        return False
+    log.reset(step.mark, datetime.now(UTC), {FOLLOWED_RESETS: json.dumps({connector.follows: step.number})})
+    return True

@@ -1,0 +1,228 @@
+"""A source's micro-batches: Structured Streaming is the heartbeat, durable plans say what each beat reads.
+
+The stream carries no rows. A plan (which files or offsets, in which order, at what wall clock, which partitions are
+idle) is written to the warehouse before its batch starts, so a batch that is retried after a crash reads the same rows
+and decides the same (W4), and the log's epoch says whether it is committed already (R2). So Spark's checkpoint holds
+nothing that anybody needs: it is scratch on the driver's disk, new in every run, and never grows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+
+from tidegate.iceberg.partitions import Decisions
+from tidegate.ingest.connector import BatchPlan, Connector
+from tidegate.jvm.failures import failed, is_from_spark, too_little_memory, worker_died
+from tidegate.plan.events import BatchCommitted
+from tidegate.project.disk import temporary_space
+from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.ingest.ingest import Log
+    from tidegate.project import Storage
+
+Clock = Callable[[], datetime]
+
+
+def now() -> datetime:
+    """The wall clock, UTC."""
+    return datetime.now(UTC)
+
+
+class PlanInbox:
+    """The folder of plan files of one source. A file appears complete: written whole, or renamed into place."""
+
+    def __init__(self, storage: Storage, uri: str) -> None:
+        self._filesystem, self._path = storage.filesystem(uri)
+        self._filesystem.create_dir(self._path, recursive=True)
+
+    def read(self, epoch: int) -> BatchPlan | None:
+        """The plan of an epoch, if it was written."""
+        path = self._file(epoch)
+        if self._filesystem.get_file_info(path).type != pafs.FileType.File:
+            return None
+        with self._filesystem.open_input_stream(path) as stream:
+            return BatchPlan.from_json(stream.read().decode())
+
+    def write(self, plan: BatchPlan) -> None:
+        hidden = f"{self._path}/.plan-{plan.epoch:012d}"
+        with self._filesystem.open_output_stream(hidden) as out:
+            out.write(plan.to_json().encode())
+        self._filesystem.move(hidden, self._file(plan.epoch))
+
+    def forget(self, epoch: int) -> None:
+        """Remove the plan of a committed epoch."""
+        path = self._file(epoch)
+        if self._filesystem.get_file_info(path).type == pafs.FileType.File:
+            self._filesystem.delete_file(path)
+
+    def _file(self, epoch: int) -> str:
+        return f"{self._path}/plan-{epoch:012d}"
+
+
+class SourceFeed:
+    """One source, batch by batch: plan, note the plan, read, judge, commit. Hold the lease of its log while it is used.
+
+    `folder`: URI for its plans. `clock` gives the wall clock of new plans.
+    """
+
+    def __init__(
+        self, storage: Storage, log: Log, connector: Connector, folder: str, clock: Clock = now
+    ) -> None:
+        self.log, self.connector = log, connector
+        self._clock = clock
+        self._inbox = PlanInbox(storage, f"{folder}/plans")
+        self._planned: BatchPlan | None = None
+        #: How sparingly batches are read, and how many have gone well so.
+        self._care = self._well = 0
+
+    def ready(self) -> bool:
+        """Whether `advance` has something to carry out; its plan is durable then."""
+        if self._planned is None:
+            self._planned = self._next()
+        return self._planned is not None
+
+    def advance(self, on_batch: Callable[[BatchCommitted], None]) -> bool:
+        """Carry out at most one batch; whether more waits. Raises TG513 if Spark fails; then nothing of it is kept."""
+        if not self.ready():
+            return False
+        plan, self._planned = self._planned, None
+        assert plan is not None
+        blameless = False
+        while True:
+            try:
+                event = self._carried_out(plan)
+                break
+            except Exception as error:
+                plan, blameless = self._instead(plan, error, blameless)
+        self._inbox.forget(plan.epoch)
+        on_batch(event)
+        return self.connector.waits()
+
+    def _carried_out(self, plan: BatchPlan) -> BatchCommitted:
+        rows, read = self.connector.read(plan), self.connector.consumed(plan)
+        last, decisions = not self.connector.waits(), Decisions.from_json(plan.decisions)
+        rows = replace(rows, care=plan.care)
+        return self.log.add(plan.epoch, rows, plan.arrived, read, last, decisions, plan.crashed)
+
+    def _instead(self, plan: BatchPlan, error: Exception, blameless: bool) -> tuple[BatchPlan, bool]:
+        """The durable plan to try after a batch that has failed, and whether none of its rows is to blame (`blameless`:
+        that is known): without the rows that kill their worker, else with less (X2). Raises what there is to say if
+        there is none."""
+        if not is_from_spark(error):
+            raise error
+        what, where = f'a batch of "{self.log.relation.name}"', self.log.relation.location
+        # What is committed is not planned anew: what has died then came behind it (R1).
+        if not worker_died(error) or self.log.progress.epoch >= plan.epoch:
+            raise failed(what, error, where) from error
+        found = [] if blameless else self.connector.crashed(plan)
+        other = (
+            replace(plan, crashed=[*plan.crashed, *found])
+            if found
+            else self.connector.smaller(plan) or self._more_careful(plan)
+        )
+        if other is None:
+            raise too_little_memory(what, self.connector.smallest(plan), where) from error
+        # On record before it is used: whoever retries the batch reads by it (W4).
+        self._inbox.write(other)
+        return other, not found
+
+    def _more_careful(self, plan: BatchPlan) -> BatchPlan | None:
+        """The same plan, read more sparingly; None if it was read so."""
+        if plan.care == FEW_ROWS:
+            return None
+        self._care, self._well = plan.care + 1, 0
+        return replace(plan, care=self._care)
+
+    def _next(self) -> BatchPlan | None:
+        """The plan of the next epoch, durable. None if nothing waits."""
+        epoch, life = self.log.progress.epoch + 1, self.log.table.uuid
+        left = self._inbox.read(epoch)
+        # What a run that broke off has planned stands: its decisions may have been seen. (Unless it was planned for
+        # another log, one of this name that was dropped.)
+        if left is not None and left.log == life and self.connector.adopt(left):
+            return left
+        plan = self.connector.plan(epoch, self._clock())
+        if plan is None:
+            return None
+        self._well += 1
+        if self._well > PATIENCE:
+            self._care = self._well = 0
+        plan = replace(plan, log=life, care=self._care)
+        self._inbox.write(plan)
+        return plan
+
+
+def drive(
+    spark: SparkSession,
+    name: str,
+    step: Callable[[], bool],
+    interval: float = 0.0,
+    stop: threading.Event | None = None,
+) -> None:
+    """Run `step` in the micro-batches of a streaming query called `name`, until it returns False or `stop` is set.
+
+    `interval`: seconds between the starts of two micro-batches; one that takes longer is followed at once. A step that
+    runs when `stop` is set is finished first. Errors of a step are raised as they are, not wrapped in the query's.
+    """
+    over, running = threading.Event(), threading.Lock()
+    failure: list[BaseException] = []
+
+    def on_beat(_: DataFrame, __: int) -> None:
+        with running:
+            if over.is_set() or (stop is not None and stop.is_set()):
+                over.set()
+                return
+            try:
+                if not step():
+                    over.set()
+            except BaseException as error:
+                failure.append(error)
+                over.set()
+                raise
+
+    scratch = Path(tempfile.mkdtemp(prefix="tidegate-beat-", dir=temporary_space()))
+    try:
+        query = (
+            spark.readStream.format("rate-micro-batch")
+            .option("rowsPerBatch", 1)
+            .option("numPartitions", 1)
+            .load()
+            .writeStream.queryName(name)
+            .foreachBatch(on_beat)
+            .option("checkpointLocation", f"file://{scratch}")
+            .trigger(processingTime=f"{round(interval * 1000)} milliseconds")
+            .start()
+        )
+        try:
+            while not over.wait(0.2) and query.isActive:
+                if stop is not None and stop.is_set():
+                    with running:  # the step that is under way ends first
+                        over.set()
+        finally:
+            query.stop()
+        if failure:
+            raise failure[0] from None
+        broken = query.exception()
+        if broken is not None:
+            raise failed(f"the stream {name}", broken)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def catch_up(spark: SparkSession, feed: SourceFeed, on_batch: Callable[[BatchCommitted], None]) -> None:
+    """Carry out batches until nothing waits."""
+    # Without anything to do there is no need to start a query.
+    if feed.ready():
+        drive(spark, f"tidegate {feed.log.relation.name}", lambda: feed.advance(on_batch))

@@ -1,0 +1,425 @@
+"""Spark sessions: what tidegate needs of one, where its jar comes from, and how executors get the package."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError
+from tidegate.jvm import secrecy
+from tidegate.jvm.attempts import know_attempts
+from tidegate.jvm.class_archive import ANY_PURPOSE, Purpose, java_options
+from tidegate.jvm.failures import spark_message
+from tidegate.jvm.jars import ivy_name, verify
+from tidegate.jvm.java import java_class
+from tidegate.project.disk import private_folder, temporary_space, trouble
+from tidegate.project.java import find_java
+from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES, Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.project import Environment
+
+#: The runtime that belongs to the pinned pyspark. One self-contained jar.
+ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+
+#: Spark's Kafka source and sink, and all that they need beyond Spark's own jars.
+KAFKA_PACKAGES = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.3",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
+
+#: What every tidegate query runs under, in a child session, so that a caller's own session keeps its settings.
+SQL_SETTINGS = {
+    **secrecy.SESSION,
+    "spark.sql.session.timeZone": "UTC",
+    # C7: an expression that fails on a row yields NULL; what could wrap silently is rewritten to try_*.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+    # X1: '${env:HOME}' is a text; Spark would put the environment, the JVM's properties and its own settings there.
+    "spark.sql.variable.substitute": "false",
+    # What a caller's application may have set otherwise, and what would lose rows or change types in silence.
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Rows may be large (a message of 10 MB): a batch is cut by whichever comes first.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.sql.sources.partitionOverwriteMode": "static",
+    # A batch's rows stay on the task that their source partition was hashed to.
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.json.enablePartialResults": "true",
+    # What is kept is read two or three times, and then given back: to compress it costs more.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
+
+#: The JVM's second compiler begins thirty times later than by default, and its garbage collector has no threads of its
+#: own: they took more time than all tasks of a run, whose rows are not the JVM's. What is hot for long is compiled.
+_SPARING = (
+    "-XX:Tier4InvocationThreshold=150000 -XX:Tier4MinInvocationThreshold=18000 "
+    "-XX:Tier4CompileThreshold=450000 -XX:Tier4BackEdgeThreshold=1200000 -XX:+UseSerialGC"
+)
+_EVERYWHERE = {
+    # Tasks write as much as they read, again and again: the allocator keeps for some seconds what is free.
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "10000",
+    # Where in Python each column was made: half of a statement's calls to the JVM, for what our errors do not show.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+_LOCAL_SETTINGS = {
+    **_EVERYWHERE,
+    "spark.driver.extraJavaOptions": _SPARING,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "tidegate.tasks.daemon",
+    "spark.shuffle.compress": "false",
+    "spark.log.level": "ERROR",
+}
+
+#: On a cluster: what people see is tidegate's own progress, not Spark's bar and warnings between its lines. Spark's UI
+#: has no login and listens on all addresses: only where somebody asks for it.
+_REMOTE_SETTINGS = {
+    **_EVERYWHERE,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+_MASTER_SECONDS = 5.0
+_CLASS_PATH, _JAVA_OPTIONS = "spark.driver.extraClassPath", "spark.driver.defaultJavaOptions"
+#: Between the entries of a setting; of others it is a comma.
+_SEPARATORS = {_CLASS_PATH: os.pathsep, _JAVA_OPTIONS: " "}
+
+
+def start(
+    environment: Environment,
+    packages: Sequence[str],
+    name: str,
+    log: Path | None = None,
+    purpose: Purpose = ANY_PURPOSE,
+) -> SparkSession:
+    """Start (or reuse) this process's Spark for `environment`.
+
+    `packages`: Maven coordinates beyond the Iceberg runtime, such as KAFKA_PACKAGES. The jars are resolved once into
+    Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
+    jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
+    error. `purpose`: Sparks of the same one share an archive of classes (`class_archive.py`).
+    Raises TG514, with the end of that log, if Spark does not start, TG518 for a jar that is not the right one, and
+    TG623 where it would have no room for temporary files.
+    """
+    from pyspark.sql import SparkSession
+
+    # PySpark reads the executors' interpreter from the environment only; spark-submit alone knows the setting.
+    executors = environment.spark.conf.get("spark.pyspark.python", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", executors)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Spark's bind address has a variable of its own that the launcher reads before any setting.
+    local = in_this_process(environment.spark.master)
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _require_master(environment.spark.master)
+    builder = SparkSession.builder
+    settings = {"spark.app.name": f"tidegate {name}", "spark.master": environment.spark.master}
+    settings |= _LOCAL_SETTINGS if local else _REMOTE_SETTINGS
+    if local:
+        settings |= _scratch(environment.spark.conf.get("spark.local.dir"))
+    packages = [ICEBERG_PACKAGE, *packages]
+    settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
+    here, notes = _verified(packages, environment)
+    settings, secret = secrecy.split(settings)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if SparkSession.getActiveSession() is not None:
+        # It has its settings already, and those that a session adds are seen by everybody.
+        return builder.getOrCreate()
+    if log is None:
+        secrecy.launch(settings, secret)
+        return builder.getOrCreate()
+    try:
+        with _standard_error_to(log):
+            os.write(2, "".join(f"{note}\n" for note in notes).encode())
+            secrecy.launch(settings, secret)
+            started = builder.getOrCreate()
+    except Exception as error:
+        if (known := trouble(error)) is not None:
+            raise known from error
+        tail = " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+        raise TidegateError(
+            "TG514", f"Spark does not start: {spark_message(error)}", hint=f"{log} ends with: {tail}"
+        ) from error
+    _verified([package for package in packages if package not in here], environment)  # what Spark has fetched
+    return started
+
+
+def _scratch(configured: str | None) -> dict[str, str]:
+    """Where this process's Spark spills and shuffles, in which there is room: one of the folders of `spark.local.dir`,
+    else TMPDIR, which a JVM does not ask for by itself. Raises TG623."""
+    own = temporary_space()
+    folders = [folder.strip() for folder in (configured or "").split(",") if folder.strip()]
+    refused: list[TidegateError] = []
+    for folder in folders:
+        try:
+            temporary_space(folder, make=True)
+        except TidegateError as error:
+            refused.append(error)
+    if refused and len(refused) == len(folders):
+        raise refused[0]
+    return {} if folders or "TMPDIR" not in os.environ else {"spark.local.dir": own}
+
+
+def _verified(packages: Sequence[str], environment: Environment) -> tuple[dict[str, Path], list[str]]:
+    """Those of `packages` that are on this machine, and what is to be said of their jars (`jars.verify`; TG518)."""
+    found = {
+        package: cached_jar(package, environment.spark.conf.get("spark.jars.ivy")) for package in packages
+    }
+    here = {package: jar for package, jar in found.items() if jar}
+    return here, verify({ivy_name(package): jar for package, jar in here.items()})
+
+
+@contextmanager
+def _standard_error_to(log: Path) -> Iterator[None]:
+    """While the block runs, file descriptor 2 is `log`: a JVM started now keeps it for its whole life."""
+    private_folder(log.parent)
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def child(parent: SparkSession, storage: Storage) -> SparkSession:
+    """A session of the same Spark application with tidegate's SQL settings and catalog, and its own temp views. Raises
+    TG501, TG620 for a catalog that does not answer."""
+    # PySpark logs every refused query as a line of JSON; people get the TidegateError that comes of it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    spark = parent.newSession()
+    # Iceberg's cache would show what other sessions and processes commit half a minute late.
+    fresh = {f"spark.sql.catalog.{CATALOG}.cache-enabled": "false"}
+    for key, value in (SQL_SETTINGS | storage.spark_conf() | fresh).items():
+        spark.conf.set(key, value)
+    if not _is_shown(parent):
+        # Spark describes the plan of each query, for its UI and event logs: at length, a tenth of a small tick.
+        spark.conf.set("spark.sql.ui.explainMode", "simple")
+    if not has_class(spark, "org.apache.iceberg.spark.SparkCatalog"):
+        raise TidegateError(
+            "TG501",
+            "this Spark session has no Iceberg runtime",
+            hint=f"start it with spark.jars.packages={ICEBERG_PACKAGE}, or let tidegate.connect() start Spark",
+        )
+    _load_catalog(spark, storage)
+    know_attempts(spark)
+    _ship_package(spark)
+    return spark
+
+
+def _is_shown(spark: SparkSession) -> bool:
+    """Whether somebody can see the plans of queries: in Spark's UI, or in event logs."""
+    given = spark.sparkContext.getConf()
+    return given.get("spark.ui.enabled", "true") == "true" or given.get("spark.eventLog.enabled") == "true"
+
+
+def _load_catalog(spark: SparkSession, storage: Storage) -> None:
+    """Make the session's catalog where it needs a secret, and take the secret out of the settings: the catalog keeps
+    it. Before the first query, so that no event has seen it. Raises TG620."""
+    secret = storage.secret_settings()
+    if not secret:
+        return
+    try:
+        with active(spark):
+            spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
+    except Exception as error:
+        raise TidegateError(
+            "TG620",
+            f"the {storage.settings.catalog.type} catalog does not answer: {spark_message(error)}",
+            hint="check warehouse.catalog of the environment",
+        ) from None
+    finally:
+        for name in secret:
+            spark.conf.unset(name)
+
+
+def jar_folder() -> Path:
+    """Where jars are looked for beside Ivy's cache: `$TIDEGATE_JARS`, else share/tidegate/jars of the environment.
+
+    This is the installation for machines that reach no Maven repository. On one that does, resolve ICEBERG_PACKAGE and
+    KAFKA_PACKAGES (`make` does, or any Spark with `spark.jars.packages`), and copy the jars of ~/.ivy2.5.2/jars into
+    this folder of the other machine. The names may be Ivy's (`group_artifact-version.jar`) or Maven's
+    (`artifact-version.jar`). If all that a project needs is there or in Ivy's cache, Spark asks no repository.
+    """
+    given = os.environ.get("TIDEGATE_JARS")
+    return Path(given) if given else Path(sys.prefix) / "share" / "tidegate" / "jars"
+
+
+def require_s3(spark: SparkSession, what: str) -> None:
+    """TG607 if this Spark, which somebody else may have started, lacks the jars to read `s3://` in `what`."""
+    if not has_class(spark, "org.apache.hadoop.fs.s3a.S3AFileSystem"):
+        raise TidegateError(
+            "TG607",
+            f"{what} is on S3, but this Spark session has no jars for it",
+            hint=f"start it with spark.jars.packages={','.join(S3A_PACKAGES)}, or let tidegate.connect() start Spark",
+        )
+
+
+@contextmanager
+def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
+    """While the block runs, these settings of the session are as given."""
+    before = {key: spark.conf.get(key, None) for key in given}
+    for key, value in given.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """While the block runs, `spark` is this thread's session in the JVM: what finds its settings or catalog by that
+    would have another one, or none in a thread that Spark has not started."""
+    sessions = java_class(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether Spark was started with the jar of a Java class, and all that the class needs to be loaded."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        java_class(spark._jvm, "java.lang.Class").forName(
+            name, False, java_class(spark._jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        )
+    except Py4JJavaError:
+        # The JVM's answer. That of a JVM that is gone is another error, which says nothing about jars.
+        return False
+    return True
+
+
+def ivy_jars(ivy: str | None = None) -> Path:
+    """Where Spark 4.1 keeps the jars that it resolved. `ivy`: `spark.jars.ivy`, if set."""
+    return (Path(ivy).expanduser() if ivy else Path.home() / ".ivy2.5.2") / "jars"
+
+
+def cached_jars(packages: Sequence[str], ivy: str | None = None) -> list[str] | None:
+    """The jars of Maven coordinates on this machine; None unless all are there. `ivy`: see `cached_jar`."""
+    jars = [cached_jar(package, ivy) for package in packages]
+    return [str(jar) for jar in jars if jar] if all(jars) else None
+
+
+def cached_jar(package: str, ivy: str | None = None) -> Path | None:
+    """The jar of one artifact (group:artifact:version), if it is on this machine; `ivy`: `spark.jars.ivy`, if set."""
+    _, name, version = package.split(":")
+    cache, folder, full = ivy_jars(ivy), jar_folder(), ivy_name(package)
+    # What was resolved goes before what somebody put into the folder.
+    places = (cache / full, folder / full, folder / f"{name}-{version}.jar")
+    return next((jar for jar in places if jar.is_file()), None)
+
+
+def jar_settings(
+    packages: Sequence[str], given: Mapping[str, Any], local: bool, purpose: Purpose
+) -> dict[str, str]:
+    """Where Spark finds the jars of `packages`: on this machine (no resolution at start-up), else it resolves them.
+
+    `given`: the environment's own settings. Its jars, packages and class path are added, not replaced by ours.
+    `local`: tasks run in the driver's JVM. Then the jars are on its class path, where nothing copies them for the tasks
+    and an archive of classes can have theirs, too; unless one has to be resolved: Spark gives such a jar to a class
+    loader of its own, where classes on the class path (Iceberg's, for S3) do not find it.
+    """
+    ivy = given.get("spark.jars.ivy")
+    found = {package: cached_jar(package, ivy) for package in packages}
+    here = [jar for jar in found.values() if jar]
+    missing = [package for package, jar in found.items() if not jar]
+    lists: dict[str, Sequence[str | Path]] = {"spark.jars.packages": missing}
+    if not set(S3A_PACKAGES).isdisjoint(missing):
+        lists["spark.jars.excludes"] = EXCLUDED_PACKAGES
+    lists[_CLASS_PATH if local and not missing else "spark.jars"] = here
+    if local and not missing:
+        theirs = [Path(part) for part in str(given.get(_CLASS_PATH, "")).split(os.pathsep)]
+        jars = [*here, *(path for path in theirs if path.is_file()), *spark_jars()]
+        lists[_JAVA_OPTIONS] = [java_options(find_java(), jars, purpose)]
+    texts = {key: _joined(key, [*ours, given.get(key, "")]) for key, ours in lists.items()}
+    return {key: text for key, text in texts.items() if text}
+
+
+def _joined(key: str, entries: Sequence[Any]) -> str:
+    """The value of a setting that is a list."""
+    return _SEPARATORS.get(key, ",").join(str(entry) for entry in entries if entry)
+
+
+def spark_jars() -> list[Path]:
+    """Spark's own, as its launcher puts them on the class path."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return sorted((Path(_find_spark_home()) / "jars").glob("*.jar"))
+
+
+def _require_master(master: str) -> None:
+    """TG514 if no standalone master answers. Spark itself would ask for a minute, and then fail with another error."""
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _MASTER_SECONDS).close()
+        except (OSError, ValueError):
+            continue
+        return
+    raise TidegateError(
+        "TG514",
+        f"the Spark master {master} does not answer",
+        hint="start it (`make cluster` starts one on this machine), or correct spark.master of the environment",
+    )
+
+
+def in_this_process(master: str) -> bool:
+    """Whether tasks run on this machine with this installation: local[2] does, local-cluster[…] does not."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _ship_package(spark: SparkSession) -> None:
+    """Give executors on other machines the tidegate package itself, as a zip that Spark distributes.
+
+    Beyond it they need what PySpark's own Arrow paths need: numpy and pyarrow (`tidegate doctor --deep` compares
+    their versions with the driver's). In local mode the workers see the driver's installation.
+    """
+    context = spark.sparkContext
+    if in_this_process(context.master or "") or getattr(context, "_tidegate_shipped", False):
+        return
+    package = Path(__file__).resolve().parent.parent
+    archive = Path(tempfile.mkdtemp(prefix="tidegate-", dir=temporary_space())) / "tidegate.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                out.write(file, Path("tidegate") / file.relative_to(package))
+    context.addPyFile(str(archive))
+    context._tidegate_shipped = True  # type: ignore[attr-defined]  # a mark of our own on Spark's object

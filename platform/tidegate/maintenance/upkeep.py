@@ -1,0 +1,387 @@
+"""Upkeep: what keeps the tables of a pipeline that runs for weeks small, while it runs.
+
+`due` says from the metadata alone whether there is something to do; `maintain` does it: small files are put together,
+rows beyond their retention go, old snapshots and what only they held go, then files that no snapshot knows. Killed at
+any point it leaves a table that is complete; the next run goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.retire import condemned, retire
+from tidegate.iceberg.upkeep_table import (
+    Shape,
+    compact,
+    expire,
+    is_conflict,
+    keep_bounds,
+    manifests,
+    merge_manifests,
+    remove_orphans,
+)
+from tidegate.jvm.java import java_class
+from tidegate.maintenance.edges import edge_of
+from tidegate.project.maintenance import Policy
+from tidegate.runtime.steps import Steps
+from tidegate.sql.catalog.objects import Relation, View
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from tidegate.runtime.context import Context
+
+#: Expiry is worth a commit from this many old snapshots on; and from so many manifests on they are written anew.
+MANY_SNAPSHOTS, MANY_MANIFESTS = 50, 50
+#: Table property: up to where `due` need not look again.
+CHECKED = "tidegate.retention-checked"
+#: Tries of what another commit was in the way of, before it is left to the next upkeep.
+TRIES = 3
+
+
+@dataclass
+class TableUpkeep:
+    """What was done to one table. `files`, `snapshots`, `manifests`, `bytes`: before and after.
+
+    `compacted`: files that were put together. `retired`: rows beyond their retention, and of the history of the
+    watermarks. `orphans`: files that no snapshot knew; None: not looked for. `notes`: what was left, and why.
+    """
+
+    table: str
+    files: tuple[int, int] = (0, 0)
+    snapshots: tuple[int, int] = (0, 0)
+    manifests: tuple[int, int] = (0, 0)
+    bytes: tuple[int, int] = (0, 0)
+    compacted: int = 0
+    retired: int = 0
+    orphans: int | None = None
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class UpkeepReport:
+    """Upkeep of one source, table or view: its own table, and of one with a PRIMARY KEY its state's."""
+
+    name: str
+    tables: list[TableUpkeep] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+def due(context: Context, name: str, policy: Policy, now: float | None = None) -> list[str]:
+    """Why `maintain` is worth its while, a reason each; nothing if it is not. Reads metadata, runs no Spark job.
+
+    `now`: seconds since the epoch; None is the clock.
+    """
+    now = time.time() if now is None else now
+    found = []
+    source = _source(context, name)
+    for identifier in _tables(context, source):
+        table = IcebergTable(context.spark, identifier)
+        shape = Shape.of(table)
+        short = _short(identifier)
+        files = shape.new_files(now, policy.settle)
+        if files >= policy.compact_when_files:
+            found.append(f"{short}: {files} files since the last compaction")
+        old = worth_expiring(shape, policy, now)
+        if old:
+            found.append(f"{short}: {old} old snapshots")
+        if identifier == context.identifier(source.name):
+            edge, _ = edge_of(context, source, table, shape, policy, now, history=False)
+            if edge.before is not None and shape.properties.get(CHECKED) != str(edge.before):
+                found.append(f"{short}: rows beyond their retention")
+    return found
+
+
+def worth_expiring(shape: Shape, policy: Policy, now: float) -> int:
+    """How many old snapshots an expiry would forget, if it is worth a commit: there are many, or they have been old for
+    as long as they were kept. A view that closes a window an hour would else keep them for days."""
+    bound = shape.bound(now, policy.keep_snapshots, policy.most_snapshots)
+    old = shape.expirable(bound)
+    overdue = old > 0 and shape.snapshots[0][0] < (now - 2 * policy.keep_snapshots) * 1000
+    return old if old >= MANY_SNAPSHOTS or overdue else 0
+
+
+def maintain(
+    context: Context,
+    name: str,
+    policy: Policy,
+    *,
+    leased: bool = False,
+    retention: bool = True,
+    orphans: bool = False,
+    dry_run: bool = False,
+    now: float | None = None,
+    guard: float | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> UpkeepReport:
+    """Keep the tables of one source, table or view small, and return what was done.
+
+    `leased`: the caller holds the lease of `name` itself (live, between two ticks). Otherwise it is taken where it is
+    needed: for the state of a table with a PRIMARY KEY, whose MERGE a compaction could defeat, and for a catalog that
+    is a folder, where nothing but the lease keeps two processes apart; what another process is writing is then left
+    out, with a note. `retention`, `orphans`: whether rows beyond their retention go, and files that no snapshot knows.
+    `guard`: seconds for which snapshots stay in any case. `tell`: told of each step as it begins.
+    Raises TG544 if nothing is stored of `name`, TG508 if another upkeep of it is running.
+    """
+    started = time.monotonic()
+    now = time.time() if now is None else now
+    source = _source(context, name)
+    identifiers = _tables(context, source)
+    if not identifiers:
+        raise TidegateError("TG544", f'"{source.name}" has no table yet', hint=f"tidegate run {source.name}")
+    report = UpkeepReport(source.name)
+    with context.lease(source.name, ".upkeep"):
+        for identifier in identifiers:
+            work = _Work(context, source, identifier, policy, now, guard, tell)
+            if dry_run:
+                work.look(retention)
+            else:
+                with _right_to_write(context, source, identifier, leased) as refusal:
+                    if refusal is None:
+                        work.run(retention, orphans)
+                    else:
+                        work.measure(after=True)
+                        work.done.notes.append(refusal)
+            report.tables.append(work.done)
+    report.seconds = round(time.monotonic() - started, 3)
+    return report
+
+
+def maintain_all(
+    context: Context,
+    names: Iterable[str] | None = None,
+    policy: Callable[[str], Policy] | None = None,
+    steps: Steps | None = None,
+    **options: Any,
+) -> list[UpkeepReport]:
+    """`maintain` for `names` (None: everything that has a table, implicit gates and views of sinks included).
+
+    `policy`: by name; None is what `jobs/maintenance.yaml` says. `steps`: takes down what fails; None: the first
+    failure is raised. `options`: of `maintain`.
+    """
+    from tidegate.project.maintenance import load_maintenance
+
+    policy = policy or load_maintenance(context.project.root).of
+    chosen = [_source(context, name) for name in (_own(context) if names is None else names)]
+    steps = steps or Steps(fail_fast=True)
+    reports: list[UpkeepReport] = []
+
+    def one(name: str) -> None:
+        if names is None and context.stored(name) is None:
+            return
+        try:
+            reports.append(maintain(context, name, policy(name), **options))
+        except TidegateError as error:
+            if error.code != "TG508":
+                raise
+            reports.append(
+                UpkeepReport(name, [TableUpkeep(name, notes=[f"left unchanged: {error.message}"])])
+            )
+
+    for item in chosen:
+        steps.do(item, partial(one, item.name))
+    return reports
+
+
+def _own(context: Context) -> list[str]:
+    """Everything that may have a table, each after what it reads; not what another environment takes care of."""
+    return [o.name for o in context.catalog.order() if o.name not in context.foreign]
+
+
+class _Work:
+    """Upkeep of one table."""
+
+    def __init__(
+        self,
+        context: Context,
+        source: Relation | View,
+        identifier: str,
+        policy: Policy,
+        now: float,
+        guard: float | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._context, self._spark, self._source = context, context.spark, source
+        self._policy, self._now, self._tell = policy, now, tell
+        self._guard = {} if guard is None else {"guard": guard}
+        self._table = IcebergTable(context.spark, identifier, context.project.owner)
+        self._is_state = identifier != context.identifier(source.name)
+        self._number = "_tick" if isinstance(source, View) else "_epoch"
+        self.done = TableUpkeep(_short(identifier))
+        self.measure()
+
+    def measure(self, after: bool = False) -> Shape:
+        """Take the figures before or after."""
+        shape = Shape.of(self._table)
+        found = {
+            "files": shape.files,
+            "snapshots": len(shape.snapshots),
+            "manifests": manifests(self._table),
+            "bytes": shape.bytes,
+        }
+        for key, value in found.items():
+            first = getattr(self.done, key)[0] if after else value
+            setattr(self.done, key, (first, value))
+        return shape
+
+    def look(self, retention: bool) -> None:
+        """What `run` would do, as notes."""
+        shape = self.measure(after=True)
+        files = shape.new_files(self._now, self._policy.settle)
+        self.done.notes.append(f"{files} files since the last compaction")
+        self.done.notes.append(f"{shape.expirable(self._bound(shape))} snapshots can expire")
+        if retention and not self._is_state:
+            edge, notes = self._edge(shape)
+            beyond = condemned(self._spark, self._table, self._kind, edge, self._number)
+            rows = beyond.groupBy().sum("record_count").first()
+            self.done.notes += [*notes, f"{(rows and rows[0]) or 0} rows beyond their retention"]
+
+    def run(self, retention: bool, orphans: bool) -> None:
+        """Everything, in the order in which a crash leaves the least behind."""
+        started = time.monotonic()
+        if retention and not self._is_state:
+            self._attempt("retention", self._retire)
+        self._attempt("compaction", self._compact)
+        if manifests(self._table) >= MANY_MANIFESTS:
+            self._attempt("manifests", lambda: merge_manifests(self._spark, self._table))
+        self._attempt("expiry", self._expire)
+        if orphans:
+            self._attempt("orphan files", self._orphans)
+        self.measure(after=True)
+        self.done.seconds = round(time.monotonic() - started, 3)
+
+    @property
+    def _kind(self) -> TimeKind | None:
+        source = self._source
+        if isinstance(source, View):
+            return source.kind
+        return source.watermark.kind if source.watermark is not None else None
+
+    def _bound(self, shape: Shape) -> int | None:
+        policy = self._policy
+        return shape.bound(self._now, policy.keep_snapshots, policy.most_snapshots, **self._guard)
+
+    def _edge(self, shape: Shape) -> tuple[Any, list[str]]:
+        return edge_of(self._context, self._source, self._table, shape, self._policy, self._now)
+
+    def _attempt(self, what: str, step: Callable[[], None]) -> None:
+        """A step; anew if another commit was in its way, which always wins. After a few tries it is left."""
+        self._tell(f"{self.done.table}: {what}")
+        for _ in range(TRIES):
+            try:
+                return step()
+            except Exception as error:
+                if not is_conflict(error):
+                    raise
+                self._table.current()
+        self.done.notes.append(f"{what} left to the next upkeep: other commits were in its way")
+        return None
+
+    def _compact(self) -> None:
+        policy, shape = self._policy, Shape.of(self._table)
+        expressions = java_class(self._spark._jvm, "org.apache.iceberg.expressions.Expressions")
+        if self._is_state:
+            # Its rows change all the time; a catalog of commits says nothing about which of them rest.
+            facts = {k: v for k, v in self._table.current().summary.items() if k.startswith("tidegate.")}
+            gone, _ = compact(self._spark, self._table, None, policy.target_file_size, properties=facts)
+            self.done.compacted += gone
+            return
+        key = "tidegate.tick" if isinstance(self._source, View) else "tidegate.epoch"
+        settled = shape.settled(key, self._now - policy.settle)
+        if settled is None:
+            return
+        keep_bounds(self._table, _bounds(self._source))
+        where = expressions.lessThanOrEqual(self._number, settled)
+        if isinstance(self._source, View):
+            # Open and carried rows are replaced by every tick; what amendments have replaced is beside the carried.
+            still = expressions.equal("_open", False)
+            if self._source.over is None:
+                still = getattr(expressions, "or")(still, expressions.isNull("_open"))
+            where = getattr(expressions, "and")(where, still)
+        gone, _ = compact(self._spark, self._table, where, policy.target_file_size)
+        self.done.compacted += gone
+
+    def _retire(self) -> None:
+        shape = Shape.of(self._table)
+        edge, notes = self._edge(shape)
+        self.done.notes += [note for note in notes if note not in self.done.notes]
+        source = self._source
+        time_column = source.watermark.column if isinstance(source, Relation) and source.watermark else None
+        if edge.before is None and edge.arrived is None and edge.history is None:
+            return
+        storage = self._context.project.storage
+        self.done.retired += retire(
+            self._spark, storage, self._table, self._kind, time_column, edge, self._number
+        )
+        if edge.before is not None and self._table.property(CHECKED) != str(edge.before):
+            self._table.java.updateProperties().set(CHECKED, str(edge.before)).commit()
+            self._table.current()
+
+    def _expire(self) -> None:
+        shape = Shape.of(self._table)
+        bound = self._bound(shape)
+        if shape.expirable(bound):
+            expire(self._table, bound)
+
+    def _orphans(self) -> None:
+        age = int((self._now - self._policy.orphans_after) * 1000)
+        self.done.orphans = remove_orphans(self._spark, self._table, age)
+
+
+@contextmanager
+def _right_to_write(
+    context: Context, source: Relation | View, identifier: str, leased: bool
+) -> Iterator[str | None]:
+    """Hold the lease where one is needed; what to say if somebody else has it."""
+    folder = context.project.env.warehouse.catalog.type == "hadoop"
+    with ExitStack() as held:
+        refusal = None
+        if not leased and (folder or identifier != context.identifier(source.name)):
+            try:
+                held.enter_context(context.lease(source.name))
+            except TidegateError as error:
+                if error.code != "TG508":
+                    raise
+                refusal = (
+                    f"left unchanged: {error.message}; a live run does the upkeep of the tables that it "
+                    "writes"
+                )
+        yield refusal
+
+
+def _source(context: Context, name: str) -> Relation | View:
+    found = context.catalog.get(name)
+    if not isinstance(found, Relation | View):
+        raise TidegateError("TG509", f'"{name}" is not a source, table or view', hint="upkeep is of those")
+    return found
+
+
+def _tables(context: Context, source: Relation | View) -> list[str]:
+    names = [source.name]
+    if isinstance(source, Relation) and source.primary_key:
+        names.append(f"{source.name}$state")
+    return [table for name in names if (table := context.stored(name)) is not None]
+
+
+def _bounds(source: Relation | View) -> list[str]:
+    """The columns by whose bounds slices skip files."""
+    if isinstance(source, View):
+        return ["_window_end", "_tick"]
+    own = [source.watermark.column] if source.watermark is not None else []
+    return ["_epoch", "_offset", *own]
+
+
+def _short(identifier: str) -> str:
+    """A table's own name."""
+    return identifier.rpartition(".")[2].strip("`")

@@ -1,0 +1,1 @@
+"""What engine code is given: the context, owners, leases, steps that fail alone, results."""

@@ -1,0 +1,157 @@
+"""What engine code is given: a project, Spark, the catalog, who is asked, and what this process holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.runtime.borrowed import Borrowed
+from tidegate.runtime.lease import lease
+from tidegate.runtime.owners import Owners
+from tidegate.sql.catalog.objects import Column, Relation, View
+from tidegate.sql.settings import Settings
+from tidegate.tables.lives import state_identifier
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
+    from tidegate.errors import Location
+    from tidegate.plan.events import Event
+    from tidegate.project import Project
+
+
+class Context:
+    """An open project, as the code below `Session` knows it.
+
+    `spark` is tidegate's child session of the Spark application; `catalog` everything that the project defines;
+    `settings` what SET has changed.
+    """
+
+    def __init__(self, project: Project, spark: SparkSession) -> None:
+        self.project = project
+        self.spark = spark
+        self.catalog = project.catalog()
+        #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
+        self.foreign = frozenset[str]()
+        if project.lender is not None:
+            sinks = [s.name for s in self.catalog.sinks if not project.is_interactive(s.name)]
+            self.foreign = project.storage.lent | frozenset(sinks)
+            for name in sinks:
+                self.catalog.drop_sink(name)
+        self.settings = Settings()
+        #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
+        self.listener: Callable[[Event], None] | None = None
+        #: Who is asked before a statement does what can't be undone: given what it is, says whether to go on. None:
+        #: nobody is there, and the statement is refused.
+        self.confirm: Callable[[str], bool] | None = None
+        #: Whose the stored tables are (X3).
+        self.owners = Owners(spark, project)
+        #: What this project's sinks may not deliver into.
+        self.borrowed = Borrowed(project)
+        #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
+        self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
+        #: What this process has the right to write: a name, and the part of the work on it ("": all of it).
+        self._held: set[tuple[str, str]] = set()
+
+    # -- what is stored, and where -----------------------------------------------------------------------------
+
+    def identifier(self, name: str) -> str:
+        """Spark identifier of the table that stores `name`."""
+        return self.owners.identifier(name)
+
+    def stored(self, name: str) -> str | None:
+        """The identifier if the table exists, else None. Raises TG622 for one of a later release."""
+        return self._known(self.identifier(name))
+
+    def _known(self, identifier: str) -> str | None:
+        if not self.spark.catalog.tableExists(identifier):
+            return None
+        return IcebergTable(self.spark, identifier).identifier
+
+    def relation(self, name: str) -> Relation:
+        """A source or table of the catalog."""
+        found = self.catalog.get(name)
+        if not isinstance(found, Relation):
+            raise TidegateError(
+                "TG509", f'"{name}" is neither a source nor a table', hint="its log has the rows"
+            )
+        return found
+
+    def work_folder(self, name: str) -> str:
+        """URI of a source's plans and checkpoint, or of a sink's position."""
+        return self.project.storage.work_folder(name)
+
+    # -- who may write, and who agrees -------------------------------------------------------------------------
+
+    def require_own(self, name: str) -> None:
+        """Raise TG515 for what is only read here, TG531 for what another project or environment owns (X3)."""
+        self.require_unlent(name)
+        self.owners.require(name)
+
+    def require_own_once(self, name: str) -> None:
+        """As `require_own`, but once for a statement: whatever lease it took first has asked. Tables that are open for
+        writing ask again at every commit (`owners.py`)."""
+        if all(held != name for held, _ in self._held):
+            self.require_own(name)
+
+    def require_unlent(self, name: str) -> None:
+        """Raise TG515 for what is only read here: sources, tables and sinks of the environment that this one reads."""
+        found = next((one for one in self.foreign if one.casefold() == name.casefold()), None)
+        if found is not None:
+            env, reads = self.project.env_name, self.project.env.reads
+            raise TidegateError(
+                "TG515",
+                f'"{found}" is only read in environment "{env}": it belongs to "{reads}"',
+                hint=f"only views run here; run sources, tables and sinks with --env {reads}",
+            )
+
+    def ask(
+        self,
+        code: str,
+        what: str,
+        command: str = "tidegate sql --yes; in Python: session.execute(sql, yes=True)",
+        location: Location | None = None,
+    ) -> None:
+        """Raise an error that says what would happen, unless somebody agrees to it. `command`: how scripts agree."""
+        if self.confirm is None or not self.confirm(what):
+            hint = f"agree when you are asked, or with {command}"
+            raise TidegateError(code, what, hint=hint, location=location)
+
+    def lease(self, name: str, part: str = "") -> AbstractContextManager[None]:
+        """The right to write `name` (TG508 if another process has it), or only a `part` of that work. It may be taken
+        twice: live mode holds for its whole life what a run takes for every batch. TG515 and TG531 as `require_own`."""
+        if (name, part) in self._held:
+            return nullcontext()
+        self.require_own_once(name)
+        return self._holding(name, part)
+
+    @contextmanager
+    def _holding(self, name: str, part: str) -> Iterator[None]:
+        with lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name + part):
+            self._held.add((name, part))
+            try:
+                yield
+            finally:
+                self._held.discard((name, part))
+
+    def forget(self, name: str) -> None:
+        """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
+        self.require_own(name)
+        log = self.identifier(name)
+        tables = (state_identifier(log), self.identifier(f"{name}$next"), log)
+        for table in tables:
+            self._known(table)
+        for table in tables:
+            self.spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
+        storage = self.project.storage
+        namespace = self.project.env.warehouse.namespace
+        for uri in (self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"):
+            filesystem, path = storage.filesystem(uri)
+            info: Any = filesystem.get_file_info(path)
+            if info.type.name == "Directory":
+                filesystem.delete_dir(path)

@@ -1,0 +1,151 @@
+"""ALTER … WATERMARK (W13) and RESET WATERMARK (W9) in a session: what is kept, what is committed, what is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.ingest.ingest import Log
+from tidegate.plan.resets import RESETS, Step, with_step
+from tidegate.runtime.result import Result
+from tidegate.sql.catalog.objects import Relation, reads
+from tidegate.sql.statements.alter import gates_over, named
+from tidegate.views.inputs import pending
+from tidegate.views.resolve import pin
+from tidegate.views.revisions.step_back import back
+
+if TYPE_CHECKING:
+    from tidegate.runtime.context import Context
+    from tidegate.sql.statements.statements import AlterWatermark, ResetWatermark
+
+
+def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
+    """Keep the new definition; the next row that is read is judged by it, and its commit records the change.
+
+    Raises TG520 for what a file in assets/ defines: the file would win at the next start.
+    """
+    relation = statement.relation
+    assert relation.watermark is not None
+    strategy = relation.watermark.expression
+    clause = f"WATERMARK FOR {relation.watermark.column} AS {strategy}"
+    if not context.project.is_interactive(relation.name):
+        where = relation.location.file if relation.location is not None else "a file in assets/"
+        raise TidegateError(
+            "TG520",
+            f'"{relation.name}" is defined by {where}, so a statement can\'t change it',
+            hint=f"edit the file: {clause}; the next run uses it, and nothing is rebuilt",
+            location=statement.location,
+        )
+    # Not while another process writes the log with the old strategy (TG508).
+    with context.lease(relation.name):
+        context.project.save_definition(relation.name, relation.definition)
+        context.catalog.replace(relation)
+    if strategy == statement.before:
+        return Result(message=f"the strategy of {relation.name} is {strategy} already: nothing changes")
+    return Result(
+        message=f"altered {relation.name}: from the next row on, its watermark is {strategy} (it was "
+        f"{statement.before}); rows that are judged keep their outcome"
+    )
+
+
+def reset_watermark(context: Context, statement: ResetWatermark) -> Result:
+    """Take the watermark of every partition and of the whole back to a time, in a commit of its own (W9).
+
+    Views follow at their next tick, each in a commit of its own. Results that can't be computed anew because rows are
+    gone stay as they are; they are listed first, and `context.confirm` is asked. Raises TG521 if nobody agrees.
+    """
+    relation = context.relation(statement.name)
+    with context.lease(relation.name):
+        log = Log.of(context, relation)
+        before, to = log.progress.published, statement.value
+        beyond = any(s.watermark is not None and s.watermark > to for s in log.progress.states.values())
+        follow, stay = _followers(context, log, to)
+        if not beyond and (before is None or before <= to) and not follow:
+            return Result(
+                message=f"the watermark of {relation.name} is {log.format(before)}: RESET can only set it "
+                "back, so nothing changes"
+            )
+        if stay:
+            _ask(context, relation, stay, statement)
+        log.reset(to, datetime.now(UTC))
+    message = f"reset the watermark of {relation.name} to {log.format(log.progress.published)}"
+    message += f" (it was {log.format(before)}); rows from there on are on time again, late rows stay late"
+    if follow:
+        message += (
+            "; at the next run or FLUSH, these go back as well, and close again when rows "
+            f"arrive: {', '.join(follow)}"
+        )
+    own = [gate for gate in gates_over(context.catalog, relation) if gate.follows is None]
+    if own:
+        message += f"; these gates have a time of their own, and are reset by their own names: {named(own)}"
+    return Result(message=message)
+
+
+def _followers(context: Context, log: Log, to: int) -> tuple[list[str], list[str]]:
+    """The views that a reset to a time takes back, and what stays as it is, in words."""
+    relation, stood = log.relation, log.table.current().summary
+    facts: dict[str, dict[str, str]] = {
+        relation.name: stood | {RESETS: with_step(stood, to), "tidegate.watermark": str(to)}
+    }
+    follow, stay = [], []
+    if relation.ttl:
+        upto, lost = _cleaned(log, to)
+        facts[relation.name] |= {} if upto is None else {"tidegate.cleaned": str(upto)}
+        stay += lost
+    for item in context.catalog.order():
+        stored = context.stored(item.name)
+        if stored is None:
+            continue
+        if isinstance(item, Relation):
+            mark = item.follows.at(to) if item.follows is not None and relation.name in reads(item) else None
+            if mark is not None:
+                own = IcebergTable(context.spark, stored).current().summary
+                facts[item.name] = own | {RESETS: with_step(own, mark), "tidegate.watermark": str(mark)}
+            continue
+        if not any(name in facts for name in item.reads):
+            continue
+        pinned = tuple(
+            replace(
+                p, snapshot=replace(p.snapshot, summary=p.snapshot.summary | facts.get(p.source.name, {}))
+            )
+            for p in pin(context, item)
+        )
+        own = IcebergTable(context.spark, stored).current().summary
+        target = pending(item, own, pinned)
+        if target is None:
+            continue
+        found = back(context, item, stored, pinned, target)
+        text, was = item.kind.format, int(own["tidegate.frontier"])
+        if not found.is_possible:
+            stay.append(f"{item.name}: all results up to {text(was)}: {'; '.join(found.stays)}")
+            continue
+        frontier = min(int(found.frontier), was)
+        follow.append(item.name)
+        if frontier > target:
+            stay.append(
+                f"{item.name}: results that ended after {text(target)}, up to {text(frontier)}: "
+                f"{'; '.join(found.stays)}"
+            )
+        facts[item.name] = own | {RESETS: with_step(own, frontier), "tidegate.frontier": str(frontier)}
+    return follow, stay
+
+
+def _cleaned(log: Log, to: int) -> tuple[int | None, list[str]]:
+    """Of a table WITH TTL: up to where rows may be gone once its watermark is reset, and what cleanup has taken that
+    does not come back, in words."""
+    assert log.state is not None
+    upto, lost = log.state.cleaned_behind(Step(0, to, epoch=log.progress.epoch + 1), log.table.current())
+    if lost is None:
+        return upto, []
+    rows = f"{lost.rows} row{'' if lost.rows == 1 else 's'} that TTL has cleaned"
+    return upto, [f"{log.relation.name}: {rows}, from {log.format(lost.first)} to {log.format(lost.last)}"]
+
+
+def _ask(context: Context, relation: Relation, stay: list[str], statement: ResetWatermark) -> None:
+    """TG521 unless somebody agrees."""
+    what = "these rows and results" if relation.ttl else "these results"
+    what += f" stay as they are when the watermark of {relation.name} is reset:\n  " + "\n  ".join(stay)
+    context.ask("TG521", what, location=statement.location)

@@ -1,0 +1,58 @@
+"""What goes with a DROP, and whether somebody agrees to it (TG533)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.sql.catalog.lineage import readers_of
+from tidegate.sql.catalog.objects import Relation, View
+
+if TYPE_CHECKING:
+    from tidegate.errors import Location
+    from tidegate.runtime.context import Context
+
+_OUTCOMES = {"on_time": "on time", "late": "late", "rejected": "rejected"}
+
+
+def ask_to_drop(context: Context, name: str, gone: Iterable[str], location: Location | None) -> None:
+    """Raise TG533 if rows would go with `name`, unless somebody agrees; nobody is asked in a temporary project.
+    `gone`: what is stored that goes with it."""
+    if context.project.is_temporary:
+        return
+    lines = [line for one in gone if (line := _rows(context, one)) is not None]
+    if not lines:
+        return
+    found = context.catalog.sinks.find(name) or context.catalog.get(name)
+    if isinstance(found, Relation | View):
+        readers = [view.name for view in readers_of(context.catalog, found.name) if "$" not in view.name]
+        sinks = [sink.name for sink in context.catalog.sinks.of(found.name)]
+        if readers or sinks:
+            lines.append(f"these can't go on without it: {', '.join([*readers, *sinks])}")
+        if isinstance(found, Relation) and found.connector is not None:
+            lines.append(
+                "the position up to which its input was read; rows that the input no longer has "
+                "can't be read again"
+            )
+    what = f"these are removed with {name} and can't be restored:"
+    context.ask("TG533", "\n  ".join([what, *lines]), location=location)
+
+
+def _rows(context: Context, name: str) -> str | None:
+    """What is stored of one table, in words; None if there is no row."""
+    stored = context.stored(name)
+    if stored is None:
+        return None
+    table = IcebergTable(context.spark, stored)
+    summary = table.current().summary
+    if isinstance(context.catalog.get(name), View):
+        counts = {"final": int(summary.get("tidegate.groups") or 0)}
+    else:
+        counts = {text: int(summary.get(f"tidegate.{key}") or 0) for key, text in _OUTCOMES.items()}
+    if not any(counts.values()):
+        return None
+    newest = table.java.currentSnapshot().summary()
+    files, size = (int(newest.get(key) or 0) for key in ("total-data-files", "total-files-size"))
+    told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f"{name}: rows: {told}; {files:,} file{'' if files == 1 else 's'}, {size / 1e6:,.1f} MB"

@@ -1,0 +1,397 @@
+"""Live mode inside one process: a group of sources, views and sinks kept up to date, tick by tick.
+
+In a tick each source advances by at most one batch, then every view closes what that allows, then the sinks deliver.
+Logs, connectors and view tables stay open in between, and so do the leases: nobody else writes what a group writes.
+
+What fails is opened anew before its next try, with growing pauses; the others go on meanwhile: a view that Spark
+refuses does not stop its source. A source ends the group by an error that no other try can cure, and by its
+`source_tries`th failure in a row: a fresh process may fare better.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.ingest.ingest import Log
+from tidegate.ingest.sources.log import LogConnector, advance
+from tidegate.ingest.stream import SourceFeed, drive
+from tidegate.jvm.failures import one_line, refused
+from tidegate.maintenance.live_upkeep import Caretaker
+from tidegate.plan.events import (
+    BatchCommitted,
+    Event,
+    MemberFailed,
+    MemberRecovered,
+    SliceCommitted,
+    TickFinished,
+    WorkerStarted,
+    WorkerStopping,
+)
+from tidegate.project.disk import trouble
+from tidegate.runtime.codes import is_curable
+from tidegate.runtime.steps import together
+from tidegate.session.run import connect, resolve, select, select_sinks
+from tidegate.sinks.deliver import begin, deliver
+from tidegate.sql.catalog.objects import Relation, View, reads
+from tidegate.views.view_table import ViewTable
+
+if TYPE_CHECKING:
+    import threading
+
+    from tidegate.ingest.connector import Connector
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Sink
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Retries:
+    """When what failed is tried again: `first` seconds later, then twice as long each time, up to `longest`, and up to
+    half of that more by chance, so that many workers don't all come back at once."""
+
+    first: float = 1.0
+    longest: float = 60.0
+    source_tries: int = 8
+
+    def pause(self, failures: int, chance: float) -> float:
+        """Seconds until the next try after so many failures in a row; `chance` in [0, 1)."""
+        return min(self.longest, self.first * 2.0 ** min(failures - 1, 30)) * (1 + chance / 2)
+
+
+#: Seconds between two looks of a sink for amendments, where nothing else makes it look.
+_AMENDMENTS_EVERY = 30.0
+
+
+class Member:
+    """A source, view or sink of a group. `upstream`: casefolded names of what it reads inside the project."""
+
+    kind = ""
+    #: Whether it looks for input outside of the project, at every tick.
+    watches = False
+
+    def __init__(self, context: Context, item: Relation | View | Sink, upstream: Iterable[str]) -> None:
+        self.context, self.item, self.name = context, item, item.name
+        self.upstream = frozenset(name.casefold() for name in upstream)
+        self.due = True
+        self.failures = 0
+        self.retry_at = 0.0
+        self.error: Exception | None = None
+        #: Inputs that it has left as they are (`Connector.problems`), as they were told last.
+        self.left: TidegateError | None = None
+
+    def prepare(self) -> None:
+        """What has to be right before the first row is read."""
+
+    def step(self, tell: Listener) -> tuple[bool, bool]:
+        """Advance; whether something was committed, and whether more waits."""
+        raise NotImplementedError
+
+    def problems(self) -> list[TidegateError]:
+        """What is wrong with single inputs, while all others are taken in."""
+        return []
+
+    def close(self) -> None:
+        """Forget what is open: the next step opens it anew."""
+
+
+class SourceMember(Member):
+    """A source, or the implicit relation of a WATERMARK(…) (W14)."""
+
+    kind = "source"
+
+    def __init__(self, context: Context, relation: Relation, max_rows: int | None) -> None:
+        super().__init__(context, relation, reads(relation))
+        self.relation, self._max_rows = relation, max_rows
+        self.watches = not self.upstream
+        self._open: tuple[Log, Connector, SourceFeed | None] | None = None
+
+    def step(self, tell: Listener) -> tuple[bool, bool]:
+        if self._open is None:
+            self._open = self._opened()
+        log, connector, feed = self._open
+        log.progress.enumerate(connector.pending().partitions)
+        before = log.progress.epoch
+        if feed is not None:
+            more = feed.advance(tell)
+        else:
+            assert isinstance(connector, LogConnector)
+            more = advance(log, connector, tell)
+        return log.progress.epoch != before, more
+
+    def problems(self) -> list[TidegateError]:
+        return [] if self._open is None else self._open[1].problems()
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+        self._open = None
+
+    def _opened(self) -> tuple[Log, Connector, SourceFeed | None]:
+        log = Log.of(self.context, self.relation)
+        connector = connect(self.context, self.relation, log, self._max_rows)
+        assert connector is not None  # `LiveGroup` leaves out what has none
+        if isinstance(connector, LogConnector):
+            return log, connector, None
+        folder = self.context.work_folder(self.name)
+        return log, connector, SourceFeed(self.context.project.storage, log, connector, folder)
+
+
+class ViewMember(Member):
+    """A materialized view."""
+
+    kind = "view"
+
+    def __init__(self, context: Context, view: View) -> None:
+        super().__init__(context, view, view.reads)
+        self.view = view
+        self._table: ViewTable | None = None
+
+    def prepare(self) -> None:
+        resolve(self.context, self.view)
+
+    def step(self, tell: Listener) -> tuple[bool, bool]:
+        if self._table is None:
+            resolve(self.context, self.view)
+            self._table = ViewTable(self.context, self.view)
+        event = self._table.tick()
+        if event is not None:
+            tell(event)
+        return event is not None, False
+
+    def close(self) -> None:
+        self._table = None
+
+
+class SinkMember(Member):
+    """A sink."""
+
+    kind = "sink"
+
+    def __init__(self, context: Context, sink: Sink, clock: Callable[[], float]) -> None:
+        super().__init__(context, sink, [sink.upstream])
+        self.sink, self._clock, self._looked = sink, clock, clock()
+
+    @property
+    def watches(self) -> bool:  # type: ignore[override]  # others set it once; nobody sets this one
+        """An amendment comes from another process, whether or not the view closes anything (B2)."""
+        return self.sink.connector.upserts and self._clock() - self._looked >= _AMENDMENTS_EVERY
+
+    def prepare(self) -> None:
+        # One that wants only what is new wants what comes from here on.
+        begin(self.context, self.sink)
+
+    def step(self, tell: Listener) -> tuple[bool, bool]:
+        self._looked = self._clock()
+        deliver(self.context, self.sink, tell)
+        return False, False
+
+
+class LiveGroup:
+    """A group, open: use it in a `with` block, which takes the leases (TG508 names who has one) and gives them back.
+
+    `names`: sources, views and sinks, each with what it comes from (None: everything). Tables without a connector get
+    their rows by INSERT, from whoever has their lease then; the group only reads them.
+    `stopping`: asked between two commits; a tick ends early once it says True. `patience`: seconds to wait for leases:
+    a worker whose supervisor was killed is still finishing its commit when the next one starts.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        names: Iterable[str] | None = None,
+        name: str = "live",
+        max_rows_per_batch: int | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        retries: Retries | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = 0.0,
+    ) -> None:
+        self.context, self.name = context, name
+        self._patience = patience
+        self.ticks = 0
+        self._stopping, self._clock = stopping, clock
+        self._retries = retries or Retries()
+        self._chance = random.Random()
+        names = None if names is None else list(names)
+        relations, views = select(context.catalog, names)
+        #: The sources and views whose leases it holds.
+        fed = (r for r in relations if r.connector is not None)
+        self.written: tuple[Relation | View, ...] = (*fed, *views)
+        members: list[Member] = [
+            SourceMember(context, r, max_rows_per_batch) for r in relations if r.connector is not None
+        ]
+        members += [ViewMember(context, view) for view in views]
+        members += [SinkMember(context, sink, clock) for sink in select_sinks(context.catalog, names)]
+        self.members = tuple(members)
+        self._tables = frozenset(r.name.casefold() for r in relations if r.connector is None)
+        self._leases = ExitStack()
+
+    def __enter__(self) -> LiveGroup:
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                with ExitStack() as taken:
+                    for member in self.members:
+                        taken.enter_context(self.context.lease(member.name))
+                    self._leases = taken.pop_all()
+                return self
+            except TidegateError as error:
+                if error.code != "TG508" or time.monotonic() >= until or self._stopping():
+                    raise
+            time.sleep(0.5)
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.close()
+        self._leases.close()
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """Members that wait for another try, and sources that leave inputs as they are."""
+        return tuple(member.name for member in self.members if member.failures or member.left)
+
+    def prepare(self, tell: Listener) -> None:
+        """Let Spark check every query, and sinks begin, before the first row is read."""
+        for member in self.members:
+            with self._isolated(member, tell):
+                member.prepare()
+        tell(WorkerStarted(self.name, tuple(member.name for member in self.members), os.getpid()))
+
+    def tick(self, tell: Listener) -> bool:
+        """Advance everything once; whether a backlog is left. Raises what ends the group."""
+        started = self._clock()
+        self.ticks += 1
+        rows, commit_seconds = 0, 0.0
+
+        def on_event(event: Event) -> None:
+            nonlocal rows, commit_seconds
+            if isinstance(event, BatchCommitted):
+                rows += event.rows
+            if isinstance(event, BatchCommitted | SliceCommitted):
+                commit_seconds += event.commit_seconds
+            tell(event)
+
+        backlog = False
+        # Whoever inserts into a table tells nobody.
+        moved = set(self._tables)
+        for member in self.members:
+            if self._stopping():
+                break
+            member.due = member.due or member.watches or bool(moved & member.upstream)
+            if not member.due or (member.failures and self._clock() < member.retry_at):
+                continue
+            with self._isolated(member, tell):
+                committed, member.due = member.step(on_event)
+                backlog = backlog or member.due
+                if committed:
+                    moved.add(member.name.casefold())
+                if member.failures:
+                    tell(MemberRecovered(self.name, member.name, member.kind, member.failures))
+                    member.failures, member.error = 0, None
+                self._look_for_problems(member, tell)
+        seconds = round(self._clock() - started, 3)
+        tell(
+            TickFinished(
+                self.name, self.ticks, rows, backlog, seconds, round(commit_seconds, 3), self.failing
+            )
+        )
+        return backlog
+
+    def _look_for_problems(self, member: Member, tell: Listener) -> None:
+        """Tell of inputs that a source leaves as they are: once, and again when they are in order."""
+        problems, before = member.problems(), member.left
+        member.left = together(problems) if problems else None
+        if member.left is not None and str(member.left) != str(before):
+            code, message = member.left.code, member.left.message
+            tell(MemberFailed(self.name, member.name, member.kind, code, message, 1, 0.0))
+        elif member.left is None and before is not None:
+            tell(MemberRecovered(self.name, member.name, member.kind, 1))
+
+    @contextmanager
+    def _isolated(self, member: Member, tell: Listener) -> Iterator[None]:
+        """Keep an error of one member from the others, unless it ends the group."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            yield
+        except AnalysisException as error:
+            self._failed(member, refused(f'"{member.name}"', error, member.item.location), tell)
+        except Exception as error:
+            self._failed(member, trouble(error, member.item.location) or error, tell)
+
+    def _failed(self, member: Member, error: Exception, tell: Listener) -> None:
+        with suppress(Exception):  # what is broken may not even close
+            member.close()
+        member.due, member.error = True, error
+        member.failures += 1
+        if not self._answers():
+            raise error
+        # Without its source a group has nothing to do; without a view it still has the rows to take in.
+        if isinstance(member, SourceMember) and (
+            not is_curable(error) or member.failures >= self._retries.source_tries
+        ):
+            raise error
+        pause = self._retries.pause(member.failures, self._chance.random())
+        member.retry_at = self._clock() + pause
+        code = error.code if isinstance(error, TidegateError) else None
+        failed = MemberFailed(
+            self.name, member.name, member.kind, code, one_line(error), member.failures, round(pause, 3)
+        )
+        tell(failed)
+
+    def _answers(self) -> bool:
+        """Whether Spark is still there: without it every member would fail for ever."""
+        try:
+            return not self.context.spark._jsc.sc().isStopped()
+        except Exception:
+            return False
+
+
+def serve(
+    group: LiveGroup,
+    tell: Listener,
+    stop: threading.Event,
+    interval: float = 2.0,
+    once_idle: bool = False,
+    upkeep: bool = True,
+) -> None:
+    """Tick every `interval` seconds, at once while there is a backlog, until `stop` is set; then what is under way is
+    committed first. `once_idle`: stop when nothing waits any more; raises the error of what still fails then.
+    `upkeep`: keep the tables small in between."""
+    caretaker = Caretaker(group.context, group.name, group.written) if upkeep else None
+    group.prepare(tell)
+
+    def step() -> bool:
+        backlog = True
+        while backlog:
+            backlog = group.tick(tell)
+            if stop.is_set():
+                return False
+            if caretaker is not None:
+                caretaker.between_ticks(tell)
+        return not (once_idle and _settled(group))
+
+    drive(group.context.spark, f"tidegate live {group.name}", step, interval, stop)
+    tell(WorkerStopping(group.name, "asked to" if stop.is_set() else "nothing waits any more", group.ticks))
+
+
+def _settled(group: LiveGroup) -> bool:
+    """Whether nothing is left to be done; raises the error of a member that has failed three times in a row, and when
+    all else is done, what is wrong with inputs that were left."""
+    for member in group.members:
+        if member.error is not None and member.failures >= 3:
+            raise member.error
+    if any(member.failures for member in group.members):
+        return False
+    for member in group.members:
+        if member.left is not None:
+            raise member.left
+    return True

@@ -1,0 +1,107 @@
+"""Bring sinks up to date: begin, catch up, and refuse what would deliver something twice."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.runtime.result import SinkReport
+from tidegate.sinks.console import ConsoleSink
+from tidegate.sinks.filesystem import FilesystemSink
+from tidegate.sinks.iceberg import IcebergSink
+from tidegate.sinks.kafka import KafkaSink
+from tidegate.sinks.sink_writer import SinkWriter
+from tidegate.sinks.upstream import Upstream
+from tidegate.sql.catalog.objects import Sink
+from tidegate.sql.options.kafka_options import KafkaSinkOptions
+from tidegate.sql.options.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
+from tidegate.store.positions import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.runtime.context import Context
+
+
+def deliver(context: Context, sink: Sink, tell: Callable[[Event], None] | None = None) -> SinkReport:
+    """Deliver everything that is final and not delivered yet, from the beginning (`snapshot`) the first time; and what
+    was amended since it was delivered, if the sink upserts that (B2).
+
+    `tell`: who hears of it, and shows the rows of a console sink; None prints those on standard output. Raises TG508 if
+    another process delivers for this sink, TG541 if its place is not its own, TG542 if what it delivered from is gone.
+    """
+    started = time.monotonic()
+    with context.lease(sink.name):
+        upstream = Upstream.of(context, sink)
+        if upstream is None:
+            return SinkReport(sink.name)
+        writer = open_sink(context, sink, tell)
+        position = _position(writer, sink, upstream, context)
+        if not upstream.has_news(position):
+            return SinkReport(sink.name)
+        done = writer.deliver(upstream, position)
+    if (done.rows or done.amended) and tell is not None:
+        seconds = round(time.monotonic() - started, 3)
+        tell(SinkDelivered(sink.name, sink.connector.connector, done.rows, seconds, done.amended))
+    return SinkReport(sink.name, done.rows, done.amended)
+
+
+def begin(context: Context, sink: Sink) -> None:
+    """Say where a new sink starts that wants nothing of what is there already (`snapshot = 'false'`): right here."""
+    if sink.connector.snapshot:
+        return
+    with context.lease(sink.name):
+        upstream = Upstream.of(context, sink)
+        writer = open_sink(context, sink, None)
+        if upstream is not None and writer.position() is None:
+            writer.begin(replace(upstream.newest, skipped=upstream.newest.total, since=upstream.frontier))
+
+
+def forget(context: Context, sink: Sink) -> None:
+    """Forget the position; what is delivered stays."""
+    with context.lease(sink.name):
+        open_sink(context, sink, None).forget()
+
+
+def open_sink(context: Context, sink: Sink, tell: Callable[[Event], None] | None) -> SinkWriter:
+    """The sink's connector; hold the sink's lease while it is used. Raises TG515 for a branch's sink whose place is not
+    the branch's."""
+    context.borrowed.refuse(sink)
+    options = sink.connector
+    if isinstance(options, FilesystemSinkOptions):
+        return FilesystemSink(context, sink)
+    if isinstance(options, IcebergSinkOptions):
+        return IcebergSink(context, sink)
+    if isinstance(options, KafkaSinkOptions):
+        return KafkaSink(context, sink)
+    assert isinstance(options, ConsoleSinkOptions)
+    return ConsoleSink(context, sink, tell or _print)
+
+
+def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, context: Context) -> Position:
+    """Where the sink stands. One that never began starts before the first commit: what is there already was asked for,
+    or `begin` came before there was anything."""
+    found = writer.position()
+    if found is None:
+        found = Position(upstream.newest.table, 0)
+        writer.begin(found)
+    if found.table != upstream.newest.table:
+        raise TidegateError(
+            "TG542",
+            (
+                f'"{sink.upstream}" was recreated after "{sink.name}" delivered from it: its rows '
+                "would be delivered twice"
+            ),
+            hint=f"DROP SINK {sink.name} and CREATE it again, with a new place or with snapshot = 'false'",
+            location=sink.location,
+        )
+    return found
+
+
+def _print(event: Event) -> None:
+    """Without anybody who listens, a console sink's rows go to standard output."""
+    if isinstance(event, RowsDelivered):
+        print(event.text())

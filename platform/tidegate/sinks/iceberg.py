@@ -1,0 +1,202 @@
+"""`connector = 'iceberg'`: rows appended to an ordinary Iceberg table; with `amendments = 'upsert'` those of amended
+windows are replaced in it (B2).
+
+The position is in the summary of the snapshot that has the rows: one commit. It is fenced: rows are written to a branch
+from the snapshot that the position was read from, and the table moves on to it only if nobody has committed meanwhile.
+So amended and new rows appear at once, together with the position that says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.layout import quote, string
+from tidegate.project.owner import OWNER
+from tidegate.project.storage import CATALOG
+from tidegate.runtime.owners import take
+from tidegate.sinks.amended import NUMBER, Amended, bound_of
+from tidegate.sinks.sink_writer import Delivered
+from tidegate.sinks.upstream import Upstream, few_files
+from tidegate.sql.catalog.objects import Sink, View
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.options.sink_connectors import IcebergSinkOptions
+from tidegate.store.positions import Position, sink_table
+from tidegate.store.version import NEWEST, STORAGE_VERSION
+from tidegate.views.revisions.revisions import units
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.runtime.context import Context
+
+_BRANCH = "tidegate_delivery"
+#: What a table whose windows are replaced has beside the columns of the view: of which window a row is, and which
+#: revision of it. A property of the table says that it has them.
+_WINDOW, _REVISION = ("_window_start", "_window_end"), "_revision"
+_UPSERTS = "tidegate.sink-amendments"
+#: What MERGE reads, and in it the lines that say which windows go.
+_CHANGES, _GONE = "_tidegate_amended", inner("gone")
+
+
+class IcebergSink:
+    """See `SinkWriter`."""
+
+    def __init__(self, context: Context, sink: Sink) -> None:
+        assert isinstance(sink.connector, IcebergSinkOptions)
+        self._context, self._spark, self._sink = context, context.spark, sink
+        self._owner = context.project.owner
+        self._where, name = sink_table(context.project.storage, sink)
+        self._namespace = f"{CATALOG}.{quote(self._where)}"
+        self.identifier = f"{self._namespace}.{quote(name)}"
+
+    def position(self) -> Position | None:
+        if not self._spark.catalog.tableExists(self.identifier):
+            return None
+        table = self._table()
+        current = table.current()
+        position = Position.of_summary(current.summary)
+        if position is None and current.id is not None:
+            raise self._refuse(
+                f"{self.identifier} has rows, but its snapshots don't say which rows were delivered"
+            )
+        return position
+
+    def begin(self, position: Position) -> None:
+        upstream = Upstream.of(self._context, self._sink)
+        assert upstream is not None
+        fields = upstream.schema(self._spark, _WINDOW if upstream.upserts else ())
+        kind = "upsert" if upstream.upserts else "ignore"
+        if upstream.upserts:
+            fields.append((_REVISION, "bigint"))
+        columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in fields)
+        self._context.owners.require_namespace(self._where)
+        self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
+        self._spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self.identifier} ({columns}) USING iceberg TBLPROPERTIES "
+            f"('{STORAGE_VERSION}' = '{NEWEST}', '{OWNER}' = {string(self._owner.to_text())}, "
+            f"'tidegate.kind' = 'sink', 'tidegate.sink' = {string(self._sink.name)}, '{_UPSERTS}' = '{kind}', "
+            "'format-version' = '2')"
+        )
+        update = self._table().java.newAppend()
+        for key, value in position.to_summary().items():
+            update = update.set(key, value)
+        update.commit()
+
+    def deliver(self, upstream: Upstream, after: Position) -> Delivered:
+        table = self._table()
+        base = table.current().id
+        manage = table.java.manageSnapshots()
+        known = table.java.refs().containsKey(_BRANCH)
+        (manage.replaceBranch if known else manage.createBranch)(_BRANCH, base).commit()
+        changed = upstream.amended(self._spark, after)
+        if changed is None:
+            done = self._append(table, upstream, after)
+        else:
+            done = self._replace(table, upstream, after, changed)
+        self._publish(table, base)
+        return done
+
+    def forget(self) -> None:
+        """The position is part of the table, which stays: a sink of the same name goes on from there."""
+
+    def _append(self, table: IcebergTable, upstream: Upstream, after: Position) -> Delivered:
+        """Add what is new to the branch."""
+        added = (*_WINDOW, NUMBER) if self._has_windows(table) else ()
+        rows = upstream.rows(self._spark, after.tick, added).withColumnRenamed(NUMBER, _REVISION)
+        writer = rows.writeTo(f"{self.identifier}.branch_{_BRANCH}")
+        for key, value in upstream.reached(after).to_summary().items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        with few_files(self._spark):
+            writer.append()
+        table.current()
+        return Delivered(int(table.java.snapshot(_BRANCH).summary().get("added-records") or 0))
+
+    def _replace(
+        self, table: IcebergTable, upstream: Upstream, after: Position, changed: Amended
+    ) -> Delivered:
+        """Put the rows of amended windows in the place of those that the branch has, and add what is new."""
+        from pyspark.sql import functions as F
+
+        view = upstream.source
+        assert isinstance(view, View)
+        new = upstream.stored(self._spark, after.tick, upstream.newest.tick)
+        again = upstream.again(self._spark, after, changed)
+        names = [*(column.name for column in view.columns), *_WINDOW, _REVISION]
+        keys = {name: inner(f"unit{i}") for i, name in enumerate(units(view))}
+        rows = new.unionByName(again)
+        rows = rows.withColumn(_REVISION, F.col(NUMBER)).select(*map(quote, names))
+        gone = changed.windows.select(*[F.col(quote(name)).alias(alias) for name, alias in keys.items()])
+        changes = rows.withColumn(_GONE, F.lit(False)).unionByName(
+            gone.withColumn(_GONE, F.lit(True)), allowMissingColumns=True
+        )
+        same = [f"t.{quote(name)} <=> s.{quote(alias)}" for name, alias in keys.items()]
+        # So that files without any of these windows are not read.
+        low, high = view.kind.spark_literal(changed.low), view.kind.spark_literal(changed.high)
+        bound = f"t.{quote(bound_of(view))}"
+        within = f"{bound} >= {low} AND {bound} <= {high}"
+        self._merge(changes, f"s.{quote(_GONE)} AND {within} AND {' AND '.join(same)}", names)
+        table.current()
+        # A MERGE that finds nothing to do commits nothing; and where the sink stands is a fact all the same.
+        update = table.java.newAppend().toBranch(_BRANCH)
+        for key, value in upstream.reached(after).to_summary().items():
+            update = update.set(key, value)
+        update.commit()
+        table.current()
+        return Delivered(upstream.newest.total - after.total, changed.count)
+
+    def _merge(self, changes: DataFrame, condition: str, names: list[str]) -> None:
+        columns = ", ".join(map(quote, names))
+        values = ", ".join(f"s.{quote(name)}" for name in names)
+        changes.createOrReplaceTempView(_CHANGES)
+        try:
+            with few_files(self._spark):
+                self._spark.sql(
+                    f"MERGE INTO {self.identifier}.branch_{_BRANCH} t USING {_CHANGES} s ON {condition} "
+                    f"WHEN MATCHED THEN DELETE "
+                    f"WHEN NOT MATCHED AND NOT s.{quote(_GONE)} THEN INSERT ({columns}) VALUES ({values})"
+                )
+        finally:
+            self._spark.catalog.dropTempView(_CHANGES)
+
+    def _publish(self, table: IcebergTable, base: int | None) -> None:
+        try:
+            table.java.manageSnapshots().fastForwardBranch("main", _BRANCH).commit()
+        except Exception as error:
+            if table.current().id == base:
+                raise
+            raise TidegateError(
+                "TG502",
+                (
+                    f"another run has committed to {self.identifier} in the meantime; this delivery was "
+                    "not stored"
+                ),
+                hint="run again: it goes on from the rows that are delivered",
+            ) from error
+
+    def _table(self) -> IcebergTable:
+        table = IcebergTable(self._spark, self.identifier)
+        owner = table.property("tidegate.sink")
+        if table.property("tidegate.kind") != "sink" or owner != self._sink.name:
+            what = f'is the table of sink "{owner}"' if owner else "was not made by this sink"
+            raise self._refuse(f"{self.identifier} {what}")
+        take(table, self._owner)
+        if self._sink.connector.upserts and not self._has_windows(table):
+            why = (
+                f"the rows in {self.identifier} don't say to which window they belong, because it was "
+                "created with amendments = 'ignore'"
+            )
+            raise self._refuse(why)
+        return table
+
+    def _has_windows(self, table: IcebergTable) -> bool:
+        return table.property(_UPSERTS) == "upsert"
+
+    def _refuse(self, why: str) -> TidegateError:
+        return TidegateError(
+            "TG541",
+            f'"{self._sink.name}" can\'t deliver: {why}',
+            hint="give the sink a table of its own: WITH (table = '…')",
+            location=self._sink.location,
+        )

@@ -1,0 +1,297 @@
+"""`connector = 'kafka'`: rows as messages of a topic, sent by all tasks at once through Spark's own writer.
+
+A topic can't be made to take rows and position in one step: a transaction of Kafka's belongs to one producer, and a
+delivery has one for each task. So the position file says first which commits are about to be sent, and where the topic
+ended then. Each message has an id in its header that comes out the same whenever the row is read again. A delivery that
+broke off is resumed by reading the ids that did arrive, and sending the other rows: nothing twice, nothing lost.
+
+With `amendments = 'upsert'` a delivery also has the messages that replace those of amended windows: of each row that
+is there now, with the key that it had, and for each key that is gone a null value (B2).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import quote
+from tidegate.ingest.sources.kafka_broker import Broker as JavaBroker
+from tidegate.ingest.sources.kafka_broker import require_kafka
+from tidegate.jvm.failures import spark_message
+from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
+from tidegate.project.kafka import READING, java_properties
+from tidegate.project.kafka import topic as topic_name
+from tidegate.sinks.amended import AMENDMENT, NUMBER, Amended
+from tidegate.sinks.filewriter import as_json
+from tidegate.sinks.kafkawriter import REPEATED, FirstAttempt
+from tidegate.sinks.sink_writer import Delivered
+from tidegate.sinks.statefile import StateFile
+from tidegate.sinks.upstream import Upstream, few_files
+from tidegate.sql.catalog.objects import View
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.dialect.secrets import variables
+from tidegate.sql.options.kafka_options import KafkaSinkOptions, written_servers
+from tidegate.store.broker import Broker, Offsets
+from tidegate.store.broker_access import OnlyForJava
+from tidegate.store.positions import KAFKA_POSITION, Position, position_file
+from tidegate.tasks.transfer import map_in_arrow
+from tidegate.views.revisions.revisions import beside_units
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Sink
+
+#: Inside, beside what a message has: the commit that a row is of, and what equal rows have in common.
+_COMMIT, _HASH = inner("commit"), inner("hash")
+#: How often one run looks into the topic and goes on, where tasks broke off that Spark would have repeated.
+_ROUNDS = 3
+#: A row counts as delivered when all replicas in sync have it, once, whatever the network does.
+_DURABLE = {"acks": "all", "enable.idempotence": "true"}
+_MESSAGE = "key string, value string, headers array<struct<key:string,value:binary>>"
+
+
+class KafkaSink:
+    """See `SinkWriter`."""
+
+    def __init__(self, context: Context, sink: Sink) -> None:
+        assert isinstance(sink.connector, KafkaSinkOptions)
+        self._spark, self._sink, self._options = context.spark, sink, sink.connector
+        self._storage = context.project.storage
+        self._state = StateFile(self._storage, position_file(self._storage, sink), sink.name)
+
+    def position(self) -> Position | None:
+        # What broke off is finished by `deliver`, which has the rows.
+        state = self._state.read()
+        return None if state is None else Position.of_document(state)
+
+    def begin(self, position: Position) -> None:
+        _, topic_id = self._topic()
+        begun = {"topic_id": topic_id, "delivery": uuid.uuid4().hex, "pending": None}
+        self._state.write({"sink": self._sink.name, **asdict(position), **begun})
+
+    def deliver(self, upstream: Upstream, after: Position) -> Delivered:
+        require_kafka(self._spark)
+        state = self._state.read()
+        assert state is not None
+        amended = 0
+        if state["pending"] is not None:
+            state, amended = self._send(upstream, state, self._offsets(state), resumed=True)
+        if upstream.has_news(Position.of_document(state)):
+            offsets = self._offsets(state)
+            newest = {key: getattr(upstream.newest, key) for key in ("tick", "total", "amendments")}
+            ends = {str(partition): end for partition, (_, end) in offsets.items()}
+            state = state | {"pending": newest | {"ends": ends}}
+            self._state.write(state)
+            state, more = self._send(upstream, state, offsets, resumed=False)
+            amended += more
+        return Delivered(state["total"] - after.total, amended)
+
+    def forget(self) -> None:
+        from pyarrow.fs import FileSelector
+
+        filesystem, folder = self._storage.filesystem(self._storage.work_folder(self._sink.name))
+        # Those of topics that it delivered into earlier, too.
+        for info in filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+            if info.base_name.startswith(KAFKA_POSITION):
+                filesystem.delete_file(info.path)
+
+    def _send(
+        self, upstream: Upstream, state: dict[str, Any], offsets: Offsets, resumed: bool
+    ) -> tuple[dict[str, Any], int]:
+        """Send the rows of the pending commits, less those that the topic has already if this is not the first try; the
+        state after it, which is written, and how many amended windows were among them."""
+        pending = state["pending"]
+        after = Position.of_document(state)
+        # What is pending is what it was, though it may have been amended since: the ids have to come out the same. One
+        # that an earlier version has left says nothing of amendments.
+        upto = pending.get("amendments", upstream.newest.amendments)
+        reached = {key: pending[key] for key in ("tick", "total")} | {
+            "amendments": upto if upstream.upserts else after.amendments
+        }
+        changed = upstream.amended(self._spark, after, upto)
+        for round_ in range(_ROUNDS):
+            arrived = self._arrived(state, offsets) if resumed else None
+            try:
+                if reached["total"] > after.total or changed is not None or upto > after.amendments:
+                    with few_files(self._spark):
+                        self._write(self._messages(upstream, state, upto, changed, arrived))
+                break
+            except Exception as error:
+                if REPEATED not in str(error) or round_ == _ROUNDS - 1:
+                    raise self._broke_off(error) from None
+            resumed, offsets = True, self._offsets(state)
+        done = state | reached | {"pending": None}
+        self._state.write(done)
+        return done, 0 if changed is None else changed.count
+
+    def _messages(
+        self,
+        upstream: Upstream,
+        state: Mapping[str, Any],
+        upto: int,
+        changed: Amended | None,
+        arrived: DataFrame | None,
+    ) -> DataFrame:
+        """Rows of `_MESSAGE`, of the pending commits and of the windows that amendments up to `upto` have `changed`,
+        without those whose `id` arrived. Those of a key are in one task, in the order in which they became final;
+        without a key no order can be kept."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        stored = upstream.stored(self._spark, state["tick"], state["pending"]["tick"], upto)
+        by = [inner(f"by{i}") for i in range(len(upstream.order))]
+        rows = self._rows(upstream, stored, by)
+        together = "key" if self._options.key else _HASH
+        if isinstance(upstream.source, View):
+            rows = rows.withColumn(_COMMIT, F.col(by[0]).cast("string"))
+            if changed is not None:
+                rows = rows.unionByName(self._again(upstream, Position.of_document(state), upto, changed, by))
+            # Rows that are equal are the same message: it does not matter which of them arrived, but how many did.
+            rows = rows.withColumn(_HASH, F.md5(F.coalesce("value", "key"))).repartition(together)
+            equal = Window.partitionBy("key", _HASH, _COMMIT).orderBy(by[0])
+            parts = [F.col(_COMMIT), F.col(_HASH), F.row_number().over(equal)]
+        else:
+            # Of a log: partition and offset.
+            parts = [F.col(by[1]), F.col(by[2])]
+            rows = rows.withColumn(_HASH, F.hash(*parts)).repartition(together)
+        rows = rows.withColumn("id", F.concat_ws("/", F.lit(state["delivery"]), *parts))
+        if arrived is not None:
+            rows = rows.join(arrived, "id", "left_anti").repartition(together)
+        headers = [_header(KAFKA_ID_HEADER, "id")]
+        if upstream.upserts:
+            headers.append(_header(KAFKA_REVISION_HEADER, NUMBER))
+        return rows.sortWithinPartitions(*by).select("key", "value", F.array(*headers).alias("headers"))
+
+    def _rows(self, upstream: Upstream, stored: DataFrame, by: list[str]) -> DataFrame:
+        """`key`, `value` and `by`: the columns that order them; of a view also `NUMBER`, `AMENDMENT`."""
+        from pyspark.sql import functions as F
+
+        assert self._sink.format is not None
+        names = [column.name for column in upstream.source.columns]
+        return stored.select(
+            self._key().alias("key"),
+            as_json(names, self._sink.format).alias("value"),
+            *[F.col(name).alias(alias) for name, alias in zip(upstream.order, by, strict=True)],
+            *([NUMBER, AMENDMENT] if isinstance(upstream.source, View) else []),
+        )
+
+    def _again(
+        self, upstream: Upstream, after: Position, upto: int, changed: Amended, by: list[str]
+    ) -> DataFrame:
+        """What replaces the messages of amended windows: their rows, and a null value for every key that was there and
+        is not any more. `_COMMIT` says which amendment it was."""
+        from pyspark.sql import functions as F
+
+        view = upstream.source
+        assert isinstance(view, View)
+        came = self._rows(upstream, upstream.again(self._spark, after, changed, upto), by)
+        then = upstream.stored(self._spark, 0, after.tick, after.amendments).drop(NUMBER, AMENDMENT)
+        then = beside_units(upstream.around(then, changed), changed.windows, view, [NUMBER, AMENDMENT])
+        went = self._rows(upstream, then, by).join(came.select("key"), "key", "left_anti")
+        went = went.where(F.col("key").isNotNull()).withColumn("value", F.lit(None).cast("string"))
+        commit = F.concat(F.lit("a"), F.col(AMENDMENT).cast("string"))
+        return came.unionByName(went).withColumn(_COMMIT, commit)
+
+    def _key(self) -> Column:
+        from pyspark.sql import functions as F
+
+        assert self._sink.format is not None
+        if not self._options.key:
+            return F.lit(None).cast("string")
+        if self._options.key_encode == "text":
+            return F.col(quote(self._options.key[0])).cast("string")
+        return as_json(self._options.key, self._sink.format)
+
+    def _write(self, messages: DataFrame) -> None:
+        """Send rows of `_MESSAGE`; returns when all replicas in sync have all of them."""
+        writer = map_in_arrow(messages, FirstAttempt(), _MESSAGE).write.format("kafka").mode("append")
+        for key, value in (java_properties(self._options) | _DURABLE).items():
+            writer = writer.option(f"kafka.{key}", value)
+        writer.option("topic", topic_name(self._options)).save()
+
+    def _arrived(self, state: Mapping[str, Any], offsets: Offsets) -> DataFrame:
+        """The ids (`id`) of this sink that the topic got since the pending delivery began."""
+        from pyspark.sql import functions as F
+
+        topic, ends = topic_name(self._options), state["pending"]["ends"]
+        start = {}
+        for partition, (earliest, end) in offsets.items():
+            # From the start if the partition is new since then, or was cut: ids that are not asked for do no harm.
+            since = ends.get(str(partition), earliest)
+            start[str(partition)] = since if earliest <= since <= end else earliest
+        properties = READING | java_properties(self._options)
+        options = {f"kafka.{key}": value for key, value in properties.items()} | {
+            "assign": json.dumps({topic: sorted(offsets)}),
+            "startingOffsets": json.dumps({topic: start}),
+            "endingOffsets": json.dumps({topic: {str(p): end for p, (_, end) in offsets.items()}}),
+            "includeHeaders": "true",
+            # Markers of others' transactions leave gaps.
+            "failOnDataLoss": "false",
+        }
+        reader = self._spark.read.format("kafka")
+        for key, value in options.items():
+            reader = reader.option(key, value)
+        ids = F.expr(f"filter(headers, h -> h.key = '{KAFKA_ID_HEADER}')[0].value").cast("string")
+        return reader.load().select(ids.alias("id")).where(F.col("id").startswith(f"{state['delivery']}/"))
+
+    def _topic(self) -> tuple[Offsets, str | None]:
+        """Offsets and id of the topic as it is now. Raises TG621, and TG550, TG551 of a broker that only Java's client
+        has access to."""
+        topic, properties = topic_name(self._options), java_properties(self._options)
+        try:
+            with Broker(properties, shown=self._options.properties) as broker:
+                return broker.offsets(topic), broker.topic_id(topic)
+        except OnlyForJava:
+            require_kafka(self._spark)
+        servers = written_servers(self._options.properties)
+        java = JavaBroker(self._spark, properties, topic, servers, self._sink.name, self._sink.location)
+        try:
+            earliest, latest = java.earliest(), java.latest()
+            return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()
+        finally:
+            java.close()
+
+    def _offsets(self, state: Mapping[str, Any]) -> Offsets:
+        """Those of the topic, if it is the one that the sink began with. Raises TG541, TG621."""
+        offsets, topic_id = self._topic()
+        if topic_id != state["topic_id"]:
+            raise TidegateError(
+                "TG541",
+                f'"{self._sink.name}" can\'t deliver: {self._options.topic} is not the topic that it '
+                "delivered into, but another topic of the same name: it was recreated, or is at "
+                "another broker",
+                hint=f"DROP SINK {self._sink.name} and CREATE it again: from the beginning, or with snapshot = 'false'",
+                location=self._sink.location,
+            )
+        return offsets
+
+    def _broke_off(self, error: Exception) -> TidegateError:
+        text = "a task failed several times" if REPEATED in str(error) else spark_message(error)
+        return TidegateError(
+            "TG545",
+            f'"{self._sink.name}" could not deliver into topic {self._options.topic}: {self._masked(text)}',
+            hint="no row is lost: the next run reads which rows arrived, and delivers the rest",
+            location=self._sink.location,
+        )
+
+    def _masked(self, text: str) -> str:
+        """Without what came out of the environment."""
+        written = [self._options.topic, *self._options.properties.values()]
+        values = {os.environ.get(name, "") for one in written for name in variables(one)}
+        for value in sorted(values - {""}, key=len, reverse=True):
+            text = text.replace(value, "***")
+        return text
+
+
+def _header(name: str, column: str) -> Column:
+    from pyspark.sql import functions as F
+
+    value = F.col(column).cast("string").cast("binary")
+    return F.struct(F.lit(name).alias("key"), value.alias("value"))

@@ -1,0 +1,1 @@
+"""Tables with a PRIMARY KEY, and WITH TTL (T rules)."""

@@ -1,0 +1,286 @@
+"""Tables with a PRIMARY KEY: their rows as of the last change of each key (T rules), kept beside the log.
+
+The log holds every change, judged once by the gate. What it means is a pure function of it (`lives.py`): the state
+table holds the last change of each life. Any number of epochs can be applied at once, between two resets of the
+watermark.
+
+The state says in its snapshot summary up to which epoch it is applied. After a crash between the two commits the
+missing epochs are applied when the log is opened next (R2).
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable, Snapshot
+from tidegate.iceberg.layout import create_state, quote, relation_identity
+from tidegate.iceberg.upkeep_table import Shape, compact, expire
+from tidegate.jvm.spark import settings
+from tidegate.plan.gaps import RETAINED_FROM
+from tidegate.plan.resets import Step, steps, until
+from tidegate.project.owner import Owner
+from tidegate.tables.lives import (
+    CONTINUES,
+    GOES_ON,
+    Applied,
+    Lost,
+    applied_of,
+    joined_lives,
+    lives,
+    lost_rows,
+    on_time_changes,
+    state_identifier,
+    state_names,
+)
+from tidegate.watermark import TimeKind
+from tidegate.watermark.timekind import DAY_MICROS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.sql.catalog.objects import Relation
+
+_PROPERTY = "spark.sql.iceberg.snapshot-property."
+#: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.
+_REPLACED_SHARE, _REPLACED_ROWS, _MERGES = 0.2, 100_000, 100
+#: Snapshots that vacuuming keeps in any case, and for how long (seconds) all of them, for those who still read one.
+KEEP_SNAPSHOTS = 5
+KEEP_SECONDS = 3600
+#: As the lowest event time that is needed: nothing may go.
+EVERYTHING = -(2**63)
+#: From this many snapshots on a run vacuums.
+MANY_SNAPSHOTS = 20
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What a cleanup did: up to which event time rows went (None: none), and the data files before and after."""
+
+    table: str
+    upto: int | None
+    files_before: int
+    files_after: int
+
+
+class TableState:
+    """The state of one table, open for applying changes; its caller holds the table's lease."""
+
+    def __init__(self, spark: SparkSession, relation: Relation, log: str, owner: Owner | None = None) -> None:
+        self.relation = relation
+        self._spark, self._log = spark, log
+        self.identifier = state_identifier(log)
+        spark.sql(create_state(relation, self.identifier, owner))
+        self.table = IcebergTable(spark, self.identifier, owner)
+        stored = self.table.property("tidegate.identity")
+        if stored != relation_identity(relation):
+            raise TidegateError(
+                "TG506",
+                f'the definition of "{relation.name}" has changed since its table was made',
+                hint=f'DROP "{relation.name}" and run again to read everything again',
+            )
+
+    def applied(self) -> Applied:
+        """Where the state stands."""
+        return applied_of(self.table.current())
+
+    def catch_up(self) -> int:
+        """Apply the changes of every epoch that the state does not hold yet, in one MERGE between two resets of the
+        watermark. How many epochs.
+
+        To apply one again would change nothing, unless the watermark was reset since.
+        """
+        stood, applied = IcebergTable(self._spark, self._log).current(), self.applied().epoch
+        epoch = stood.integer("tidegate.epoch") or 0
+        for step in steps(stood.summary):
+            if step.epoch is not None and applied < step.epoch <= epoch:
+                self._apply(stood, step.epoch - 1)
+                self._go_back(stood, step)
+        self._apply(stood, epoch)
+        if epoch > applied and self._is_worn():
+            self.compact()
+        return max(epoch - applied, 0)
+
+    def _apply(self, log: Snapshot, upto: int) -> None:
+        """Apply the changes of the epochs up to this one; of these, none is a reset."""
+        base = self.table.current()
+        before = applied_of(base)
+        if upto <= before.epoch:
+            return
+        changes = on_time_changes(self._spark, self._log, log.id, before.epoch, upto)
+        # What `G` was before the newest commit is not known; a lower one only lets a merge read more.
+        newest = upto == log.integer("tidegate.epoch")
+        watermark = log.integer("tidegate.watermark") if newest else before.watermark
+        after = replace(before, epoch=upto, watermark=watermark, merges=before.merges + 1)
+        with self._summary(after.facts()):
+            self._merge(lives(self.relation, changes), before.watermark)
+        self._note_unless(after, base)
+
+    def _go_back(self, stood: Snapshot, step: Step) -> None:
+        """Take back what a poisoned watermark has done to the lives (W9); what cleanup has taken stays away."""
+        base = self.table.current()
+        before = applied_of(base)
+        after = replace(
+            before,
+            epoch=step.epoch or before.epoch,
+            watermark=None if before.watermark is None else min(before.watermark, step.mark),
+            cleaned=self.cleaned_behind(step, stood)[0],
+            merges=before.merges + 1,
+            resets=until(stood.summary, step.epoch or 0),
+        )
+        if base.id is not None:
+            joined_lives(self.relation, self._rows(base.id), step.mark).createOrReplaceTempView(_CHANGES)
+            keys = [*(quote(k) for k in self.relation.primary_key), "_source_partition", "_offset"]
+            same = " AND ".join(f"t.{k} = s.{k}" for k in keys)
+            with self._summary(after.facts()):
+                self._spark.sql(
+                    f"MERGE INTO {self.identifier} t USING {_CHANGES} s ON {same} "
+                    f"WHEN MATCHED AND s.{quote(GOES_ON)} THEN DELETE WHEN MATCHED THEN UPDATE SET t._since = s._since"
+                )
+        self._note_unless(after, base)
+
+    def _note_unless(self, after: Applied, base: Snapshot) -> None:
+        """Where there was nothing to merge, Spark has committed nothing: that the epochs are applied is a fact all the
+        same."""
+        if self.applied().epoch != after.epoch:
+            self._note(replace(after, merges=applied_of(base).merges).facts(), base)
+
+    def cleaned_behind(self, step: Step, stood: Snapshot) -> tuple[int | None, Lost | None]:
+        """Up to where rows may be gone by cleanup once the watermark is reset, and which of later times are gone that
+        the reset does not bring back (W9), as far as the log, at `stood`, still has them."""
+        applied = self.applied()
+        if applied.cleaned is None or applied.cleaned <= step.mark:
+            return applied.cleaned, None
+        assert step.epoch is not None
+        resets = [s for s in steps(stood.summary) if s.epoch is not None and s.epoch < step.epoch]
+        changes = on_time_changes(self._spark, self._log, stood.id, upto=step.epoch - 1)
+        state = self._rows(applied.snapshot)
+        lost = lost_rows(self.relation, changes, state, [*resets, step], applied.cleaned)
+        edge = IcebergTable(self._spark, self._log).property(RETAINED_FROM)
+        # Of rows that the log does not have any more nobody knows which were cleaned.
+        marks = [step.mark, *([lost.last] if lost else [])]
+        return max([*marks, *([min(applied.cleaned, int(edge) - 1)] if edge else [])]), lost
+
+    def _rows(self, snapshot: int | None) -> DataFrame:
+        return self._spark.read.option("versionAsOf", snapshot).table(self.identifier)
+
+    def cleanup(self, keep_from: int | None = None, rewrite: bool = True) -> Cleaned:
+        """Delete what nobody needs any more: rows with an event time at or below `G` (T2) that lie before `keep_from`,
+        the lowest event time that a reader still needs (None: nobody needs expired rows; EVERYTHING: all; T3).
+
+        `rewrite`: also rows in files that hold others too; otherwise only whole days go, without reading a row.
+        """
+        base = self.table.current()
+        now, files = applied_of(base), self._files()
+        upto = _cleanable(self.relation, now, keep_from, rewrite)
+        if upto is None:
+            return Cleaned(self.relation.name, None, files, files)
+        assert self.relation.watermark is not None
+        kind, column = self.relation.watermark.kind, quote(self.relation.watermark.column)
+        facts = replace(now, cleaned=upto).facts()
+        # "< the next tick" instead of "<=": at a day's start it takes whole partitions, which are dropped unread.
+        with self._summary(facts):
+            self._spark.sql(f"DELETE FROM {self.identifier} WHERE {column} < {kind.spark_literal(upto + 1)}")
+        if self.applied().cleaned != upto:
+            self._note(facts, base)
+        return Cleaned(self.relation.name, upto, files, self._files())
+
+    def compact(self) -> None:
+        """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
+        facts = replace(self.applied(), merges=0).facts()
+        compact(self._spark, self.table, least_files=2, properties=_text(facts))
+        if self.applied().merges:
+            # There was nothing to rewrite, so nothing was committed: it need not be looked for again so soon.
+            self._note(facts, self.table.current())
+
+    def vacuum(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
+        """Forget snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
+        held; nothing happens below `many` snapshots."""
+        shape = Shape.of(self.table)
+        if len(shape.snapshots) > max(many, KEEP_SNAPSHOTS):
+            expire(self.table, shape.bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
+
+    def tidy(self, keep_from: int | None) -> Cleaned:
+        """What a run does after its views: whole days go, old snapshots go where many have gathered."""
+        cleaned = self.cleanup(keep_from, rewrite=False)
+        self.vacuum(many=MANY_SNAPSHOTS)
+        return cleaned
+
+    def _merge(self, changes: DataFrame, watermark: int | None) -> None:
+        """`watermark`: `G` before these changes; no row at or below it is touched, so its files are not read."""
+        relation = self.relation
+        changes.createOrReplaceTempView(_CHANGES)
+        keys = [f"t.{quote(k)} = s.{quote(k)}" for k in relation.primary_key]
+        stored = [quote(c) for c in state_names(relation)]
+        replaced = [c for c in stored if c != "`_since`"]
+        matched = f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in replaced)}"
+        if relation.ttl:
+            assert relation.watermark is not None
+            column = f"t.{quote(relation.watermark.column)}"
+            # The life that the change goes on with; or the change itself, if it is there already.
+            goes_on = f"s.{quote(CONTINUES)} AND (s._since IS NULL OR {column} > s._since)"
+            keys += ["t._source_partition = s._source_partition", "t._offset <= s._offset"]
+            keys.append(f"(t._offset = s._offset OR ({goes_on}))")
+            if watermark is not None:
+                keys.append(f"{column} > {relation.watermark.kind.spark_literal(watermark)}")
+            missing = "WHEN NOT MATCHED THEN"
+        else:
+            # Without event time nothing would ever clean a tombstone, and the newest change always wins.
+            matched = f"WHEN MATCHED AND s._tombstone THEN DELETE {matched}"
+            missing = "WHEN NOT MATCHED AND NOT s._tombstone THEN"
+        self._spark.sql(
+            f"MERGE INTO {self.identifier} t USING {_CHANGES} s ON {' AND '.join(keys)} {matched} "
+            f"{missing} INSERT ({', '.join(stored)}) VALUES ({', '.join(f's.{c}' for c in stored)})"
+        )
+
+    def _is_worn(self) -> bool:
+        """Whether so many rows are replaced, and still in the files they were in, or so many small files have come,
+        that to write them anew costs less than to read past them from now on."""
+        gone = self._total("total-position-deletes")
+        most = max(_REPLACED_ROWS, int(_REPLACED_SHARE * self._total("total-records")))
+        return gone > most or self.applied().merges >= _MERGES
+
+    def _files(self) -> int:
+        return self._total("total-data-files")
+
+    def _total(self, key: str) -> int:
+        """A total of the table as its newest snapshot has it."""
+        current = self.table.java.currentSnapshot()
+        return int(current.summary().get(key) or 0) if current is not None else 0
+
+    def _note(self, facts: dict[str, Any], base: Snapshot) -> None:
+        """A commit without files, for its summary. Raises TG502 if somebody has committed since `base`."""
+        self.table.append([], None, _text(facts), base)
+
+    def _summary(self, facts: dict[str, Any]) -> AbstractContextManager[None]:
+        """Statements inside commit with these facts in their snapshot's summary."""
+        return settings(self._spark, {_PROPERTY + key: value for key, value in _text(facts).items()})
+
+
+#: What MERGE reads its changes from.
+_CHANGES = "_tidegate_changes"
+
+
+def is_untidy(spark: SparkSession, relation: Relation, log: str, keep_from: int | None) -> bool:
+    """Whether `TableState.tidy` has something to do; costs no Spark job."""
+    table = IcebergTable(spark, state_identifier(log))
+    if _cleanable(relation, applied_of(table.current()), keep_from, rewrite=False) is not None:
+        return True
+    return sum(1 for _ in table.java.snapshots()) > 2 * MANY_SNAPSHOTS
+
+
+def _cleanable(relation: Relation, now: Applied, keep_from: int | None, rewrite: bool) -> int | None:
+    """Up to which event time rows can go; None if no more than is gone already. See `TableState.cleanup`."""
+    if relation.watermark is None or not relation.ttl or now.watermark is None or keep_from == EVERYTHING:
+        return None
+    upto = now.watermark if keep_from is None else min(now.watermark, keep_from - 1)
+    if not rewrite and relation.watermark.kind in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
+        upto = (upto + 1) // DAY_MICROS * DAY_MICROS - 1
+    return upto if now.cleaned is None or upto > now.cleaned else None
+
+
+def _text(facts: dict[str, Any]) -> dict[str, str]:
+    return {f"tidegate.{key}": str(value) for key, value in facts.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Which rows end the process that decodes them (X2)."""

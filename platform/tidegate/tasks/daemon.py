@@ -1,0 +1,55 @@
+"""Spark's Python daemon (`spark.python.daemon.module`), which imports what tasks need before it forks: once for all
+workers, not once in each. Local Spark only: executors on other machines may not have the package yet when theirs
+starts (`_ship_package`).
+
+For each task a worker calls `importlib.invalidate_caches()` (`pyspark.worker_util.setup_spark_files`), which reads the
+directory of every archive anew that something was imported from: that was four fifths of the workers' time. The
+archives that Spark puts on the path hold what is installed beside tidegate, so the daemon takes them off first.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_SPARKS_ARCHIVE = re.compile(r"pyspark\.zip|py4j-.*\.zip|.*\.jar")
+
+
+def without_archives(path: list[str]) -> list[str]:
+    """`path` without the archives of Spark, its jars included; as it is where a package of theirs is nowhere else."""
+    kept = [entry for entry in path if not _SPARKS_ARCHIVE.fullmatch(Path(entry).name)]
+    return kept if all(PathFinder.find_spec(package, kept) for package in ("pyspark", "py4j")) else path
+
+
+def main() -> None:
+    """Serve until Spark closes standard input."""
+    kept = without_archives(sys.path)
+    taken_off = tuple(set(sys.path).difference(kept))
+    sys.path[:] = kept
+    # What has looked for its packages before this has left readers behind, and `org` of Spark's jar as a package: the
+    # standard library's `copy` asks for Jython's.
+    for name, module in list(sys.modules.items()):
+        if any(place.startswith(taken_off) for place in getattr(module, "__path__", ())):
+            del sys.modules[name]
+    for place in list(sys.path_importer_cache):
+        if place.startswith(taken_off):
+            del sys.path_importer_cache[place]
+
+    import pyarrow.compute
+    import pyarrow.json
+    import pyarrow.parquet  # noqa: F401
+    import pyspark.sql.pandas.serializers  # noqa: F401
+    from pyspark.daemon import manager
+
+    import tidegate.tasks.decode.arrow_json
+    import tidegate.tasks.gate
+    import tidegate.tasks.panes
+    import tidegate.tasks.parquet.parquet  # noqa: F401
+
+    manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Bytes to columns, and to rejected rows with their reasons (X5, W5)."""

@@ -1,0 +1,1 @@
+"""Closed slices of views, computed once."""

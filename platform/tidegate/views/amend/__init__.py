@@ -1,0 +1,1 @@
+"""Amendments, rebuilds, and what another delay would give."""

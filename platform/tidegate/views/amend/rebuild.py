@@ -1,0 +1,158 @@
+"""A changed query (R4): its results are computed beside the old ones, from the beginning, and swapped at the end.
+
+Until the swap everybody reads the old results; it is one commit that replaces schema, rows and definition together.
+Killed before it, a rebuild leaves the old results, and the next one begins anew. The old results stay
+readable under a tag of the table's, which upkeep does not expire.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.layout import is_of_view
+from tidegate.runtime.steps import Steps
+from tidegate.sql.catalog.lineage import readers_of
+from tidegate.sql.catalog.objects import View
+from tidegate.store.metadata import GENERATION
+from tidegate.views.view_table import STALE, ViewTable
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.runtime.context import Context
+
+_NEXT = "$next"
+_UNCHANGED = "its results are those of its definition"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a rebuild did to one view. `generation`: which one its results are now, from 1. `tag`: what the old results
+    are called, as `VERSION AS OF` of the table; None if nothing was done. `why` it was, or was not."""
+
+    view: str
+    why: str
+    generation: int
+    tag: str | None = None
+    frontier: str | None = None
+    rows: int = 0
+    seconds: float = 0.0
+
+
+def rebuild(
+    context: Context,
+    names: Iterable[str] | None = None,
+    dry_run: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+    steps: Steps | None = None,
+) -> list[Rebuilt]:
+    """Rebuild the views whose definition has changed since their results were computed, and all that read them.
+
+    `names`: of views; None is all. `steps`: takes down what fails; None: the first failure is raised. Sinks of a
+    rebuilt view are asked for their decision at their next delivery (TG542).
+    Late rows that amendments had taken in are not in the new results until the next amendment.
+    Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
+    """
+    catalog = context.catalog
+    wanted = None if names is None else {_view(context, name).name for name in names}
+    done: list[Rebuilt] = []
+    changed: set[str] = set()
+    steps = steps or Steps(fail_fast=True)
+
+    def one(view: View) -> None:
+        named = wanted is not None and view.name in wanted
+        why = _why(context, view, changed)
+        if why is None:
+            if named:
+                done.append(Rebuilt(view.name, _UNCHANGED, _generation(context, view)))
+        elif wanted is None or named or not changed.isdisjoint(view.reads):
+            changed.add(view.name)
+            if dry_run:
+                done.append(Rebuilt(view.name, why, _generation(context, view)))
+            else:
+                with context.lease(view.name):
+                    done.append(_rebuild(context, view, why, tell))
+
+    asked: set[str] = set()
+    for view in [o for o in catalog.order() if isinstance(o, View)]:
+        if wanted is None or view.name in wanted or not asked.isdisjoint(view.reads):
+            asked.add(view.name)
+            # What reads one that could not be rebuilt can't be either: its rows would be those of before.
+            steps.do(view, partial(one, view), needed=True)
+    return done
+
+
+def _view(context: Context, name: str) -> View:
+    found = context.catalog.get(name)
+    if not isinstance(found, View):
+        raise TidegateError(
+            "TG509",
+            f'"{name}" is not a view',
+            hint="a source can't be rebuilt: DROP it, and let the next run read everything again",
+        )
+    return found
+
+
+def _why(context: Context, view: View, changed: set[str]) -> str | None:
+    """Why what is stored of a view is of another definition; None if it is not, or nothing is stored."""
+    stored = context.stored(view.name)
+    if stored is None:
+        return None
+    table = IcebergTable(context.spark, stored)
+    if not is_of_view(view, table.properties()):
+        return "its definition has changed"
+    below = sorted(changed & set(view.reads)) or list(filter(None, [table.property(STALE)]))
+    return f"it reads {', '.join(below)}" if below else None
+
+
+def _generation(context: Context, view: View) -> int:
+    stored = context.stored(view.name)
+    return 1 if stored is None else int(IcebergTable(context.spark, stored).property(GENERATION) or 1)
+
+
+def _rebuild(context: Context, view: View, why: str, tell: Callable[[str], None]) -> Rebuilt:
+    """One view; its lease is held."""
+    started, spark = time.monotonic(), context.spark
+    identifier, beside = context.identifier(view.name), context.identifier(f"{view.name}{_NEXT}")
+    # What one that was killed has left may be of another definition, or of earlier results of what the view reads.
+    spark.sql(f"DROP TABLE IF EXISTS {beside} PURGE")
+    tell(f"{view.name}: recomputing from the beginning because {why}")
+    table = ViewTable(context, view, beside)
+    table.tick()
+    generation = _generation(context, view) + 1
+    tag = f"generation_{generation - 1}"
+    tell(f"{view.name}: swapping; the earlier results are kept as {tag}")
+    IcebergTable(spark, identifier).tag(tag)
+    for reader in readers_of(context.catalog, view.name):
+        context.require_own(reader.name)
+        # First: were this one killed behind the swap, they would go on from results that are not there any more.
+        if (stored := context.stored(reader.name)) is not None:
+            spark.sql(f"ALTER TABLE {stored} SET TBLPROPERTIES ('{STALE}' = '{view.name}')")
+    frontier, rows, _ = table.totals()
+    _swap(spark.table(beside), table.table, view, identifier, generation)
+    spark.sql(f"DROP TABLE {beside} PURGE")
+    return Rebuilt(view.name, why, generation, tag, frontier, rows, round(time.monotonic() - started, 3))
+
+
+def _swap(rows: DataFrame, new: IcebergTable, view: View, identifier: str, generation: int) -> None:
+    """Everything of the new table takes the place of what is in `identifier`, in one commit."""
+    from pyspark.sql import functions as F
+
+    writer = rows.writeTo(identifier).using("iceberg")
+    for key, value in new.properties().items():
+        writer = writer.tableProperty(key, value)
+    writer = writer.tableProperty(GENERATION, str(generation)).tableProperty(STALE, "")
+    for key, value in new.current().summary.items():
+        if key.startswith("tidegate."):
+            writer = writer.option(f"snapshot-property.{key}", value)
+    parts = [F.col("_open")]
+    if view.kind is not TimeKind.EPOCH:
+        parts.append(F.partitioning.days(F.col("_window_end")))
+    writer.partitionedBy(*parts).replace()

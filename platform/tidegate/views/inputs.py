@@ -1,0 +1,211 @@
+"""What a view's query reads: every input at one pinned snapshot, between bounds of time, as DataFrames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import LATE, ON_TIME, quote, time_type
+from tidegate.plan.resets import Beyond, step_back
+from tidegate.sql.catalog.objects import Input, Relation, View
+from tidegate.tables.lives import changes_frame, current_rows
+from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.iceberg.commit import Snapshot
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Column
+
+#: What a query finds of a relation's rows beside the relation's own columns.
+HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "timestamp"))
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One input of a view at one snapshot. `table`: its identifier, None if nothing is stored of it yet; `columns`:
+    those of a view with the types that Spark gives them."""
+
+    input: Input
+    source: Relation | View
+    columns: tuple[Column, ...]
+    table: str | None
+    snapshot: Snapshot
+
+    @property
+    def mark(self) -> Mark:
+        """How far the input is, for `View.clock`: a relation's watermark, a view's frontier (D3)."""
+        if isinstance(self.source, Relation):
+            return self.snapshot.integer("tidegate.watermark")
+        frontier = self.snapshot.integer("tidegate.frontier")
+        if self.source.open_sql is None:
+            return frontier
+        return SessionMark(frontier, self.snapshot.integer("tidegate.earliest-open"))
+
+    @property
+    def kind(self) -> TimeKind | None:
+        """What the input's time column counts in; None where there is none."""
+        if isinstance(self.source, View):
+            return self.source.kind
+        return self.source.watermark.kind if self.source.watermark is not None else None
+
+    def at(self, snapshot: int | None) -> Pinned:
+        """The same input at another snapshot."""
+        return replace(self, snapshot=replace(self.snapshot, id=snapshot))
+
+    def fields(self) -> list[tuple[str, str]]:
+        """(name, Spark type) of what a query finds here."""
+        own = [(c.name, c.type) for c in self.columns]
+        if isinstance(self.source, Relation):
+            if self.source.primary_key:
+                return [*own, *HIDDEN]
+            return [*own, *HIDDEN, *self.source.message_columns, ("_wm", time_type(self.source))]
+        return [*own, ("_window_end", bound_type(self.source.kind))]
+
+    def rows(
+        self,
+        spark: SparkSession,
+        view: View,
+        base: int | None = None,
+        clock: int | None = None,
+        late: int | None = None,
+    ) -> DataFrame:
+        """What `view`'s query may see of it: rows from `base` + low on and before `clock` + high, both on the scale of
+        the view's clock (None: no bound). Of a view only final rows, if `view` itself emits only those. `late`: rows
+        that were late, too, of the log's commits up to this one (B1)."""
+        from pyspark.sql import functions as F
+
+        names = [quote(name) for name, _ in self.fields()]
+        if self.table is None or self.snapshot.id is None:
+            return empty(spark, self.fields())
+        if isinstance(self.source, Relation) and self.source.primary_key:
+            low, high = self.bounds(view, base, clock)
+            return self._table_rows(spark, low, high).select(*names)
+        stored = spark.read.option("versionAsOf", self.snapshot.id).table(self.table)
+        if isinstance(self.source, Relation):
+            seen = F.col("_outcome") == ON_TIME
+            if late is not None and not self.input.lookup:
+                seen = seen | ((F.col("_outcome") == LATE) & (F.col("_epoch") <= late))
+            rows = stored.where(seen)
+        elif view.emit_on_window_close and not self.input.lookup:
+            rows = final_now(stored.where(~F.col("_open")), self.source, self.snapshot.summary)
+        else:
+            # NULL: rows that an over view carries from one tick to the next, and what amendments have replaced; they
+            # are nobody's result.
+            rows = shown(stored.where(F.col("_open").isNotNull()), self.source, self.snapshot.summary)
+        return self.within(rows, view, base, clock).select(*names)
+
+    def within(self, rows: DataFrame, view: View, base: int | None, clock: int | None) -> DataFrame:
+        """Those of the input's stored `rows`, whatever became of them, that lie between these bounds (see `rows`)."""
+        from pyspark.sql import functions as F
+
+        low, high = self.bounds(view, base, clock)
+        time = F.col(quote(self.input.time_column or ""))
+        if low is not None:
+            rows = rows.where(time >= F.expr(self._literal(low)))
+        if high is not None:
+            rows = rows.where(time < F.expr(self._literal(high)))
+        return rows
+
+    def among(self, rows: DataFrame, view: View, ranges: Sequence[tuple[int | None, int]]) -> DataFrame:
+        """Those of the input's `rows` that windows need which end in one of `ranges`: after the first tick (None:
+        ever), at the second or before."""
+        from pyspark.sql import functions as F
+
+        time, wanted = F.col(quote(self.input.time_column or "")), F.lit(False)
+        for after, upto in ranges:
+            low, high = self.bounds(view, after, upto)
+            if low is None and high is None:
+                return rows
+            here = F.lit(True)
+            if low is not None:
+                here &= time >= F.expr(self._literal(low))
+            if high is not None:
+                here &= time < F.expr(self._literal(high))
+            wanted |= here
+        return rows.where(wanted)
+
+    def _table_rows(self, spark: SparkSession, low: int | None, high: int | None) -> DataFrame:
+        """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now."""
+        assert isinstance(self.source, Relation)
+        assert self.table is not None
+        if self.source.watermark is not None and not self.input.lookup:
+            return changes_frame(spark, self.source, self.table, self.snapshot.id, low, high)
+        system = [name for name, _ in HIDDEN]
+        return current_rows(spark, self.source, self.table, *system, snapshot=self.snapshot.id)
+
+    def bounds(self, view: View, base: int | None, clock: int | None) -> tuple[int | None, int | None]:
+        """[low, high) of the time column in its own ticks, None where there is no bound. Both come as ticks of the
+        view's clock, which say nothing about a time that counts in something else."""
+        if self.input.time_column is None or self.input.lookup or self.kind is None:
+            return None, None
+        if not self.kind.same_ticks(view.kind):
+            return None, None
+        low = None if base is None or self.input.low is None else base + self.input.low
+        high = None if clock is None or self.input.high is None else clock + self.input.high
+        return low, high
+
+    def _literal(self, value: int) -> str:
+        assert self.kind is not None
+        return self.kind.spark_literal(value)
+
+
+def pending(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> int | None:
+    """See `plan.resets.step_back`; `own`: the summary of the view's last commit."""
+    inputs = {p.input.name: p.snapshot.summary for p in pinned}
+    return step_back(view, own, inputs, [p.mark for p in pinned])
+
+
+def shown(rows: DataFrame, view: View, summary: Mapping[str, str]) -> DataFrame:
+    """What a SELECT finds of a view's stored `rows`, by the summary of its last commit. What it had emitted beyond the
+    frontier that it stepped back to (W9) stays until it closes again; a view that shows its open windows shows it
+    as those again."""
+    return rows if view.emit_on_window_close else final_now(rows, view, summary)
+
+
+def final_now(rows: DataFrame, view: View, summary: Mapping[str, str]) -> DataFrame:
+    """Without those that were emitted, and are not final now (W9)."""
+    from pyspark.sql import functions as F
+
+    stale, frontier = Beyond.of(summary), summary.get("tidegate.frontier")
+    if stale is None or frontier is None:
+        return rows
+    final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(int(frontier))))
+    return rows.where(F.col("_open") | final)
+
+
+def positions(pinned: Sequence[Pinned]) -> str:
+    """What the summary of a view's commit says about its inputs, as JSON: for each name the `snapshot` that was read,
+    and the `commit`, the newest snapshot of tidegate's own (others' maintenance changes no rows)."""
+    found = {p.input.name: {"snapshot": p.snapshot.id, "commit": p.snapshot.commit} for p in pinned}
+    return json.dumps(found, sort_keys=True)
+
+
+def source_of(context: Context, name: str) -> Relation | View:
+    """A source, table or view of the catalog (TG509 for anything else)."""
+    found = context.catalog.get(name)
+    if not isinstance(found, Relation | View):
+        raise TidegateError(
+            "TG509", f'"{name}" is not a source, table or view', hint="a view reads sources, tables and views"
+        )
+    return found
+
+
+def bound_type(kind: TimeKind) -> str:
+    """Spark type of `_window_start` and `_window_end`."""
+    types = {
+        TimeKind.TIMESTAMP: "timestamp_ntz",
+        TimeKind.TIMESTAMPTZ: "timestamp",
+        TimeKind.DATE: "date",
+    }
+    return types.get(kind, "bigint")
+
+
+def empty(spark: SparkSession, fields: Sequence[tuple[str, str]]) -> DataFrame:
+    """No rows, of these columns; Spark sees through it and plans nothing."""
+    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in fields)
+    return spark.sql(f"SELECT {columns} WHERE FALSE")

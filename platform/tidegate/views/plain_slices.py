@@ -1,0 +1,147 @@
+"""A slice of a view that is nothing but windows (`View.plain`), computed in tasks that read the log's files themselves.
+
+The same rows, the same boundaries and the same results as the view's SQL gives (`slices.py`), which still answers for
+backfills, amendments and audits, and wherever a file or a number is not plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.layout import ON_TIME
+from tidegate.jvm.java import java_class
+from tidegate.tasks.pane_parts import by_position, key_names, pane_schema
+from tidegate.tasks.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
+from tidegate.tasks.transfer import map_in_arrow
+from tidegate.tasks.writer import Target, run_task
+from tidegate.watermark import Sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.project import Storage
+    from tidegate.views.inputs import Pinned
+    from tidegate.watermark import PlainWindows
+
+#: So many rows are one task's: to exchange their panes would cost more.
+_ROWS_PER_TASK = 2_000_000
+_INT = 1 << 31
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What was written (`FileWriter.close`), and where the first session begins that is still open (D3)."""
+
+    files: list[dict[str, Any]]
+    open_since: int | None = None
+
+
+def compute(
+    spark: SparkSession,
+    storage: Storage,
+    pinned: Pinned,
+    bounds: tuple[int | None, int | None],
+    windows: WindowTask,
+) -> Slice | None:
+    """A view's results over the rows of `pinned` between `bounds` (ticks; None: no bound); None if they have to be
+    computed by SQL."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if pinned.table is None or pinned.snapshot.id is None:
+        return Slice([])
+    bounds = _narrowed(windows, *bounds)
+    files = _files(spark, storage, pinned, windows.plain, bounds)
+    if files is None:
+        return None
+    filesystem, found = files
+    if not found:
+        return Slice([])
+    cores = spark.sparkContext.defaultParallelism
+    tasks = dealt(found, min(cores, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
+    panes = PaneTask(filesystem, windows.plain, tasks, *bounds)
+    work = spark.range(0, len(tasks), 1, len(tasks))
+    if len(tasks) == 1:
+        reports = run_task(work, Both(panes, windows))
+    else:
+        plain, _ = by_position(windows.plain)
+        schema = from_arrow_schema(pane_schema(plain), prefer_timestamp_ntz=True)
+        frame = map_in_arrow(work, panes, schema)
+        keys = key_names(plain)
+        # Panes of several slides make a window, several sessions one: without keys they are few, and one task's.
+        apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)
+        reports = run_task(apart, windows)
+    if UNREAD in reports:
+        return None
+    since = [report["open_since"] for report in reports if report["open_since"] is not None]
+    return Slice([file for report in reports for file in report["files"]], min(since, default=None))
+
+
+def _narrowed(windows: WindowTask, low: int | None, high: int | None) -> tuple[int | None, int | None]:
+    """The bounds of rows, drawn to those of the windows that are computed: the first that is still open at the
+    frontier, and the last that is final. Where a session ends, its rows say."""
+    window = windows.plain.window
+    if isinstance(window, Sessions):
+        return low, high
+    if windows.frontier is not None:
+        start = window.watermark_start(windows.frontier)
+        low = start if low is None else max(low, start)
+    if windows.only_closed and windows.reached is not None:
+        end = window.end(window.watermark_start(windows.reached) - window.slide)
+        high = end if high is None else min(high, end)
+    return low, high
+
+
+def dealt(files: Sequence[LogFile], tasks: int) -> tuple[tuple[LogFile, ...], ...]:
+    """The files in their order, cut into runs of about as many rows: files of one commit are of about the same time, so
+    that a pane is in few tasks."""
+    total = sum(file.rows for file in files)
+    found: list[list[LogFile]] = [[] for _ in range(tasks)]
+    seen = 0
+    for file in files:
+        found[min(seen * tasks // max(total, 1), tasks - 1)].append(file)
+        seen += file.rows
+    return tuple(tuple(run) for run in found if run)
+
+
+def _files(
+    spark: SparkSession,
+    storage: Storage,
+    pinned: Pinned,
+    plain: PlainWindows,
+    bounds: tuple[int | None, int | None],
+) -> tuple[Any, list[LogFile]] | None:
+    """The file system, and the files that may hold such rows; None if one can't be read as it is."""
+    assert pinned.table is not None
+    assert pinned.snapshot.id is not None
+    table = IcebergTable(spark, pinned.table)
+    expressions = java_class(spark._jvm, "org.apache.iceberg.expressions.Expressions")
+    both = getattr(expressions, "and")
+    where, (low, high) = expressions.equal("_outcome", ON_TIME), bounds
+    # Only to skip files: the tasks look at every row. What fits into 32 bits reaches Java as another type.
+    if low is not None and abs(low) > _INT:
+        where = both(where, expressions.greaterThanOrEqual(plain.time_column, low))
+    if high is not None and abs(high) > _INT:
+        where = both(where, expressions.lessThan(plain.time_column, high))
+    target: Target = table.target(storage, reading=True)
+    files = table.files(pinned.snapshot.id, where, target.field_id(plain.time_column))
+    if files is None or not all(file["path"].startswith(f"{target.data_uri}/") for file in files):
+        return None
+    found = [
+        LogFile(target.data_path + f["path"].removeprefix(target.data_uri), _wanted(f, *bounds))
+        for f in files
+    ]
+    return target.filesystem, found
+
+
+def _wanted(file: dict[str, Any], low: int | None, high: int | None) -> int:
+    """About how many rows of a file are between the bounds, if they are spread evenly over its time."""
+    least, greatest = file["least"], file["greatest"]
+    rows: int = file["rows"]
+    if least is None or greatest is None:
+        return rows
+    first = least if low is None else max(least, low)
+    last = greatest if high is None else min(greatest, high - 1)
+    return max(1, int(rows * (last - first + 1) // (greatest - least + 1)))

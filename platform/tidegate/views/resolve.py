@@ -1,0 +1,125 @@
+"""What a view reads, found in the catalog and pinned, and the types that Spark gives its columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import IcebergTable, Snapshot
+from tidegate.iceberg.layout import ddl, relation_identity, strategy_identity
+from tidegate.jvm.failures import refused
+from tidegate.plan.gaps import RETAINED_FROM, retained_from
+from tidegate.plan.resets import RESETS
+from tidegate.sql.catalog.objects import Relation, View
+from tidegate.tables.lives import applied_state, state_identifier
+from tidegate.views.inputs import Pinned, empty, source_of
+from tidegate.views.slices import evaluate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Column
+
+
+def pin(context: Context, view: View) -> tuple[Pinned, ...]:
+    """The inputs of a view as they stand now; one that is read twice stands at one snapshot."""
+    found: dict[str, Pinned] = {}
+    pinned = []
+    for entry in view.inputs:
+        if entry.name not in found:
+            source = source_of(context, entry.name)
+            table = context.stored(source.name)
+            if isinstance(source, Relation) and source.name in context.foreign:
+                require_lent(context, source, table)
+            snapshot = Snapshot(None, {}) if table is None else _current(context, source, table)
+            columns = _columns_of(context, source)
+            found[entry.name] = Pinned(entry, source, columns, table, snapshot)
+        pinned.append(replace(found[entry.name], input=entry))
+    return tuple(pinned)
+
+
+def standing(context: Context, view: View) -> tuple[Pinned, ...]:
+    """The inputs of a view as far as their commits tell; Spark is asked for nothing of its query."""
+    found = []
+    for entry in view.inputs:
+        source = source_of(context, entry.name)
+        table = context.stored(source.name)
+        snapshot = Snapshot(None, {}) if table is None else _current(context, source, table)
+        found.append(Pinned(entry, source, (), table, snapshot))
+    return tuple(found)
+
+
+def require_lent(context: Context, relation: Relation, table: str | None) -> None:
+    """TG516 unless the environment that is read has this log, judged by the very definition that this one has: its
+    decisions are taken as they are."""
+    lender = context.project.env.reads
+    if table is None:
+        what, hint = (
+            f'environment "{lender}" has no log of',
+            f"run it there first: tidegate run --env {lender}",
+        )
+    else:
+        log = IcebergTable(context.spark, table)
+        judged = log.current().summary.get("tidegate.strategy-identity")
+        same = log.property("tidegate.identity") == relation_identity(relation)
+        if same and judged in (None, strategy_identity(relation)):
+            return
+        what = f'environment "{lender}" has another definition of'
+        hint = "to try out another watermark or source, use an environment with a warehouse of its own"
+    raise TidegateError("TG516", f'{what} "{relation.name}"', hint=hint, location=relation.location)
+
+
+def _columns_of(context: Context, source: Relation | View) -> tuple[Column, ...]:
+    return resolve_columns(context, source) if isinstance(source, View) else source.columns
+
+
+def _current(context: Context, source: Relation | View, table: str) -> Snapshot:
+    if not isinstance(source, Relation) or not source.primary_key:
+        log = IcebergTable(context.spark, table)
+        found = log.current()
+        # From one reading of the metadata: what the snapshot still has, and where it ends (R5).
+        edge = retained_from(found.summary, log.property(RETAINED_FROM))
+        return found if edge is None else replace(found, summary=found.summary | {RETAINED_FROM: str(edge)})
+    if not context.spark.catalog.tableExists(state_identifier(table)):
+        return Snapshot(None, {})
+    # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
+    state = applied_state(context.spark, table)
+    facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
+    return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
+
+
+def resolve_columns(context: Context, view: View) -> tuple[Column, ...]:
+    """The view's columns with the types that Spark gives them, those of its inputs first; nothing runs.
+
+    TG507 if Spark refuses the query.
+    """
+    known = context.resolved.get(view.name)
+    if known is not None and known[0] is view:
+        return known[1]
+    try:
+        schema = evaluate(context.spark, view, no_rows(context, view)).schema
+    except TidegateError:
+        raise
+    except Exception as error:
+        raise refused(f'the query of "{view.name}"', error, view.location) from error
+    types = {field.name: ddl(field.dataType) for field in schema.fields}
+    for name, kind in types.items():
+        if re.search(r"\b(void|interval|variant)\b", re.sub("`[^`]*`", "", kind)):
+            what = f'column "{name}" of "{view.name}" has the type {kind}, which a table can\'t store'
+            raise TidegateError("TG507", what, hint="CAST it", location=view.location)
+    columns = tuple(replace(c, type=types[c.name]) for c in view.columns)
+    context.resolved[view.name] = (view, columns)
+    return columns
+
+
+def no_rows(context: Context, view: View) -> list[DataFrame]:
+    """The inputs of a view as empty frames, whatever is stored of them."""
+    frames = []
+    for entry in view.inputs:
+        source = source_of(context, entry.name)
+        nothing = Pinned(entry, source, _columns_of(context, source), None, Snapshot(None, {}))
+        frames.append(empty(context.spark, nothing.fields()))
+    return frames

@@ -1,0 +1,67 @@
+"""A view's query over given rows.
+
+The same query on the same rows gives the same result: what a tick closes live is what a backfill or an audit of the
+same slice finds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tidegate.views.inputs import Pinned, bound_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import View
+
+
+def evaluate(
+    spark: SparkSession, view: View, frames: Sequence[DataFrame], watermark: int | None = None
+) -> DataFrame:
+    """The view's query over the rows of its inputs: the view's columns, `_window_start` and `_window_end` in the type
+    of the view's time, `_rows`, and the columns of `View.order`. `watermark`: which rows a frame that reaches ahead
+    can count on (C5); of no consequence for a view without `over`."""
+    if view.over is None:
+        return with_bounds(run_sql(spark, view, view.query_sql, frames), view)
+    from tidegate.views.over import evaluate as evaluate_over
+
+    rows = run_sql(spark, view, view.over.rows_sql, frames)
+    once = evaluate_over(spark, view, rows, None, None, watermark)
+    once.close()
+    return with_bounds(once.result, view)
+
+
+def with_bounds(result: DataFrame, view: View) -> DataFrame:
+    """`_window_start` and `_window_end` in the type in which the view stores them."""
+    from pyspark.sql import functions as F
+
+    bound = bound_type(view.kind)
+    bounds = {name: F.col(name).cast(bound) for name in ("_window_start", "_window_end")}
+    return result.withColumns(bounds)
+
+
+def run_sql(spark: SparkSession, view: View, sql: str, frames: Sequence[DataFrame]) -> DataFrame:
+    """One of a view's queries, with `frames` as its inputs."""
+    digest = hashlib.sha256(view.name.encode()).hexdigest()[:12]
+    for number, frame in enumerate(frames):
+        name = f"_tidegate_{digest}_{number}"
+        frame.createOrReplaceTempView(name)
+        sql = sql.replace(f"{{input_{number}}}", name)
+    return spark.sql(sql)
+
+
+def read(
+    context: Context,
+    view: View,
+    pinned: Sequence[Pinned],
+    base: int | None = None,
+    clock: int | None = None,
+    late: Mapping[str, int] = MappingProxyType({}),
+) -> list[DataFrame]:
+    """The rows that each of a view's inputs gives it (`Pinned.rows`); `late` by name of the input."""
+    return [p.rows(context.spark, view, base, clock, late.get(p.input.name)) for p in pinned]

@@ -1,0 +1,399 @@
+"""Views: closed slices of their inputs, computed once by ordinary Spark SQL and appended (C2, W3).
+
+A slice is the result rows with frontier < window_end <= W, where W is the view's clock at pinned snapshots of all
+inputs. A view without EMIT ON WINDOW CLOSE also holds its open rows, replaced as a whole by every tick.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
+from tidegate.iceberg.layout import (
+    carried_column,
+    create_view_table,
+    is_of_view,
+    quote,
+    ticks_of,
+    view_columns,
+)
+from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
+from tidegate.plan.events import SliceCommitted
+from tidegate.plan.gaps import GAPS, with_gap
+from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
+from tidegate.sql.dialect.inner_names import LOST
+from tidegate.tasks.panes import WindowTask
+from tidegate.tasks.writer import WriteTask, run_task
+from tidegate.views.inputs import Pinned, pending, positions
+from tidegate.views.over import CARRIED, Evaluation, carried_type, missing_totals
+from tidegate.views.over import evaluate as evaluate_over
+from tidegate.views.plain_slices import compute
+from tidegate.views.resolve import no_rows, pin, resolve_columns
+from tidegate.views.retention import begin, missing
+from tidegate.views.revisions.reclose import Reclosing
+from tidegate.views.revisions.revisions import has_revisions
+from tidegate.views.revisions.step_back import back, emitted_beyond, extent, facts, refused
+from tidegate.views.slices import evaluate, read, run_sql, with_bounds
+from tidegate.watermark import TimeKind, window_is_closed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import View
+
+
+#: Table property: a view below whose results were replaced since these were computed (`rebuild.py`).
+STALE = "tidegate.stale"
+#: How often a tick is tried again that an amendment was in the way of.
+_TRIES = 3
+
+
+class Tick(NamedTuple):
+    """What one tick commits: new files, data files that they replace, rows that are final for the first time, what the
+    summary says beside the usual, and where the first session begins that is still open (D3)."""
+
+    files: list[dict[str, Any]]
+    removed: list[Any]
+    groups: int
+    summary: dict[str, str]
+    open_since: int | None
+
+
+class ViewTable:
+    """A view's stored results, open for writing as they stand now: hold its lease. A commit on top of another state
+    than that fails (TG502). `identifier`: of another table than its own (`rebuild.py`)."""
+
+    def __init__(self, context: Context, view: View, identifier: str | None = None) -> None:
+        self.view = view
+        self._context, self._spark = context, context.spark
+        columns = resolve_columns(context, view)
+        identifier = identifier or context.identifier(view.name)
+        carried = None
+        if view.over is not None:
+            carried = carried_type(
+                self._spark, view, run_sql(self._spark, view, view.over.rows_sql, no_rows(context, view))
+            )
+        owner = context.project.owner
+        self._spark.sql(create_view_table(view, columns, identifier, carried, owner))
+        self.table = IcebergTable(self._spark, identifier, owner)
+        same_view(view, self.table)
+        self._columns = [name for name, _ in view_columns(view, columns)]
+        day = None if view.kind is TimeKind.EPOCH else "_window_end"
+        bounds = ("_window_end", "_tick")
+        self._target = self.table.target(context.project.storage, "_open", day, bounds)
+        added = []
+        if carried is not None:
+            name = carried_column(view)
+            added = missing_totals(name, carried, self._target.schema.field(name).type)
+        if added:
+            for column in added:
+                self._spark.sql(f"ALTER TABLE {identifier} ADD COLUMN {column}")
+            self.table = IcebergTable(self._spark, identifier, owner)
+            self._target = self.table.target(context.project.storage, "_open", day, bounds)
+        self._snapshot = self.table.current()
+
+    def tick(self) -> SliceCommitted | None:
+        """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
+        for _ in range(_TRIES):
+            try:
+                return self._tick()
+            except TidegateError as error:
+                if error.code != "TG502" or self.table.rebased(self._snapshot) is self._snapshot:
+                    raise
+                # Only an amendment was in the way: of windows that this tick does not touch, but its slice may read
+                # what was amended below it.
+        return self._tick()
+
+    def _tick(self) -> SliceCommitted | None:
+        started = time.monotonic()
+        # A view that stays open for weeks: upkeep has compacted its files meanwhile, and expired old snapshots.
+        base = self._snapshot = self.table.rebased(self._snapshot)
+        pinned = pin(self._context, self.view)
+        stepped = self._step_back(base, pinned)
+        base = self._snapshot
+        clock = clock_of(self.view, pinned)
+        frontier = base.integer("tidegate.frontier")
+        gap: dict[str, str] = {}
+        if frontier is None:
+            frontier = begin(self.view, pinned)
+        elif (lost := missing(self.view, base.summary, pinned)) is not None and lost.upto is not None:
+            gap, frontier = with_gap(base.summary, frontier, lost.upto), lost.upto
+        if not self._is_due(base, pinned, frontier, clock):
+            return self._committed(base, started, started) if stepped else None
+        # The frontier goes back by a step back alone (W9).
+        reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)
+        earliest = base.integer("tidegate.earliest-open")
+        start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
+        emit = self.view.emit_on_window_close
+        number = (base.integer("tidegate.tick") or 0) + 1
+        beyond = Beyond.of(base.summary)
+        again = None
+        if beyond is not None and frontier is not None and reached is not None and beyond.first <= reached:
+            again = frontier, reached
+        tick = None if again else self._plain(pinned, start, frontier, reached, number)
+        if tick is None:
+            rows = read(self._context, self.view, pinned, start, reached if emit else None)
+            over = None if self.view.over is None else self._evaluated_over(rows, base, frontier, reached)
+            result = (
+                self._result(rows, frontier, reached) if over is None else with_bounds(over.result, self.view)
+            )
+            since = self._earliest_open(rows, reached)
+            try:
+                tick = self._stored(result, number, since, again)
+                if over is not None and over.carried is not None:
+                    tick.files.extend(self._write_carried(over.carried))
+            finally:
+                if over is not None:
+                    over.close()
+        total = (base.integer("tidegate.groups") or 0) + tick.groups
+        opened = sum(f["rows"] for f in tick.files if f["split"] is True)
+        summary = {
+            "tidegate.tick": str(number),
+            "tidegate.inputs": positions(pinned),
+            "tidegate.groups": str(total),
+            "tidegate.open": str(opened),
+        }
+        kept = (*AMENDMENT, RESETS, GAPS, *([] if again else [BEYOND]))
+        summary |= {key: base.summary[key] for key in kept if key in base.summary}
+        summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | tick.summary | gap
+        if lost := (base.integer(LOST_TOTALS) or 0) + sum(f.get("counted", 0) for f in tick.files):
+            summary[LOST_TOTALS] = str(lost)
+        if reached is not None:
+            summary["tidegate.frontier"] = str(reached)
+        if tick.open_since is not None:
+            summary["tidegate.earliest-open"] = str(tick.open_since)
+        # A view that emits on close is append-only by construction (C2), but for what closes again.
+        replaced = [*([] if emit else [True]), *self._carried()]
+        removed = [*tick.removed, *self._carried_files(base, tick.files)]
+        computed_at = time.monotonic()
+        committed = self.table.append(tick.files, self._target, summary, base, replaced, removed)
+        self._snapshot = Snapshot(committed, summary, committed)
+        return self._committed(self._snapshot, started, computed_at)
+
+    def _committed(self, at: Snapshot, started: float, computed: float) -> SliceCommitted:
+        now = time.monotonic()
+        return SliceCommitted(
+            view=self.view.name,
+            frontier=self.view.kind.format(at.integer("tidegate.frontier")),
+            groups=at.integer("tidegate.groups") or 0,
+            open=at.integer("tidegate.open") or 0,
+            lost_totals=at.integer(LOST_TOTALS) or 0,
+            seconds=round(now - started, 3),
+            commit_seconds=round(now - computed, 3),
+        )
+
+    def _step_back(self, base: Snapshot, pinned: Sequence[Pinned]) -> bool:
+        """Follow the resets of the inputs in a commit of its own (W9); whether there was one to make. TG543 if the
+        view can't go back."""
+        view = self.view
+        target = pending(view, base.summary, pinned)
+        if target is None:
+            return False
+        found = back(self._context, view, self.table.identifier, pinned, target)
+        if not found.is_possible:
+            raise refused(view, found)
+        frontier = min(int(found.frontier), base.integer("tidegate.frontier") or 0)
+        opened = None
+        if view.open_sql is not None:
+            opened = self._earliest_open(read(self._context, view, pinned), frontier)
+        beyond = extent(emitted_beyond(self._at(base), view, frontier), view)
+        summary = facts(view, base.summary, pinned, frontier, opened, beyond)
+        files: list[dict[str, Any]] = []
+        if view.over is not None:
+            # What its frames need of the rows before: as of the frontier that it has gone back to.
+            rows = read(self._context, view, pinned, None, frontier)
+            tick = evaluate_over(
+                self._spark, view, run_sql(self._spark, view, view.over.rows_sql, rows), None, None, frontier
+            )
+            try:
+                files = [] if tick.carried is None else self._write_carried(tick.carried)
+            finally:
+                tick.close()
+        removed = self._carried_files(base, files)
+        committed = self.table.append(files, self._target, summary, base, self._carried(), removed)
+        self._snapshot = Snapshot(committed, summary, committed)
+        return True
+
+    def _at(self, base: Snapshot) -> DataFrame:
+        """The view's table at a snapshot."""
+        return self._spark.read.option("versionAsOf", base.id).table(self.table.identifier)
+
+    def _stored(
+        self, result: DataFrame, number: int, since: int | None, again: tuple[int, int] | None
+    ) -> Tick:
+        """Write the rows of a tick. `since`: where the first session begins that stays open; `again`: where emitted
+        rows close again (`Reclosing`), the frontier before and after it."""
+        if again is None:
+            files = self._write(result, number)
+            return Tick(files, [], sum(f["rows"] for f in files if f["split"] is False), {}, since)
+        frontier, reached = again
+        result = result.localCheckpoint()
+        opened = self._write(result.where("_open"), number) if not self.view.emit_on_window_close else []
+        reclosing = Reclosing(self._context, self.view, self.table, self._snapshot, frontier, reached)
+        done = reclosing.write(
+            result.where("NOT _open"), number, since, lambda rows: self._write(rows, number)
+        )
+        return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
+
+    def _plain(
+        self,
+        pinned: Sequence[Pinned],
+        start: int | None,
+        frontier: int | None,
+        reached: int | None,
+        number: int,
+    ) -> Tick | None:
+        """One tick of a view that needs no SQL; None if it does."""
+        if self.view.plain is None:
+            return None
+        emit = self.view.emit_on_window_close
+        (entry,) = pinned
+        bounds = entry.bounds(self.view, start, reached if emit else None)
+        windows = WindowTask(self.view.plain, self._target, frontier, reached, emit, number)
+        found = compute(self._spark, self._context.project.storage, entry, bounds, windows)
+        if found is None:
+            return None
+        groups = sum(f["rows"] for f in found.files if f["split"] is False)
+        return Tick(found.files, [], groups, {}, found.open_since)
+
+    def totals(self) -> tuple[str, int, int]:
+        """Frontier as text, closed result rows so far, open result rows."""
+        current = self._snapshot
+        return (
+            self.view.kind.format(current.integer("tidegate.frontier")),
+            (current.integer("tidegate.groups") or 0) + (current.integer(AMENDED_GROUPS) or 0),
+            current.integer("tidegate.open") or 0,
+        )
+
+    def _is_due(
+        self, base: Snapshot, pinned: Sequence[Pinned], frontier: int | None, clock: int | None
+    ) -> bool:
+        """Whether a tick can change anything: with EMIT ON WINDOW CLOSE only if something can become final."""
+        if self.view.emit_on_window_close:
+            return closes_anything(self.view, frontier, clock)
+        now = commits(positions(pinned))
+        before = commits(base.summary.get("tidegate.inputs"))
+        return now != (before or dict.fromkeys(now))
+
+    def _result(self, rows: Sequence[DataFrame], frontier: int | None, reached: int | None) -> DataFrame:
+        """The rows to be stored: what becomes final, and what is open if the view shows that."""
+        from pyspark.sql import functions as F
+
+        view, end = self.view, F.col("_window_end")
+        result = evaluate(self._spark, view, rows)
+        if frontier is not None:
+            beyond = ~window_is_closed(end, self._literal(frontier))
+            result = result.where(beyond if view.emit_on_window_close else beyond | end.isNull())
+        if reached is None or view.clock is None:
+            return result.withColumn("_open", F.lit(True))
+        if view.emit_on_window_close:
+            return result.where(window_is_closed(end, self._literal(reached))).withColumn(
+                "_open", F.lit(False)
+            )
+        # Nobody knows when a row without a time would be final.
+        return result.withColumn(
+            "_open", F.coalesce(~window_is_closed(end, self._literal(reached)), F.lit(True))
+        )
+
+    def _evaluated_over(
+        self, rows: Sequence[DataFrame], base: Snapshot, frontier: int | None, reached: int | None
+    ) -> Evaluation:
+        """One tick of a view with OVER (C5). What the last one carried stands where `_open` is NULL."""
+        over, view = self.view.over, self.view
+        assert over is not None
+        before = None
+        if base.id is not None and reached is not None and frontier is not None:
+            name = quote(carried_column(view))
+            stored = self._at(base).where(f"_open IS NULL AND {name} IS NOT NULL")
+            before = stored.selectExpr(f"{name} AS {quote(CARRIED)}")
+        arrived = run_sql(self._spark, view, over.rows_sql, rows)
+        return evaluate_over(self._spark, view, arrived, before, frontier, reached)
+
+    def _write_carried(self, rows: DataFrame) -> list[dict[str, Any]]:
+        carried = rows.selectExpr(
+            "CAST(NULL AS BOOLEAN) AS _open", f"{quote(CARRIED)} AS {quote(carried_column(self.view))}"
+        )
+        return [file for files in run_task(carried, WriteTask(self._target)) for file in files]
+
+    def _carried(self) -> list[None]:
+        """What the next commit replaces of rows that are nobody's result (`IcebergTable.append`)."""
+        return [] if self.view.over is None or self._is_revised() else [None]
+
+    def _carried_files(self, base: Snapshot, files: list[dict[str, Any]]) -> list[Any]:
+        """The same where revisions are there, too: the data files of what the last tick has carried. Revisions that a
+        compaction has put into one of them are written anew: they are added to `files`."""
+        if self.view.over is None or base.id is None or not self._is_revised():
+            return []
+        rows = self._at(base).where("_open IS NULL").select("*", "_file")
+        name = quote(carried_column(self.view))
+        # Bounded: one small file for each task of a tick.
+        paths = {r[0] for r in rows.where(f"{name} IS NOT NULL").select("_file").distinct().collect()}
+        beside = rows.where(f"{name} IS NULL").where(rows["_file"].isin(sorted(paths))).drop("_file")
+        bounds = ("_window_end", "_tick")
+        target = self.table.target(self._context.project.storage, "_open", self._target.day, bounds)
+        files += [file for written in run_task(beside, WriteTask(target)) for file in written]
+        return self.table.files_among(paths, base.id)
+
+    def _is_revised(self) -> bool:
+        return has_revisions(self._spark.table(self.table.identifier))
+
+    def _write(self, result: DataFrame, number: int) -> list[dict[str, Any]]:
+        from pyspark.sql import functions as F
+
+        result = result.withColumn("_tick", F.lit(number).cast("bigint"))
+        if self.view.order:
+            # Sorted across files, too: ascending ids, together with _window_end, are the order of release (C4).
+            result = result.orderBy("_window_end", *[quote(name) for name in self.view.order])
+            result = result.withColumn("_ordinal", F.monotonically_increasing_id())
+        else:
+            # A day's windows in one file, not one for each shuffle task.
+            day = [] if self.view.kind is TimeKind.EPOCH else [F.to_date("_window_end")]
+            result = result.repartition("_open", *day).sortWithinPartitions("_window_end")
+        counted = LOST if LOST in result.columns else None
+        result = result.select(*[quote(name) for name in self._columns], *([counted] if counted else []))
+        return [file for files in run_task(result, WriteTask(self._target, counted)) for file in files]
+
+    def _earliest_open(self, rows: Sequence[DataFrame], reached: int | None) -> int | None:
+        """Where the earliest session starts that is still open, in ticks: rows before it are needed no more (D3)."""
+        from pyspark.sql import functions as F
+
+        view = self.view
+        if view.open_sql is None or reached is None:
+            return None
+        sessions = run_sql(self._spark, view, view.open_sql, rows)
+        still_open = ~window_is_closed(F.col("_window_end"), self._literal(reached))
+        found = sessions.where(still_open).agg(F.min(ticks_of("_window_start", view.kind))).first()
+        return None if found is None else found[0]
+
+    def _literal(self, value: int) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.expr(self.view.kind.spark_literal(value))
+
+
+def same_view(view: View, table: IcebergTable) -> None:
+    """R4: TG506 if the results in `table` are of another definition, or of earlier results of a view below."""
+    properties = table.properties()
+    stale = properties.get(STALE)
+    if not is_of_view(view, properties):
+        what = f'the definition of "{view.name}" has changed since its results were computed'
+    elif stale:
+        what = f'"{view.name}" was computed from earlier results of "{stale}", which was rebuilt'
+    else:
+        return
+    raise TidegateError(
+        "TG506",
+        what,
+        hint=f"tidegate rebuild {view.name} recomputes it alongside the old results, then swaps; "
+        "or DROP it, or give the new definition another name",
+        location=view.location,
+    )
+
+
+def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:
+    """W: up to where the inputs allow the view's rows to be final; None while that is not known, or never is."""
+    return None if view.clock is None else view.clock.at(*[p.mark for p in pinned])
