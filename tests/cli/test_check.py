@@ -191,7 +191,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
         {"assets/a.sql": source() + view("v") + source("lonely")},
         ("TG906", "assets/a.sql", 5, 15),
         'no view and no sink reads source "lonely"',
-        "remove it",
+        "remove the source",
     ),
 }
 

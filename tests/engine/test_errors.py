@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, Workbench
 from tests.engine.test_session import EVENTS
+from tests.test_architecture import SPARK
 from tidegate import TidegateError
 from tidegate.advise.advice import advise
 from tidegate.audit.source import audit_source
@@ -26,7 +27,7 @@ def test_every_code_is_registered_raised_and_tested() -> None:
         files = [p for folder in folders for p in (ROOT / folder).rglob("*.py") if p.name != "codes.py"]
         return set(re.findall(r"\bTG5\d\d\b", "".join(p.read_text(encoding="utf-8") for p in files)))
 
-    assert codes("platform/tidegate/engine", "platform/tidegate/audit", "assets") == set(CODES)
+    assert codes(*(f"platform/tidegate/{room}" for room in (*SPARK, "audit")), "assets") == set(CODES)
     assert set(CODES) <= codes("tests/engine", "tests/cli")
 
 

@@ -141,7 +141,7 @@ def test_a_file_that_changed_is_named_and_all_others_are_read(folder: Folder) ->
             f'source "s": 0.json was written again after it was read; it still has {size} bytes, but may contain other '
             "rows",
         ),
-        ("TG505", f'source "s": 2.json had {size} bytes when it was read, but has {2 * size}'),
+        ("TG505", f'source "s": 2.json had {size} bytes when it was read, but has {2 * size} now'),
     ]
     connector = folder.connector()
     connector.pending()
@@ -206,7 +206,7 @@ def test_a_file_that_was_moved_is_not_read_again_and_a_copy_is(folder: Folder) -
     names, problems = folder.read()
     assert names == ["copy.json"]
     assert [code for code, _ in problems] == ["TG517"]
-    assert "z.json holds what 1.json held" in problems[0][1]
+    assert "z.json has the content of 1.json" in problems[0][1]
     (folder.path / "z.json").rename(folder.path / "1.json")
     assert folder.read() == ([], [])
     (folder.path / "_read").mkdir()

@@ -221,7 +221,7 @@ def test_columns_that_are_not_declared_are_told_for_a_day() -> None:
     finding = found(some)["undeclared_columns:s:"]
     assert (finding.severity, finding.numbers) == ("info", {"columns": 3})
     assert finding.text == (
-        's: files have columns that are not declared, and are not read: "a" (in 1.csv), "b" (in 2.csv), '
+        's: files have columns that are not declared, and that are not read: "a" (in 1.csv), "b" (in 2.csv), '
         '"c" (in 2.csv)'
     )
     later = replace(both, at=at - 86_400 * 1_000_000)

@@ -93,7 +93,7 @@ WRONG = [
         entry("expect_column_values_to_be_null: {column: m}"),
         '"hourly" has no column "m"',
         "m",
-        "it has window_end, Shop, n, _window_start, _window_end",
+        "its columns are window_end, Shop, n, _window_start, _window_end",
     ),
     (
         entry("expect_compound_columns_to_be_unique: {column_list: [n, shopp]}"),
@@ -103,7 +103,7 @@ WRONG = [
     ),
     (
         entry("expect_column_values_to_be_null: {column: n, rowcondition: n > 1}"),
-        "expect_column_values_to_be_null has no rowcondition",
+        "expect_column_values_to_be_null has no parameter rowcondition",
         "rowcondition",
         'did you mean "row_condition"?',
     ),
@@ -115,7 +115,7 @@ WRONG = [
     ),
     (
         entry("expect_column_values_to_not_be_outliers: {column: n, method: mad}"),
-        "method is one of iqr, std",
+        "method must be one of iqr, std",
         "mad",
         None,
     ),
@@ -127,7 +127,7 @@ WRONG = [
     ),
     (
         entry("expect_column_values_to_be_null: {column: n, severity: fatal}"),
-        "severity is one of critical, warning, info",
+        "severity must be one of critical, warning, info",
         "fatal",
         None,
     ),
@@ -140,7 +140,7 @@ WRONG = [
     ),
     (
         "asset: orders\nreconciliation: {}\n",
-        '"orders" is no view',
+        '"orders" is not a view',
         "reconciliation",
         "the rows of a log are always checked",
     ),
