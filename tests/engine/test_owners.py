@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.test_architecture import SPARK
+
 PACKAGE = Path(__file__).resolve().parents[2] / "platform" / "tidegate"
 #: The rooms of which something may reach a warehouse.
 ROOMS = (
-    "engine",
+    *SPARK,
     "amend",
     "audit",
     "advise",
@@ -82,8 +84,8 @@ def test_X3_the_three_gates_ask() -> None:
     """What the list above relies on: a lease, an open log and a drop can't be had without."""
     functions = {
         name: node
-        for file in ("context.py", "ingest.py")
-        for name, node in _functions(ast.parse((PACKAGE / "engine" / file).read_text("utf-8")), "")
+        for file in ("runtime/context.py", "ingest/ingest.py")
+        for name, node in _functions(ast.parse((PACKAGE / file).read_text("utf-8")), "")
     }
     for gate, asks in (
         ("Context.lease", "require_own_once"),
