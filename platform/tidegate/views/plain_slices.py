@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import ON_TIME
 from tidegate.jvm.java import java_class
+from tidegate.tasks.decode.tasks import numbered
 from tidegate.tasks.pane_parts import by_position, key_names, pane_schema
 from tidegate.tasks.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
 from tidegate.tasks.transfer import map_in_arrow
@@ -62,7 +63,7 @@ def compute(
     cores = spark.sparkContext.defaultParallelism
     tasks = dealt(found, min(cores, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
     panes = PaneTask(filesystem, windows.plain, tasks, *bounds)
-    work = spark.range(0, len(tasks), 1, len(tasks))
+    work = numbered(spark, len(tasks))
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:

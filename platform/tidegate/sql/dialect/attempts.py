@@ -4,7 +4,7 @@ does so with any other, behind its own `try_` functions; sessions know it as `ti
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Token, TokenType
 
 from tidegate.sql.dialect.dialect import SparkText
 from tidegate.sql.dialect.functions import reach_of

@@ -15,7 +15,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Token, TokenType
 
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.frame_syntax import FrameGenerator, FrameParser

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Token, TokenType
 
 from tidegate.sql.dialect import dialect
 from tidegate.sql.dialect.codes import error

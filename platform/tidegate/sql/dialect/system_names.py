@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Token, TokenType
 
 #: Hidden columns of every source and table: a row's time (W12: the message's, else when it arrived), and its place.
 ROWTIME, PARTITION, OFFSET = "$rowtime", "$partition", "$offset"

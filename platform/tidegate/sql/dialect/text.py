@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokens import Token
 
 from tidegate.errors import Location
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from tidegate.sql.dialect.codes import unsupported
 from tidegate.sql.dialect.parsing import parse_expression

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported

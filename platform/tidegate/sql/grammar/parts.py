@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from tidegate.errors import Location
 from tidegate.sql.dialect.codes import unsupported

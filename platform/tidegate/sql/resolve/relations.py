@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.sql.catalog.objects import RESERVED_COLUMNS, Column, Relation, Watermark
