@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tidegate.jvm.attempts import know_attempts
+from tidegate.jvm.spark import SQL_SETTINGS
 from tidegate.testing.runner import QUICK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def quick(root: Path, env: str = "local", **more: Any) -> None:
@@ -18,3 +23,12 @@ def quick(root: Path, env: str = "local", **more: Any) -> None:
     folder = root / "resources"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{env}.yaml").write_text(json.dumps({"spark": {"conf": QUICK}} | more), encoding="utf-8")
+
+
+def engine_session(spark: SparkSession) -> SparkSession:
+    """A session of this Spark as the engine's own are (`tidegate.jvm.spark.child`), all but its catalog."""
+    session = spark.newSession()
+    for key, value in SQL_SETTINGS.items():
+        session.conf.set(key, value)
+    know_attempts(session)
+    return session

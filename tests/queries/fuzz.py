@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.queries.check import UNREAD, by_sql, by_tasks, defined, same, stored
 from tests.queries.generate import Case, cases
+from tests.quick import engine_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,14 +74,10 @@ def check(spark: SparkSession, case: Case) -> str:
 def run(spark: SparkSession, first: int, count: int) -> Counter[str]:
     """So many seeds from the first one on; how many cases became what. Raises what the first that fails raises."""
     made: Counter[str] = Counter()
-    before = {key: spark.conf.get(key) for key in _QUICK}
+    session = engine_session(spark)
     for key, value in _QUICK.items():
-        spark.conf.set(key, value)
-    try:
-        _run(spark, range(first, first + count), made)
-    finally:
-        for key, value in before.items():
-            spark.conf.set(key, str(value))
+        session.conf.set(key, value)
+    _run(session, range(first, first + count), made)
     return made
 
 

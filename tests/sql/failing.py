@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.sql.dialect.types import DATE, INT, STRING, TIMESTAMP, TIMESTAMPTZ
+from tidegate.sql.dialect.types import DATE, INT, STRING, TIMESTAMP, TIMESTAMPTZ, SparkType
 
 #: One row of what is damaged, extreme or of the wrong form.
 ROW = (
@@ -10,12 +10,13 @@ ROW = (
     "9223372036854775807 AS most, repeat('9', 38) AS nines, timestamp_micros(9223372036854775807) AS ts, "
     "'%9999999d' AS wide, CAST(timestamp_micros(-9223372036854775807) AS TIMESTAMP_NTZ) AS ntz, "
     "date_from_unix_date(2147483647) AS d, array(1, 2) AS a, array('k', 'k') AS k, map('k', 1) AS m, "
-    "parse_json('1') AS v"
+    "parse_json('1') AS v, CAST(-32768 AS SMALLINT) AS small, CAST(-128 AS TINYINT) AS tiny"
 )
 #: Of its columns, as far as the analysis is to know them.
 TYPES = {
     **dict.fromkeys(("bad", "s", "zone", "wide", "nines"), STRING),
     **dict.fromkeys(("zero", "huge", "less"), INT),
+    **{"small": SparkType("smallint"), "tiny": SparkType("tinyint")},
     **{"ts": TIMESTAMPTZ, "ntz": TIMESTAMP, "d": DATE},
 }
 
@@ -133,9 +134,12 @@ MUCH = [
     "sequence(DATE '0001-01-01', d)",
     "format_string(wide, 1)",
     "format_number(1.5, huge)",
+    *(f"{sign}({name})" for sign in ("-", "abs", "negative") for name in ("small", "tiny")),
 ]
 #: And what does not, though the row says how much.
 ENOUGH = {
+    "-(small + 1::smallint)": 32767,
+    "abs(tiny + 1::tinyint)": 127,
     "repeat(s, zero + 3)": "aaa",
     "space(zero + 1)": " ",
     "lpad(s, zero + 3, 'b')": "bba",

@@ -31,6 +31,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite, "attempt", lambda node, *_: node)
     monkeypatch.setattr(rewrite, "how_much", lambda *_: None)
     monkeypatch.setattr(rewrite, "_substring", lambda call: call)
+    monkeypatch.setattr(rewrite, "_LOWEST", {})
 
 
 def test_C7_every_function_that_may_fail_is_tried() -> None:

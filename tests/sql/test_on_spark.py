@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from sqlglot import exp
 
 from infra.spark_functions import read_functions
+from tests.quick import engine_session
 from tests.sql.failing import ENOUGH, FAILING, MUCH, ROW
 from tests.sql.support import prelude
 from tests.sql.test_attempts import written
 from tidegate.jvm.attempts import know_attempts
-from tidegate.jvm.spark import SQL_SETTINGS
 from tidegate.sql import CreateView, Select, View, analyse
 from tidegate.sql.dialect.dialect import to_spark, tokenize
 from tidegate.sql.dialect.functions import reach_of, spark_functions
@@ -175,10 +175,7 @@ def test_C7_nothing_throws_and_nothing_wraps(spark: SparkSession) -> None:
 
 
 def test_C7_what_fails_on_a_row_is_null_there(spark: SparkSession) -> None:
-    session = spark.newSession()
-    for key, setting in SQL_SETTINGS.items():
-        session.conf.set(key, setting)
-    know_attempts(session)
+    session = engine_session(spark)
     session.sql(ROW).createOrReplaceTempView("_row")
 
     def value(sql: str) -> object:

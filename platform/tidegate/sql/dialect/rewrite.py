@@ -34,6 +34,8 @@ _SUMS, _AVERAGES = ("sum", "try_sum"), ("avg", "mean", "try_avg")
 _WIDE = "DECIMAL(38,0)"
 #: With more digits than these, 10^10 rows of a DECIMAL can leave the 38 digits that its sum has.
 _ROOMY = 28
+#: The smallest of the integers whose negative values Spark keeps in their own type, where they wrap around.
+_LOWEST = {"tinyint": -(2**7), "smallint": -(2**15)}
 #: Digits up to which Spark negates a DECIMAL as it is.
 _NEGATED = 34
 
@@ -104,6 +106,11 @@ def _absolute(node: exp.Expr, lookup: Lookup) -> exp.Expr | None:
         negative = exp.LT(this=exp.Paren(this=value.copy()), expression=exp.Literal.number(0))
         absolute = node.name.lower() == "abs"
         return exp.Case(ifs=[exp.If(this=negative, true=minus)], default=value.copy()) if absolute else minus
+    if type_ is not None and type_.name in _LOWEST and not isinstance(inner, exp.Literal):
+        value, call = safe(inner, lookup), node.copy()
+        (call.expressions[0] if is_call else call.this).replace(value)
+        lowest = exp.Literal.number(_LOWEST[type_.name])
+        return only_if(exp.GT(this=exp.Paren(this=value.copy()), expression=lowest), call)
     if type_ is None or type_.name != "decimal" or not type_.params or type_.params[0] <= _NEGATED:
         return None
     value, zero = safe(inner, lookup), exp.Literal.number(0)
