@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import traceback
@@ -19,6 +20,7 @@ from tidegate.alerts.state import Message
 from tidegate.errors import TidegateError
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.upkeep_table import compact
+from tidegate.jvm.java import java_class
 from tidegate.live.http import read_token
 from tidegate.masking import masked_traceback
 from tidegate.session.session import Session
@@ -33,6 +35,8 @@ def main() -> None:
     Path("processes.txt").write_bytes(
         subprocess.run(["ps", "axww", "-o", "args"], capture_output=True).stdout
     )
+    option = java_class(session.spark._jvm, "java.lang.System").getProperty("planted")
+    print("OPTION", option == os.environ["OPTION_SECRET"])
     session.run(["readings", "per_minute", "to_files"])
     # A table that is compacted is read in a session that Spark makes itself.
     print(

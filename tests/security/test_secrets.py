@@ -38,6 +38,8 @@ SECRETS = {
     "ALERT_PATH": "alertPathPlantedzqxj",
     "AZURE": "azureAccountPlantedzqxj==",
     "SETTING_SECRET": "someSettingPlantedzqxj",
+    "REPOSITORY_PASSWORD": "repositoryPlantedzqxj",
+    "OPTION_SECRET": "optionPlanted #zqxj",
 }
 TOKEN = "liveTokenPlantedzqxj"
 
@@ -136,6 +138,9 @@ def plant(root: Path, s3: str, other: str) -> Project:
         "spark.ui.port": 0,
         "spark.hadoop.fs.azure.account.key.x.example": "${AZURE}",
         "spark.planted": "${SETTING_SECRET}",
+        # Spark's launcher reads these, and puts the options of the JVM on its command line.
+        "spark.jars.repositories": "https://me:${REPOSITORY_PASSWORD}@127.0.0.1:9/maven",
+        "spark.driver.extraJavaOptions": f"{QUICK['spark.driver.extraJavaOptions']} -Dplanted='${{OPTION_SECRET}}'",
     }
     storage = {
         "endpoint": s3,
@@ -194,6 +199,7 @@ def test_no_secret_is_in_anything_that_a_run_leaves_or_prints(
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert "ROWS 1" in said
+    assert "OPTION True" in said
     assert "COMPACTED (4, 2)" in said
     assert [line.split()[1] for line in said.splitlines() if line.startswith("TOLD")] == [
         *("kafka", "registry", "rest", "alert")

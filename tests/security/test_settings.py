@@ -100,17 +100,26 @@ def test_a_secret_of_the_environment_is_not_refused_and_masked_from_then_on() ->
 
 def test_what_may_be_secret_is_neither_on_the_command_line_nor_shown() -> None:
     given = {
-        "spark.driver.memory": Expanded("2g"),  # the launcher needs it
+        "spark.driver.memory": Expanded("2g"),
+        "spark.driver.extraJavaOptions": Expanded("-Xss2m -Dmy.own=d"),
         "spark.executor.memory": "3g",
         "spark.hadoop.fs.azure.account.key.x": Expanded("a"),
         "spark.ssl.keyPassword": "b",
         "spark.anything": Expanded("c"),
         "spark.redaction.regex": "mine|theirs",
     }
-    plain, secret = secrecy.split(given)
-    assert set(secret) == {"spark.hadoop.fs.azure.account.key.x", "spark.ssl.keyPassword", "spark.anything"}
-    assert set(plain) == {"spark.driver.memory", "spark.executor.memory", "spark.redaction.regex"}
-    assert plain["spark.redaction.regex"].endswith(r"|spark\.anything|(?:mine|theirs)")
+    found = secrecy.split(given)
+    assert set(found.secret) == {
+        "spark.hadoop.fs.azure.account.key.x",
+        "spark.ssl.keyPassword",
+        "spark.anything",
+    }
+    assert set(found.launching) == {"spark.driver.memory", "spark.driver.extraJavaOptions"}
+    assert set(found.shown) == {"spark.executor.memory", "spark.redaction.regex"}
+    masked = found.shown["spark.redaction.regex"]
+    assert masked.endswith(
+        r"|spark\.anything|spark\.driver\.memory|spark\.driver\.extraJavaOptions|my\.own|(?:mine|theirs)"
+    )
 
 
 def test_a_catalog_keeps_no_secret_in_the_settings_of_a_session(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tidegate.jvm.java import java_class
 from tidegate.project.disk import private_folder, temporary_space, trouble
 from tidegate.project.java import find_java
 from tidegate.project.storage import CATALOG, EXCLUDED_PACKAGES, S3A_PACKAGES, Storage
+from tidegate.project.variables import Expanded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,19 +145,19 @@ def start(
     packages = [ICEBERG_PACKAGE, *packages]
     settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
     here, notes = _verified(packages, environment)
-    settings, secret = secrecy.split(settings)
-    for key, value in settings.items():
+    split = secrecy.split(settings)
+    for key, value in split.shown.items():
         builder = builder.config(key, value)
     if SparkSession.getActiveSession() is not None:
         # It has its settings already, and those that a session adds are seen by everybody.
         return builder.getOrCreate()
     if log is None:
-        secrecy.launch(settings, secret)
+        secrecy.launch(split)
         return builder.getOrCreate()
     try:
         with _standard_error_to(log):
             os.write(2, "".join(f"{note}\n" for note in notes).encode())
-            secrecy.launch(settings, secret)
+            secrecy.launch(split)
             started = builder.getOrCreate()
     except Exception as error:
         if (known := trouble(error)) is not None:
@@ -207,6 +208,7 @@ def _standard_error_to(log: Path) -> Iterator[None]:
     finally:
         os.dup2(saved, 2)
         os.close(saved)
+        secrecy.blacken_logins(log)
 
 
 def child(parent: SparkSession, storage: Storage) -> SparkSession:
@@ -372,8 +374,9 @@ def jar_settings(
 
 
 def _joined(key: str, entries: Sequence[Any]) -> str:
-    """The value of a setting that is a list."""
-    return _SEPARATORS.get(key, ",").join(str(entry) for entry in entries if entry)
+    """The value of a setting that is a list; it comes out of the environment if a part of it does."""
+    text = _SEPARATORS.get(key, ",").join(str(entry) for entry in entries if entry)
+    return Expanded(text) if any(isinstance(entry, Expanded) for entry in entries) else text
 
 
 def spark_jars() -> list[Path]:
