@@ -16,7 +16,7 @@ from pathlib import Path
 from infra.ivy import SPARK_JARS, Unresolved, resolve
 from tidegate.errors import TidegateError
 from tidegate.jvm.jars import STANDIN, is_standin, ivy_name, read_sums, verify_folder
-from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, ivy_jars, jar_folder
+from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, ivy_jars, jar_folder
 from tidegate.project.java import require_java
 
 SOURCES = Path(__file__).resolve().parent / "kafka" / "standin"

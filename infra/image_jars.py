@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra.ivy import resolve
 from tidegate.jvm.jars import read_sums, verify_folder
-from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
+from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES
 from tidegate.project.storage import EXCLUDED_PACKAGES, OPTIONAL_PACKAGES
 
 

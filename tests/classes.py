@@ -22,7 +22,8 @@ from tests.quick import quick
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.jvm.class_archive import _identity, _is_whole
-from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, spark_jars, start
+from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, spark_jars
+from tidegate.jvm.spark import start
 from tidegate.project import Project
 from tidegate.project.java import find_java
 from tidegate.session.session import Session

@@ -38,7 +38,8 @@ if CLASSES.is_dir():
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The process's one Spark, as `tidegate.connect()` would start it, tuned for thousands of tiny jobs."""
-    from tidegate.jvm.spark import KAFKA_PACKAGES, start
+    from tidegate.jvm.packages import KAFKA_PACKAGES
+    from tidegate.jvm.spark import start
     from tidegate.project import Environment
     from tidegate.testing.runner import QUICK
 

@@ -17,7 +17,7 @@ from tests.benchmarks.peers import Missing
 from tests.benchmarks.queries import Query, duckdb_query, flink_query, tidegate_source, tidegate_view
 from tests.benchmarks.results import Result
 from tests.benchmarks.truth import Columns, Judged, differing, judge, neighbours, same, sessions, windows
-from tidegate.jvm.spark import KAFKA_PACKAGES, cached_jars
+from tidegate.jvm.packages import KAFKA_PACKAGES, cached_jars
 
 SECOND = 1_000_000
 FILES_PER_TRIGGER = 16

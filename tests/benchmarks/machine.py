@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.peers import DUCKDB_VERSION, FLINK_VERSION
-from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
+from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES
 
 _PACKAGES = ("tidegate", "pyspark", "pyarrow", "numpy")
 

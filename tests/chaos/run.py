@@ -37,7 +37,8 @@ from tests.chaos.topic import end_offsets, read_topic  # noqa: E402
 from tidegate.errors import TidegateError  # noqa: E402
 from tidegate.project import Project  # noqa: E402
 from tidegate.store.metadata import TableState, load_table  # noqa: E402
-from tidegate.store.status import ProjectStatus, read_status  # noqa: E402
+from tidegate.store.status import read_status  # noqa: E402
+from tidegate.store.status_values import ProjectStatus  # noqa: E402
 
 TOPIC = "chaos"
 #: How often each part of the live process tree is the target; the broker counts by itself.

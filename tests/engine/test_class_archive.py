@@ -11,7 +11,7 @@ import pytest
 
 from tidegate.jvm import class_archive
 from tidegate.jvm.class_archive import Purpose, archive_folder, java_options
-from tidegate.jvm.spark import spark_jars
+from tidegate.jvm.packages import spark_jars
 from tidegate.project.java import find_java
 
 

@@ -18,7 +18,7 @@ from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.jvm import failures
 from tidegate.jvm.jars import ivy_name, verify
-from tidegate.jvm.spark import ICEBERG_PACKAGE
+from tidegate.jvm.packages import ICEBERG_PACKAGE
 from tidegate.runtime.codes import CODES, is_curable
 
 

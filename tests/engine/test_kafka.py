@@ -19,7 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.ingest.sources.kafka_broker import require_kafka
 from tidegate.ingest.stream import PlanInbox, SourceFeed
-from tidegate.jvm.spark import KAFKA_PACKAGES
+from tidegate.jvm.packages import KAFKA_PACKAGES
 from tidegate.project import Project
 from tidegate.session.run import connect
 from tidegate.session.session import Session

@@ -12,7 +12,7 @@ from tidegate.project.stalls import Limits
 from tidegate.store.holding import holding_back
 from tidegate.store.metadata import Progress
 from tidegate.store.sinks import SinkStatus
-from tidegate.store.status import PartitionStatus, RelationStatus, ViewStatus
+from tidegate.store.status_values import PartitionStatus, RelationStatus, ViewStatus
 from tidegate.watermark import TimeKind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()

@@ -19,7 +19,8 @@ from tests.conftest import ROOT, Workbench
 from tests.environments import without_tidegate
 from tidegate.errors import TidegateError
 from tidegate.jvm.class_archive import ANY_PURPOSE
-from tidegate.jvm.spark import jar_settings, start
+from tidegate.jvm.packages import jar_settings
+from tidegate.jvm.spark import start
 from tidegate.project import Environment
 from tidegate.project.storage import S3A_PACKAGES
 from tidegate.session.session import Session

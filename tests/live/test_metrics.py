@@ -23,7 +23,7 @@ from tidegate.live.http import Access, HttpServer, read_token
 from tidegate.live.metrics import Metrics, unix_seconds
 from tidegate.plan import events
 from tidegate.store.sinks import SinkStatus
-from tidegate.store.status import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus
+from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus
 
 NOON = 1_767_268_800  # 2026-01-01 12:00:00 UTC
 MICROS = NOON * 1_000_000

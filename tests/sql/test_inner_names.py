@@ -33,7 +33,7 @@ ALLOWED = {
     "iceberg/layout.py": {"_carried": STORED},
     "ingest/sources/replay.py": {"_seq": STORED},
     "sql/views/joins.py": {"_time_": STORED, "_using_": STORED},
-    "sql/views/selects.py": {"_column_": STORED},
+    "sql/views/select_items.py": {"_column_": STORED},
     "tasks/pane_parts.py": {"_pane": ARROW, "_last": ARROW},
     "tasks/session_panes.py": {"_number": ARROW},
     "tasks/decode/bulk.py": {"_text": DECODED, "_whole": DECODED},

@@ -88,7 +88,7 @@ def package(name: str, wanted: str) -> Finding:
 
 def iceberg_jar(project: Project | None) -> Finding:
     """Whether the Iceberg runtime is on this machine already."""
-    from tidegate.jvm.spark import ICEBERG_PACKAGE
+    from tidegate.jvm.packages import ICEBERG_PACKAGE
 
     _, artifact, version = ICEBERG_PACKAGE.split(":")
     jar = _jar(ICEBERG_PACKAGE, project)
@@ -101,7 +101,7 @@ def iceberg_jar(project: Project | None) -> Finding:
 def jar_sums(project: Project | None) -> list[Finding]:
     """Whether the jars that are here are those that tidegate was made with; a stand-in of tests is named."""
     from tidegate.jvm.jars import ivy_name, verify
-    from tidegate.jvm.spark import ICEBERG_PACKAGE, KAFKA_PACKAGES
+    from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES
     from tidegate.project.storage import OPTIONAL_PACKAGES
 
     packages = (ICEBERG_PACKAGE, *KAFKA_PACKAGES, *OPTIONAL_PACKAGES)
@@ -228,6 +228,6 @@ def _tables(project: Project) -> list[Finding]:
 
 
 def _jar(coordinates: str, project: Project | None) -> Path | None:
-    from tidegate.jvm.spark import cached_jar
+    from tidegate.jvm.packages import cached_jar
 
     return cached_jar(coordinates, project.env.spark.conf.get("spark.jars.ivy") if project else None)

@@ -36,7 +36,8 @@ from tidegate.project import Project
 from tidegate.project.durations import format_duration
 from tidegate.project.live import LiveRun, live_members
 from tidegate.store.sinks import SinkStatus
-from tidegate.store.status import RelationStatus, ViewStatus, read_status
+from tidegate.store.status import read_status
+from tidegate.store.status_values import RelationStatus, ViewStatus
 
 KEEPER_SECONDS = 30
 

@@ -16,7 +16,8 @@ from tidegate.project.durations import format_duration
 from tidegate.runtime.result import SinkReport, SourceReport, ViewReport
 from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
-from tidegate.store.status import RelationStatus, ViewStatus, read_status
+from tidegate.store.status import read_status
+from tidegate.store.status_values import RelationStatus, ViewStatus
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session

@@ -11,7 +11,7 @@ from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared
 from tidegate.store.metadata import Progress
 from tidegate.store.sinks import SinkStatus
-from tidegate.store.status import RelationStatus, ViewStatus
+from tidegate.store.status_values import RelationStatus, ViewStatus
 from tidegate.store.writers import Writer
 from tidegate.watermark import TimeKind
 

@@ -10,7 +10,8 @@ from tidegate.project import Project
 from tidegate.project.durations import format_duration
 from tidegate.project.jobs import Threshold
 from tidegate.sql.catalog.objects import Relation
-from tidegate.store.status import RelationStatus, read_status
+from tidegate.store.status import read_status
+from tidegate.store.status_values import RelationStatus
 
 #: Names in one line of text; the metadata has them all.
 _NAMED = 5

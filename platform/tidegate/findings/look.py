@@ -30,7 +30,8 @@ from tidegate.store.history import find_offset, read_history
 from tidegate.store.metadata import Commit, TableState, load_table
 from tidegate.store.positions import final_keys
 from tidegate.store.sinks import AMENDMENTS, sink_status
-from tidegate.store.status import RelationStatus, ViewStatus, read_status
+from tidegate.store.status import read_status
+from tidegate.store.status_values import RelationStatus, ViewStatus
 from tidegate.store.writers import read_writer
 from tidegate.watermark import Expression, SourceWatermark, TimeKind
 

@@ -33,7 +33,7 @@ from tidegate.plan.events import (
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from tidegate.store.status import PartitionStatus, ProjectStatus, RelationStatus
+    from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 30, 60, 120, 300)
 _COMMIT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60)

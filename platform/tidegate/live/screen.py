@@ -18,7 +18,7 @@ from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, TickFini
 from tidegate.project.durations import format_duration
 
 if TYPE_CHECKING:
-    from tidegate.store.status import ProjectStatus
+    from tidegate.store.status_values import ProjectStatus
 
 _STYLES = {INFO: "", WARNING: "yellow", ERROR: "bold red"}
 _STATES = {

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from tidegate import plots
 from tidegate.sql.options.connectors import ReplayOptions
 from tidegate.store import load_table
-from tidegate.store.status import RelationStatus, read_status
+from tidegate.store.status import read_status
+from tidegate.store.status_values import RelationStatus
 from tidegate.store.timeline import Moment, read_closes, read_timeline
 from tidegate.watermark import TimeKind
 

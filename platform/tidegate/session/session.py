@@ -10,6 +10,7 @@ from tidegate.ingest.ingest import Log
 from tidegate.jvm import spark as spark_room
 from tidegate.jvm.class_archive import Purpose
 from tidegate.jvm.failures import refused
+from tidegate.jvm.packages import KAFKA_PACKAGES, cached_jars
 from tidegate.project import Project
 from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
@@ -179,10 +180,10 @@ class Session(Context):
 
 def packages(project: Project) -> list[str]:
     """Maven coordinates that Spark needs for a project, beyond the Iceberg runtime."""
-    kafka = list(spark_room.KAFKA_PACKAGES)
+    kafka = list(KAFKA_PACKAGES)
     needed = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in _connectors(project))
     # Where it costs no download it is there, so that a shell can create a Kafka source, too.
-    return project.storage.packages() + (kafka if needed or spark_room.cached_jars(kafka) else [])
+    return project.storage.packages() + (kafka if needed or cached_jars(kafka) else [])
 
 
 def purpose(project: Project, lasting: bool = False) -> Purpose:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegate.project import Project
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Relation, View
-    from tidegate.store.status import RelationStatus
+    from tidegate.store.status_values import RelationStatus
 
 
 def settled(

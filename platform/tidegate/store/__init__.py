@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.store.metadata import TableState, load_table, read_progress
-from tidegate.store.status import ProjectStatus, read_status
+from tidegate.store.status import read_status
+from tidegate.store.status_values import ProjectStatus
 
 __all__ = ["ProjectStatus", "TableState", "load_table", "read_progress", "read_status"]

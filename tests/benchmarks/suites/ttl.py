@@ -15,7 +15,7 @@ from tests.benchmarks.peers import Missing
 from tests.benchmarks.results import Result
 from tests.benchmarks.suites.suite import Suite
 from tests.benchmarks.truth import differing, latest, same
-from tidegate.jvm.spark import ICEBERG_PACKAGE, cached_jars
+from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jars
 
 _PARTITIONS, _BATCHES, _PAYLOAD = 4, 5, 50
 #: Rows live for so long; the first load covers as much time, each batch a fiftieth of it.

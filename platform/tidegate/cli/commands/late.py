@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidegate.console.port import Console
     from tidegate.session.session import Session
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.store.status import RelationStatus
+    from tidegate.store.status_values import RelationStatus
 
     #: Names, Spark types and values of columns.
     _Rows = tuple[list[str], list[str | None], list[tuple[Any, ...]]]

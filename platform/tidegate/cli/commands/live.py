@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidegate.live.http import Access
     from tidegate.plan.events import Event
     from tidegate.project import Project
-    from tidegate.store.status import ProjectStatus
+    from tidegate.store.status_values import ProjectStatus
 
 _WORKER = "--worker-group"
 #: How long a worker waits for what a worker before it may still hold.

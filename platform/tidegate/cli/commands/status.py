@@ -13,7 +13,7 @@ from tidegate.plan.undeclared import undeclared_text
 
 if TYPE_CHECKING:
     from tidegate.store.sinks import SinkStatus
-    from tidegate.store.status import ProjectStatus, RelationStatus, ViewStatus
+    from tidegate.store.status_values import ProjectStatus, RelationStatus, ViewStatus
 
 
 @guarded

@@ -141,7 +141,8 @@ class Broker:
 
 def require_kafka(spark: SparkSession) -> None:
     """Raises TG554 if Spark was started without its Kafka connector."""
-    from tidegate.jvm.spark import KAFKA_PACKAGES, has_class
+    from tidegate.jvm.packages import KAFKA_PACKAGES
+    from tidegate.jvm.spark import has_class
 
     if not has_class(spark, "org.apache.spark.sql.kafka010.KafkaSourceProvider"):
         raise TidegateError(

@@ -9,15 +9,11 @@ from sqlglot import exp
 
 from tidegate.sql.catalog.objects import Over
 from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.inner_names import unless_taken
 from tidegate.sql.dialect.rewrite import safe_sql
-from tidegate.sql.dialect.text import Text, node_span
+from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.parts import keyword_location, refuse_arguments
-from tidegate.sql.grammar.syntax import Name
-from tidegate.sql.resolve.derivation import derive
 from tidegate.sql.resolve.flow import Flow, Item, Reader, held, losing, quoted
 from tidegate.sql.resolve.reach import hull
-from tidegate.sql.resolve.relations import check_column_name
 from tidegate.sql.resolve.scope import (
     Lost,
     Scope,
@@ -29,6 +25,7 @@ from tidegate.sql.resolve.scope import (
 )
 from tidegate.sql.views.from_clause import Ctes, check_ctes, read_from, refuse_over, with_ctes
 from tidegate.sql.views.groups import Grouping, is_bound, read_grouping
+from tidegate.sql.views.select_items import item_sql, read_items
 from tidegate.watermark import Cumulate, least, shift
 
 if TYPE_CHECKING:
@@ -67,7 +64,7 @@ class Selected:
             found = replace(self.source, columns=columns, sql=sql, hidden=(), relation=None, window=None)
             title = "group" if self.grouping.keys else "aggregate"
         else:
-            wanted = [_select_item(i, self.scope) for i in self.items]
+            wanted = [item_sql(i, self.scope) for i in self.items]
             sql = f"(SELECT {', '.join([*wanted, *map(quoted, self.source.hidden)])} FROM {self.source.sql})"
             kept = {i.name.text for i in self.items if self.bound(i.name.text) == i.name.text}
             window = self.source.window if kept == {"window_start", "window_end"} else None
@@ -114,7 +111,7 @@ def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = Tr
         where = ""
     if where:
         source = _filtered(source, where)
-    items = _items(text, written, scope, named)
+    items = read_items(text, written, scope, named)
     grouping = read_grouping(text, select, scope, items, is_paired(source))
     if grouping is not None:
         refuse_over(reader, replace(source, open_sql=None), select, "OVER in event time below GROUP BY")
@@ -140,98 +137,10 @@ def where_sql(condition: exp.Expr | None, scope: Scope) -> str:
     return "" if condition is None else f" WHERE {safe_sql(condition, scope.lookup)}"
 
 
-def output_name(text: Text, item: exp.Expr) -> Name:
-    """The name of an item of SELECT: its alias, its column's or field's name, or that of its function."""
-    value = item.unalias().unnest() if not isinstance(item, exp.Alias) else item
-    if isinstance(item, exp.Alias):
-        identifier = item.args["alias"]
-        name = Name(identifier.name, node_span(identifier))
-    elif isinstance(value, exp.Column | exp.Dot):
-        last = value.this if isinstance(value, exp.Column) else value.expression
-        name = Name(last.name, node_span(last))
-    else:
-        call = value.this if isinstance(value, exp.Filter | exp.Window) else value
-        if not isinstance(call, exp.Anonymous):
-            raise error(
-                "TG216", "this column has no name", text.at(node_span(item)), "write AS name after it"
-            )
-        name = Name(call.name.lower(), call.meta.get("name_span") or node_span(item))
-    check_column_name(text, name)
-    return name
-
-
-def _positional(item: exp.Expr, number: int, scope: Scope) -> Name:
-    """On the right of UNION ALL, where the left names the columns."""
-    return Name(unless_taken(f"_column_{number}", [c.called for c in scope.columns]), node_span(item))
-
-
-def _select_item(item: Item, scope: Scope) -> str:
-    sql, name = safe_sql(item.node, scope.lookup), quoted(item.name.text)
-    return sql if sql == name else f"{sql} AS {name}"
-
-
 def _filtered(source: Flow, where: str) -> Flow:
     items = ", ".join(map(quoted, source.everything()))
     found = replace(source, sql=f"(SELECT {items} FROM {source.sql}{where})")
     return replace(found, nodes=(*found.nodes, found.node("filter")))
-
-
-def _items(text: Text, written: list[exp.Expr], scope: Scope, named: bool) -> list[Item]:
-    items: list[Item] = []
-    for item in written:
-        columns: list[Item | exp.Expr] = [*_starred(text, item, scope)] or [item]
-        for one in columns:
-            if isinstance(one, Item):
-                name = one.name
-            else:
-                name = output_name(text, one) if named else _positional(one, len(items), scope)
-            if any(name.text.casefold() == i.name.text.casefold() for i in items):
-                where = text.at(name.span)
-                raise error("TG206", f'column "{name.text}" is given twice', where, "write AS another_name")
-            items.append(one if isinstance(one, Item) else _item(text, one, name, scope))
-    return items
-
-
-def _item(text: Text, item: exp.Expr, name: Name, scope: Scope) -> Item:
-    written = item.unalias()
-    node = scope.resolve(written)
-    found = derive(text, node, written, scope)
-    column = replace(
-        found,
-        name=name.text,
-        # COALESCE of the two times of a FULL JOIN, of which one has a time zone, is what its column says.
-        type=scope.type(node) or (found.type if found.derived is not None else None),
-        written=None,
-        qualifier=None,
-        starred=True,
-        plain=True,
-    )
-    return Item(name, node, written, column)
-
-
-def _starred(text: Text, item: exp.Expr, scope: Scope) -> list[Item]:
-    """The columns of `*` or `relation.*`; nothing for other items."""
-    qualifier = None
-    star = item
-    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-        qualifier, star = item.table.casefold(), item.this
-        if qualifier not in scope.qualifiers:
-            raise error("TG202", f'there is no relation "{item.table}" here', text.at(node_span(item)))
-    if not isinstance(star, exp.Star):
-        return []
-    refuse_arguments(text, star, ())
-    span = node_span(item)
-    found = []
-    for column in scope.columns:
-        if qualifier is None and not column.starred:
-            continue
-        if qualifier is not None and column.qualifier not in (None, qualifier):
-            continue
-        node = exp.Column(this=exp.to_identifier(column.name, quoted=True))
-        node.meta["span"] = span
-        shown = replace(column, name=column.called, written=None, qualifier=None, starred=True, plain=True)
-        found.append(Item(Name(column.called, span), node, item, shown))
-    return found
 
 
 def _refuse_group(reader: Reader, select: exp.Select) -> None:
