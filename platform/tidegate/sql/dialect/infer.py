@@ -297,7 +297,8 @@ def _function(node: exp.Anonymous, lookup: Lookup) -> SparkType | None:
     if name in ("substr", "substring", "left", "right", "lpad", "rpad", "reverse") and first == STRING:
         return STRING
     if name == "percentile" and len(args) == 2 and isinstance(args[1], exp.Literal):
-        return DOUBLE
+        # Of intervals it is an interval.
+        return DOUBLE if first is not None and first.is_numeric else None
     if name == "median" and first is not None and first.name in _RANK:
         return DOUBLE
     if name in ("try_add", "try_subtract", "try_multiply") and len(args) == 2:
