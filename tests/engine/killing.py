@@ -67,6 +67,17 @@ def busy(decoder: Any, values: Any) -> None:
             pass
 
 
+class Unloadable:
+    """What needs a library that there is no memory for."""
+
+    def __reduce__(self) -> Any:
+        return (_load, ("a.so: failed to map segment from shared object",))
+
+
+def _load(message: str) -> None:
+    raise ImportError(message)
+
+
 class Unreadable:
     """What can be sent, and not be received."""
 

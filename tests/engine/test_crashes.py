@@ -20,6 +20,7 @@ from tests.engine.killing import (
     KillingDecoder,
     KillingReader,
     KillingReading,
+    Unloadable,
     Unreadable,
     busy,
     killing,
@@ -79,6 +80,9 @@ def test_X2_a_process_that_dies_is_noticed_and_one_that_raises_has_not_died() ->
         assert killers(nursery, Parse(decoder), [v for v in values if v != values[3]]) == []
         assert not nursery.dies(refuse, values)
         assert nursery.dies(no_memory, values)
+        # Where even nothing is too much, no row is to blame.
+        assert killers(nursery, no_memory, values) == []
+        assert nursery.dies(Unloadable(), values)
         with pytest.raises(RuntimeError, match="can't read"):
             nursery.dies(Unreadable(), values)
     assert nursery._process is None

@@ -8,8 +8,13 @@ from tidegate.errors import Location, TidegateError
 from tidegate.masking import masked
 from tidegate.project.disk import trouble
 
-#: What Spark says of a worker that has ended in the middle of a task.
-_GONE = ("Python worker exited unexpectedly", "MemoryError")
+#: What Spark says of a worker that has ended in the middle of a task, or had no memory for it, nor for a library.
+_GONE = (
+    "Python worker exited unexpectedly",
+    "MemoryError",
+    "Cannot allocate memory",
+    "failed to map segment from shared object",
+)
 _NAMED_FILE = re.compile(r"reading file (?:file:/+)?(\S+?)\.\s")
 
 

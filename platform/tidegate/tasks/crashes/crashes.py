@@ -7,6 +7,7 @@ narrowed down by halves. One that alone ends three fresh processes is put aside:
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import pickle
@@ -153,10 +154,8 @@ def note(done: int) -> None:
 def _do(task: bytes) -> NoReturn:
     try:
         work, values, hurried = pickle.loads(task)
-    except MemoryError:
-        os._exit(1)
-    except BaseException:
-        os._exit(_CANT_READ)
+    except BaseException as error:
+        os._exit(1 if _is_for_memory(error) else _CANT_READ)
     try:
         if hurried:
             hurry()
@@ -168,13 +167,24 @@ def _do(task: bytes) -> NoReturn:
     os._exit(0)
 
 
+def _is_for_memory(error: BaseException) -> bool:
+    """Whether there was no memory, be it for a library that is loaded."""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or any(sign in str(error) for sign in ("allocate memory", "failed to map segment"))
+    )
+
+
 def killers(nursery: Nursery, work: Work, values: Sequence[bytes | None]) -> list[int]:
-    """The places of the values that kill alone."""
-    return narrowed(
+    """The places of the values that kill alone; none where a process ends over no value, too, say for want of
+    memory."""
+    found = narrowed(
         len(values),
         lambda start, end: nursery.dies(work, values[start:end], hurried=True),
         lambda place: nursery.dies(work, values[place : place + 1]),
     )
+    return [] if found and nursery.dies(work, [None]) else found
 
 
 @dataclass(frozen=True)
