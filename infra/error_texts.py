@@ -470,7 +470,7 @@ hint: agree when you are asked, or with tidegate adopt --yes""",
   these can't go on without it: orders_hourly
   the position up to which its input was read; rows that the input no longer has can't be read again
 hint: agree when you are asked, or with tidegate sql --yes; in Python: session.execute(sql, yes=True)""",
-    "TG542": """error TG542: "orders_hourly" was recreated after "to_accounting" delivered from it: its rows would be delivered twice
+    "TG542": """error TG542: "orders_hourly" is not the table that "to_accounting" has delivered from until now: it was recreated, or the definition of the sink has changed. Its rows would be delivered twice
 hint: DROP SINK to_accounting and CREATE it again, with a new place or with snapshot = 'false'""",
     "TG551": """error TG551: source "clicks": there is no topic clicks at broker-1:9092
 hint: create it, or check the options topic and properties.bootstrap.server""",

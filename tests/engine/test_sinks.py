@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import Workbench
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.session.deployed import changed_definitions
 from tidegate.sinks.console import ConsoleSink
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.iceberg import IcebergSink
@@ -93,6 +94,43 @@ def test_R2_another_session_goes_on_where_the_last_one_stopped(
     insert(again, 25)
     assert again.execute("FLUSH").message == "flushed 1 view: 1 row closed; s: 1 delivered"
     assert starts(delivered(workbench.root / "out")) == ["10:00", "10:10"]
+
+
+def test_R4_check_and_status_know_of_a_sink_that_delivers_elsewhere_or_something_else_now(
+    workbench: Workbench,
+) -> None:
+    def told() -> dict[str, str]:
+        session = workbench.session()
+        found = changed_definitions(session.project, session.project.catalog())
+        return {name: warning.message for name, warning in found.items()}
+
+    def define(upstream: str, path: str) -> None:
+        sink = f"CREATE SINK s FROM {upstream} {FILES.format('JSON').replace('out', path)};"
+        other = VIEW.replace("VIEW v", "VIEW w")
+        workbench.assets(a=f"{TABLE}\n{VIEW} EMIT ON WINDOW CLOSE;\n{other} EMIT ON WINDOW CLOSE;\n{sink}")
+
+    define("v", "out/a")
+    session = workbench.session()
+    insert(session, 1, 12)
+    session.run()
+    assert told() == {}
+    define("v", "out/b")
+    assert told() == {
+        "s": '"s" has changed since it was deployed: it has delivered "v" to filesystem out/a until now'
+    }
+    workbench.session().run()
+    assert told() == {}
+    define("w", "out/b")
+    assert told() == {
+        "s": '"s" has changed since it was deployed: it has delivered "v" to filesystem out/b until now'
+    }
+    with pytest.raises(TidegateError) as refused:
+        workbench.session().run()
+    assert refused.value.code == "TG542"
+    assert "the definition of the sink has changed" in refused.value.message
+    session = workbench.session()
+    session.execute("DROP SINK s")
+    assert told() == {}
 
 
 def _kill_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, calls: int) -> Callable[[], None]:

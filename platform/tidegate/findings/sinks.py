@@ -19,8 +19,8 @@ def of_sink(sink: SinkFacts, limits: Limits) -> Iterator[Candidate]:
             severity="error",
             asset=status.name,
             text=(
-                f"{status.name}: delivers nothing: {sink.upstream} was recreated after the last "
-                "delivery (TG542)"
+                f"{status.name}: delivers nothing: {sink.upstream} is not the table that it has delivered "
+                "from until now (TG542)"
             ),
             advice=(
                 f"DROP SINK {status.name} and CREATE it again: with a new place, or with snapshot = 'false'"

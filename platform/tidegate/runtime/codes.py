@@ -34,7 +34,7 @@ CODES: dict[str, str] = {
     "TG555": "schema registry that does not answer, or refuses the login",
     "TG556": "schema registry that gives a schema in a form that can't be read",
     "TG541": "place of a sink that belongs to something else",
-    "TG542": "sink whose upstream was recreated: its rows would be delivered twice",
+    "TG542": "sink that has delivered from another table until now: rows would be delivered twice",
     "TG543": "view that would need rows beyond their retention (R5)",
     "TG561": "amendment of a view that can't be amended correctly (B2)",
     "TG562": "backfill or amendment that begins before the oldest rows that are kept (R5)",

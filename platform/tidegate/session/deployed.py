@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateWarning
 from tidegate.iceberg.layout import is_of_view, relation_identity
-from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
+from tidegate.store.positions import deployment, last_deployment
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 def changed_definitions(
     project: Project, catalog: Catalog, names: Iterable[str] | None = None
 ) -> dict[str, TidegateWarning]:
-    """By name of a source, table or view (of a sink's own query: of the sink), TG907 if what is stored is of another
-    definition. `names`: None is all. Raises TG620 if tables can't be read."""
+    """By name of a source, table, view or sink, TG907 if what is stored or was delivered is of another definition.
+    `names`: None is all. Raises TG620 if tables can't be read."""
     wanted = None if names is None else {name.casefold() for name in names}
     found = {}
     for item in catalog.order():
@@ -33,6 +34,11 @@ def changed_definitions(
                 and not _same(item, table.properties)
             ):
                 found[name] = _changed(name, item)
+    for sink in catalog.sinks:
+        if wanted is None or sink.name.casefold() in wanted:
+            before = last_deployment(project.storage, sink.name)
+            if before is not None and before != deployment(sink):
+                found[sink.name] = _changed_sink(sink, before)
     return found
 
 
@@ -55,3 +61,12 @@ def _changed(name: str, item: Relation | View) -> TidegateWarning:
             "read everything again"
         )
     return warning("TG907", f'"{name}" has changed since it was deployed: {what}', item.location, hint)
+
+
+def _changed_sink(sink: Sink, before: Mapping[str, str]) -> TidegateWarning:
+    if before["from"] != sink.upstream:
+        hint = f"DROP SINK {sink.name} and CREATE it again, with a new place or with snapshot = 'false'"
+    else:
+        hint = "the next delivery begins from the start in the new place; what was delivered before stays where it is"
+    what = f'it has delivered "{before["from"]}" to {before["connector"]} {before["place"]} until now'
+    return warning("TG907", f'"{sink.name}" has changed since it was deployed: {what}', sink.location, hint)

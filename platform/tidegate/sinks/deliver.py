@@ -14,11 +14,12 @@ from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.iceberg import IcebergSink
 from tidegate.sinks.kafka import KafkaSink
 from tidegate.sinks.sink_writer import SinkWriter
+from tidegate.sinks.statefile import StateFile
 from tidegate.sinks.upstream import Upstream
 from tidegate.sql.catalog.objects import Sink
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.sink_connectors import ConsoleSinkOptions, FilesystemSinkOptions, IcebergSinkOptions
-from tidegate.store.positions import Position
+from tidegate.store.positions import Position, deployment, deployment_file, last_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ def deliver(context: Context, sink: Sink, tell: Callable[[Event], None] | None =
         position = _position(writer, sink, upstream, context)
         if not upstream.has_news(position):
             return SinkReport(sink.name)
+        _record(context, sink)
         done = writer.deliver(upstream, position)
     if (done.rows or done.amended) and tell is not None:
         seconds = round(time.monotonic() - started, 3)
@@ -64,6 +66,7 @@ def forget(context: Context, sink: Sink) -> None:
     """Forget the position; what is delivered stays."""
     with context.lease(sink.name):
         open_sink(context, sink, None).forget()
+        StateFile(context.project.storage, deployment_file(context.project.storage, sink.name)).remove()
 
 
 def open_sink(context: Context, sink: Sink, tell: Callable[[Event], None] | None) -> SinkWriter:
@@ -92,13 +95,20 @@ def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, context: Conte
         raise TidegateError(
             "TG542",
             (
-                f'"{sink.upstream}" was recreated after "{sink.name}" delivered from it: its rows '
-                "would be delivered twice"
+                f'"{sink.upstream}" is not the table that "{sink.name}" has delivered from until now: it was '
+                "recreated, or the definition of the sink has changed. Its rows would be delivered twice"
             ),
             hint=f"DROP SINK {sink.name} and CREATE it again, with a new place or with snapshot = 'false'",
             location=sink.location,
         )
     return found
+
+
+def _record(context: Context, sink: Sink) -> None:
+    """Keep what the sink delivers and where to, for `check` and `status` to compare with what its file says later."""
+    storage = context.project.storage
+    if last_deployment(storage, sink.name) != deployment(sink):
+        StateFile(storage, deployment_file(storage, sink.name)).write(deployment(sink))
 
 
 def _print(event: Event) -> None:

@@ -94,6 +94,30 @@ def position_file(storage: Storage, sink: Sink) -> str:
     return f"{storage.work_folder(sink.name)}/position.json"
 
 
+def deployment(sink: Sink) -> dict[str, str]:
+    """What a sink delivers, and where to, as its definition says now."""
+    return {"from": sink.upstream, "connector": sink.connector.connector, "place": sink.place}
+
+
+def deployment_file(storage: Storage, name: str) -> str:
+    """URI of the JSON file that has the `deployment` of a sink's last delivery, wherever that went."""
+    return f"{storage.work_folder(name)}/deployed.json"
+
+
+def last_deployment(storage: Storage, name: str) -> dict[str, str] | None:
+    """The `deployment` by which a sink has last delivered; None before, or where that was not recorded yet. Raises
+    TG620 if it can't be read."""
+    filesystem, path = storage.filesystem(deployment_file(storage, name))
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            document: dict[str, str] = json.loads(stream.read())
+            return document
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise TidegateError("TG620", f'can\'t read the last definition of sink "{name}": {error}') from None
+
+
 def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
     """The position, and when it last moved (ISO, UTC); None before the sink began. A delivery that is decided and broke
     off before it was finished does not count yet. Raises TG620 if it can't be read."""

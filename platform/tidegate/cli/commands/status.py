@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,14 +44,15 @@ def status(
     shown = [x.name for x in found.all]
     changed = changed_definitions(project, project.catalog(), shown)
     data = found.to_dict() | {"changed": [{"name": name} | w.to_dict() for name, w in changed.items()]}
-    text = "" if call.json else render(found, partitions)
+    text = "" if call.json else render(found, partitions, changed)
     notes = [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
     call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
     return 0
 
 
-def render(found: ProjectStatus, partitions: bool) -> str:
-    """For people: relations, views, sinks, then what needs attention."""
+def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()) -> str:
+    """For people: relations, views, sinks, then what needs attention. `changed`: names whose definition is not that of
+    what is stored (TG907)."""
     from tidegate.console.drawing import draw
     from tidegate.console.port import Table
 
@@ -65,7 +67,7 @@ def render(found: ProjectStatus, partitions: bool) -> str:
             parts += _partitions(relation, width)
     if found.views:
         columns = ["view", "final up to", "final rows", "open rows", "up to date", "held by", "committed"]
-        parts.append(draw(Table(columns, [_view_row(v) for v in found.views], unit=None), width))
+        parts.append(draw(Table(columns, [_view_row(v, changed) for v in found.views], unit=None), width))
     if found.sinks:
         columns = ["sink", "delivers", "to", "delivered", "waiting", "up to commit", "up to date", "moved"]
         parts.append(draw(Table(columns, [_sink_row(s) for s in found.sinks], unit=None), width))
@@ -91,8 +93,10 @@ def _relation_row(r: RelationStatus) -> list[object]:
     return [r.name, *judged, r.watermark_text, behind, held or "–", committed]
 
 
-def _view_row(v: ViewStatus) -> list[object]:
+def _view_row(v: ViewStatus, changed: Collection[str]) -> list[object]:
     current = "yes" if v.current else "no" if v.ran else "never run"
+    if v.name in changed:
+        current = "no: its definition has changed (TG907)"
     held = ", ".join(v.holds_back) or "–"
     return [v.name, v.frontier_text, v.groups, v.open, current, held, v.committed_at or "never run"]
 
@@ -135,7 +139,7 @@ def _sink_row(s: SinkStatus) -> list[object]:
     if s.amendments_waiting:
         current = f"no: {s.amendments_waiting} {'amendment waits' if s.amendments_waiting == 1 else 'amendments wait'}"
     if s.made_anew:
-        reached, current = "–", "no: the results that it delivered were replaced (TG542)"
+        reached, current = "–", "no: it has delivered from another table until now (TG542)"
     moved = s.delivered_at or "never run"
     return [s.name, ", ".join(s.delivers), to, s.delivered, waiting, reached, current, moved]
 
