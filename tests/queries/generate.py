@@ -74,8 +74,11 @@ EXTREMES: dict[str, list[Any]] = {
     "BIGINT": [0, 1, -1, 3, 2**63 - 1, -(2**63), 2**62, 2**53 + 1],
     "INT": [0, 1, -1, 2, 5, 2**31 - 1, -(2**31)],
     "SMALLINT": [0, 1, -1, 7, 2**15 - 1, -(2**15)],
-    "DOUBLE": [0.0, 1.5, -2.25, 1e308, -1e308, 5e-324, float("inf"), float("-inf"), float("nan")],
+    "TINYINT": [0, 1, -1, 7, 2**7 - 1, -(2**7)],
+    "REAL": [0.0, -0.0, 1.5, -2.25, 2.0**127, 2.0**-149, float("inf"), float("-inf"), float("nan")],
+    "DOUBLE": [0.0, -0.0, 1.5, -2.25, 1e308, -1e308, 5e-324, float("inf"), float("-inf"), float("nan")],
     "VARCHAR": ["", "a", "b", "A", " a", "é", "e\u0301", "\U0001f600", "a'b", "NULL", "x" * 200, "\x01"],
+    "BYTEA": [b"", b"a", b"b", b"\x00", b"\xff\xfe"],
     "BOOLEAN": [True, False],
     "DATE": [date(2026, 1, 1), date(1970, 1, 1), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31)],
     "TIMESTAMP": [0, -1, NOON, NOON + 1, -62_135_596_800 * SECOND, 253_402_300_800 * SECOND - 1],
@@ -88,7 +91,8 @@ EXTREMES: dict[str, list[Any]] = {
         Decimal("-" + "9" * 34),
     ],
 }
-NUMBERS = ("BIGINT", "INT", "SMALLINT", "DOUBLE", "DECIMAL(10, 2)", "DECIMAL(38, 4)")
+INTEGERS = ("BIGINT", "INT", "SMALLINT", "TINYINT")
+NUMBERS = (*INTEGERS, "REAL", "DOUBLE", "DECIMAL(10, 2)", "DECIMAL(38, 4)")
 Sql = Callable[[list[str]], str]
 """SQL, given the names of the columns in quotes."""
 
@@ -172,7 +176,9 @@ def literal(value: Any, type_: str) -> str:
         shown = time.strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
         return f"{type_} '{shown}{'+00:00' if type_ == 'TIMESTAMPTZ' else ''}'"
     if isinstance(value, float):
-        return f"CAST('{value}' AS DOUBLE)"
+        return f"CAST('{value}' AS {type_})"
+    if isinstance(value, bytes):
+        return f"unhex('{value.hex()}')"
     return str(value)
 
 
@@ -188,7 +194,7 @@ def cases(draw: st.DrawFn) -> Case:
 
     count = draw(st.integers(3, 6))
     time_type = pick(["TIMESTAMP", "TIMESTAMP", "TIMESTAMPTZ"])
-    key_type = pick(["VARCHAR", "VARCHAR", "BIGINT", "INT", "BOOLEAN", "DATE"])
+    key_type = pick(["VARCHAR", "VARCHAR", "BIGINT", "INT", "BOOLEAN", "DATE", *EXTREMES])
     types = (
         time_type,
         key_type,
@@ -209,10 +215,10 @@ def cases(draw: st.DrawFn) -> Case:
             return NOON + draw(st.integers(-30, 90)) * pick([SECOND, SECOND, SECOND // 2, 1])
         if chance(15):
             return None
-        if types[i] in ("BIGINT", "INT", "SMALLINT") and chance(60):
+        if types[i] in INTEGERS and chance(60):
             return draw(st.integers(-4, 4))
         if i == 1:
-            return pick(EXTREMES[types[1]][:3])
+            return pick(EXTREMES[types[1]][:3]) if chance(80) else pick(EXTREMES[types[1]])
         return pick(EXTREMES[types[i]])
 
     rows = tuple(tuple(value(i) for i in range(count)) for _ in range(draw(st.integers(0, 12))))
@@ -221,7 +227,7 @@ def cases(draw: st.DrawFn) -> Case:
         return [i for i, t in enumerate(types) if t in kinds and i > 0]
 
     def number() -> Sql:
-        found = of("BIGINT", "INT", "SMALLINT")
+        found = of(*INTEGERS)
         how = draw(st.integers(0, 9))
         if how < 5 and found:
             return column(pick(found))
@@ -235,7 +241,7 @@ def cases(draw: st.DrawFn) -> Case:
         same = of(types[i])
         if len(same) > 1 and chance(30):
             return column(pick(same))
-        return text(literal(pick(EXTREMES[types[i]]), types[i]))
+        return text("NULL" if chance(5) else literal(pick(EXTREMES[types[i]]), types[i]))
 
     def simple() -> Sql:
         how = draw(st.integers(0, 11))
@@ -254,6 +260,7 @@ def cases(draw: st.DrawFn) -> Case:
             return filled(f"«0» {pick(['', 'NOT '])}BETWEEN «1» AND «2»", number(), number(), number())
         if how == 9:
             listed = [literal(v, types[some]) for v in EXTREMES[types[some]][:2]]
+            listed += ["NULL"] if chance(20) else []
             return filled(f"«0» IN ({', '.join(listed)})", column(some))
         if how == 10:
             return text(
@@ -359,7 +366,7 @@ def cases(draw: st.DrawFn) -> Case:
             keys.append(
                 filled(pick(["coalesce(«0», «0»)", "«0» IS NULL"]), column(draw(st.integers(1, count - 1))))
             )
-        extra = of("BIGINT", "INT", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ")
+        extra = [*range(1, count)]
         if kind != "session" and extra and chance(30):
             keys.append(column(pick(extra)))
         bounds = pick([["window_end"], ["window_start", "window_end"]])
