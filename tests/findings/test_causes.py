@@ -299,6 +299,13 @@ def test_future_timestamp_names_the_offset_and_what_is_late_by_it() -> None:
 
 def test_W9_files_are_not_compared_with_the_clock() -> None:
     assert "future_timestamp:s:a" not in found(source(*future(0, 40, 90), writer=HELD, live=False))
+    # But for a year that no forecast reaches, and only once others are late by it.
+    year_2999 = 30_000_000_000.0
+    poisoned = found(source(*future(0, 40, 90, newest=year_2999), writer=HELD, live=False))
+    assert poisoned["future_timestamp:s:a"].severity == "error"
+    assert "RESET WATERMARK" in poisoned["future_timestamp:s:a"].advice
+    forecast = found(source(*future(0, 0, 0, newest=year_2999), writer=HELD, live=False))
+    assert "future_timestamp:s:a" not in forecast
 
 
 def test_W9_a_row_beyond_the_skew_is_only_mentioned() -> None:

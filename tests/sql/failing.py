@@ -10,11 +10,12 @@ ROW = (
     "9223372036854775807 AS most, repeat('9', 38) AS nines, timestamp_micros(9223372036854775807) AS ts, "
     "'%9999999d' AS wide, CAST(timestamp_micros(-9223372036854775807) AS TIMESTAMP_NTZ) AS ntz, "
     "date_from_unix_date(2147483647) AS d, array(1, 2) AS a, array('k', 'k') AS k, map('k', 1) AS m, "
-    "parse_json('1') AS v, CAST(-32768 AS SMALLINT) AS small, CAST(-128 AS TINYINT) AS tiny"
+    "parse_json('1') AS v, CAST(-32768 AS SMALLINT) AS small, CAST(-128 AS TINYINT) AS tiny, "
+    "' 10:11:12' AS of_day, '2026-01-01 10:11:12' AS dated"
 )
 #: Of its columns, as far as the analysis is to know them.
 TYPES = {
-    **dict.fromkeys(("bad", "s", "zone", "wide", "nines"), STRING),
+    **dict.fromkeys(("bad", "s", "zone", "wide", "nines", "of_day", "dated"), STRING),
     **dict.fromkeys(("zero", "huge", "less"), INT),
     **{"small": SparkType("smallint"), "tiny": SparkType("tinyint")},
     **{"ts": TIMESTAMPTZ, "ntz": TIMESTAMP, "d": DATE},
@@ -135,9 +136,24 @@ MUCH = [
     "format_string(wide, 1)",
     "format_number(1.5, huge)",
     *(f"{sign}({name})" for sign in ("-", "abs", "negative") for name in ("small", "tiny")),
+    # Spark would take the date of today (W4).
+    "CAST(of_day AS TIMESTAMPTZ)",
+    "CAST('T' || trim(of_day) || 'Z' AS TIMESTAMPTZ)",
+    "to_timestamp(of_day)",
+    "try_to_timestamp(of_day)",
+    "to_timestamp_ltz(of_day)",
+    "timestamp(of_day)",
+    "from_utc_timestamp(of_day, 'UTC')",
+    "to_utc_timestamp(of_day, 'UTC')",
+    "date_trunc('hour', of_day)",
+    "date_format(of_day, 'yyyy')",
+    "months_between(dated, of_day)",
 ]
 #: And what does not, though the row says how much.
 ENOUGH = {
+    "year(CAST(dated AS TIMESTAMPTZ))": 2026,
+    "date_format(to_timestamp(dated), 'HH:mm')": "10:11",
+    "months_between(dated, '2025-12-01 10:11:12')": 1.0,
     "-(small + 1::smallint)": 32767,
     "abs(tiny + 1::tinyint)": 127,
     "repeat(s, zero + 3)": "aaa",

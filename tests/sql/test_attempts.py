@@ -32,6 +32,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite, "how_much", lambda *_: None)
     monkeypatch.setattr(rewrite, "_substring", lambda call: call)
     monkeypatch.setattr(rewrite, "_LOWEST", {})
+    monkeypatch.setattr(rewrite, "_dated", lambda made, *_: made)
 
 
 def test_C7_every_function_that_may_fail_is_tried() -> None:

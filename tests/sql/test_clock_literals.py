@@ -49,6 +49,13 @@ REFUSED = [
     "ts > CAST(('now') AS TIMESTAMP)",
     "ts > CAST(CAST('now' AS VARCHAR) AS TIMESTAMP)",
     "size(CAST(array('now') AS TIMESTAMP[])) = id",
+    "ts > CAST('10:11:12' AS TIMESTAMPTZ)",
+    "ts > TIMESTAMPTZ ' T10:11'",
+    "ts > to_timestamp('10:11:12+02:00')",
+    "ts > try_to_timestamp('9:1')",
+    "to_utc_timestamp('10:11:12', 'UTC') = ts",
+    "date_trunc('hour', '10:11') = ts",
+    "CAST(ts AS TIMESTAMPTZ) > '10:11:12'",
 ]
 ACCEPTED = [
     "name = 'now'",
@@ -68,6 +75,10 @@ ACCEPTED = [
     "to_timestamp(concat(name, ' 00:00:00')) = ts",
     "coalesce(name, 'today') = 'x'",
     "upper('now') = name",
+    "name = '10:11:12'",
+    "ts > to_timestamp('10:11', 'HH:mm')",
+    "hour('10:11:12') = id",
+    "ts > TIMESTAMPTZ '2026-01-01 10:11:12'",
 ]
 
 

@@ -18,6 +18,8 @@ from tidegate.store.metadata import Progress
 
 #: Rows still count as arriving for so long, or three times the limit of the cause.
 _RECENT = 900.0
+#: Seconds ahead of the clock that no forecast in a file or table is.
+FAR_AHEAD = 366 * 86_400.0
 
 Windows = tuple[Waiting, ...]
 _MICROS = 1_000_000
@@ -198,10 +200,8 @@ class _One:
         ]
 
     def future(self) -> list[Candidate]:
-        """W9: one row ahead of the clock makes all others late until the clock has caught up. Files may be of
-        any time."""
-        if not self.source.live:
-            return []
+        """W9: one row ahead of the clock makes all others late until the clock has caught up. What does not come live
+        may be of any time: there it is told of a row that is ahead by far, once others are late by it."""
         now = self.progress
         ahead = self._ahead(now.watermark)
         offset = self.source.culprits.get(self.name)
@@ -210,7 +210,7 @@ class _One:
         old = self._while(lambda p: p.max_event_time == now.max_event_time)
         if not ahead:
             by = self._ahead(now.max_event_time)
-            if not by or not self._ignored(now.max_event_time):
+            if not by or not self.source.live or not self._ignored(now.max_event_time):
                 return []
             text = (
                 f"a row{where} of {event} is {format_duration(by)} ahead of the clock; it does not "
@@ -219,6 +219,8 @@ class _One:
             advice = "find the producer that wrote it; nothing else needs to be done"
             return [self._finding("future_timestamp", "info", text, advice, old.at, offset=offset)]
         rows = now.late - old.progress.late
+        if not self.source.live and not (rows and ahead > FAR_AHEAD):
+            return []
         name = self.source.reset_as or self.source.status.name
         return [
             self._finding(

@@ -1,5 +1,6 @@
 """Strings that Spark reads as the clock where a time is meant: 'now', 'today', 'tomorrow', 'yesterday', in any case,
-with blanks around them and a time zone behind them. A definition has none of them (W4, B1); 'epoch' never changes.
+with blanks around them and a time zone behind them; and a time of day without a date, which is one of today. A
+definition has none of them (W4, B1); 'epoch' never changes.
 
 Spark does so wherever a constant text becomes a time, also by itself: `ts > 'now'`. Beside a value whose type is not
 known such a text is refused, too; CAST(… AS VARCHAR) says that no time is meant.
@@ -14,13 +15,22 @@ from sqlglot import exp
 
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.text import Text, node_span
-from tidegate.sql.dialect.types import SparkType, from_datatype
+from tidegate.sql.dialect.types import TIMESTAMPTZ, SparkType, from_datatype
 
 #: Of a resolved expression; None if it is not known.
 TypeOf = Callable[[exp.Expr], SparkType | None]
 
 _CLOCK = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*(?:[A-Z][\w/+:-]*|[+-][\d:]+)?\s*")
+_OF_TODAY = re.compile(r"\s*T?\d{1,2}:.*", re.DOTALL)
 _TIMES = ("timestamp", "timestamp_ntz", "date")
+#: Functions that make a time of a text as a cast does: by name and number of arguments, which of them.
+OF_TEXTS = {
+    **{(name, 1): (0,) for name in ("to_timestamp", "to_timestamp_ltz", "try_to_timestamp", "timestamp")},
+    **{(name, 2): (0,) for name in ("from_utc_timestamp", "to_utc_timestamp", "date_format")},
+    ("date_trunc", 2): (1,),
+    ("months_between", 2): (0, 1),
+    ("months_between", 3): (0, 1),
+}
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 #: Functions that take a time, and make one of a text: any argument, or the first one only.
 _OF_TIMES = """
@@ -43,16 +53,16 @@ def refuse_clock_literals(
     if wanted is not None and _has_time(wanted):
         node = exp.Cast(this=node.copy(), to=exp.DataType.build("TIMESTAMP"))
     for literal in _texts(node):
-        clock = _CLOCK.fullmatch(literal.name) is not None
         top = _constant_around(literal)
-        if clock and _is_a_time(top, type_of):
+        of_today = _OF_TODAY.fullmatch(literal.name) is not None and _is_of_today(top, type_of)
+        if of_today or (_CLOCK.fullmatch(literal.name) is not None and _is_a_time(top, type_of)):
+            why = "has no date, so that it is a time of today, and means" if of_today else "means"
             message = (
-                f"'{literal.name.strip()}' means a different time in every run, but a definition must "
+                f"'{literal.name.strip()}' {why} a different time in every run, but a definition must "
                 "give the same result each time"
             )
-            raise error(
-                "TG220", message, text.at(node_span(literal)), "put the time into a column of the row"
-            )
+            hint = "write the date, too" if of_today else "put the time into a column of the row"
+            raise error("TG220", message, text.at(node_span(literal)), hint)
         if top.unnest() is not literal and _is_made_a_time(top):
             message = "this time is built from constants, and its text might be 'now'"
             raise error("TG220", message, text.at(node_span(literal)), "write the time as one literal")
@@ -110,6 +120,19 @@ def _is_a_time(node: exp.Expr, type_of: TypeOf) -> bool:
         return above.name.lower() in _OF_TIMES or any(
             found is not None and _has_time(found) for found in map(type_of, others)
         )
+    return False
+
+
+def _is_of_today(node: exp.Expr, type_of: TypeOf) -> bool:
+    """Whether what stands around a text without a date makes a time of it that is one of today."""
+    above = node.parent
+    if isinstance(above, exp.Cast):
+        return from_datatype(above.to) == TIMESTAMPTZ
+    if isinstance(above, exp.Anonymous):
+        places = OF_TEXTS.get((above.name.lower(), len(above.expressions)), ())
+        return any(above.expressions[place] is node for place in places)
+    if isinstance(above, (*_COMPARISONS, exp.Between, exp.In)):
+        return any(type_of(one) == TIMESTAMPTZ for one in above.iter_expressions() if one is not node)
     return False
 
 

@@ -7,9 +7,10 @@ from sqlglot import exp
 
 from tidegate.sql.dialect.amounts import how_much
 from tidegate.sql.dialect.attempts import ATTEMPT, attempt, only_if
+from tidegate.sql.dialect.clock_literals import OF_TEXTS
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.infer import Lookup, infer
-from tidegate.sql.dialect.types import BIGINT, INTEGERS
+from tidegate.sql.dialect.types import BIGINT, INTEGERS, STRING, TIMESTAMPTZ, from_datatype
 
 _OPERATORS = {exp.Add: "try_add", exp.Sub: "try_subtract", exp.Mul: "try_multiply"}
 _FUNCTIONS = {
@@ -34,6 +35,8 @@ _SUMS, _AVERAGES = ("sum", "try_sum"), ("avg", "mean", "try_avg")
 _WIDE = "DECIMAL(38,0)"
 #: With more digits than these, 10^10 rows of a DECIMAL can leave the 38 digits that its sum has.
 _ROOMY = 28
+#: A text that is a time of day alone.
+_WITHOUT_DATE = "^[^0-9T]*T?[0-9]{1,2}:"
 #: The smallest of the integers whose negative values Spark keeps in their own type, where they wrap around.
 _LOWEST = {"tinyint": -(2**7), "smallint": -(2**15)}
 #: Digits up to which Spark negates a DECIMAL as it is.
@@ -69,15 +72,34 @@ def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
             copy.set(key, safe(value, lookup))
         elif isinstance(value, list):
             copy.set(key, [safe(v, lookup) if isinstance(v, exp.Expr) else v for v in value])
-    if isinstance(copy, exp.Cast) and not isinstance(copy, exp.TryCast):
-        return exp.TryCast(this=copy.this, to=copy.args["to"], safe=True)
+    if isinstance(copy, exp.Cast):
+        return _dated(exp.TryCast(this=copy.this, to=copy.args["to"], safe=True), [node.this], lookup)
     if isinstance(copy, exp.Anonymous) and isinstance(copy.this, str):
         if copy.this.lower() == "regexp_substr" and len(copy.expressions) == 2:
             return _substring(copy)
+        dated = copy.this.lower(), len(copy.expressions)
         copy.set("this", _FUNCTIONS.get(copy.this.lower(), copy.this))
+        if dated in OF_TEXTS:
+            return _dated(attempt(copy, node, lookup), [node.expressions[i] for i in OF_TEXTS[dated]], lookup)
     if (condition := how_much(copy, node, lookup)) is not None:
         return only_if(condition, attempt(copy, node, lookup))
     return attempt(copy, node, lookup)
+
+
+def _dated(made: exp.Expr, texts: list[exp.Expr], lookup: Lookup) -> exp.Expr:
+    """What is made of `texts` (as they are written), or NULL where one of them has no date: Spark would take that of
+    today, which is another one in every run (W4)."""
+    if isinstance(made, exp.Cast) and from_datatype(made.to) != TIMESTAMPTZ:
+        return made
+    for one in texts:
+        type_ = infer(one, lookup)
+        is_text = type_ == STRING or (type_ is None and isinstance(made, exp.Cast))
+        if not is_text or isinstance(one, exp.Literal):
+            continue
+        value = exp.Paren(this=safe(one, lookup))
+        matched = exp.RegexpLike(this=value, expression=exp.Literal.string(_WITHOUT_DATE))
+        made = only_if(exp.Not(this=matched), made)
+    return made
 
 
 def _substring(call: exp.Anonymous) -> exp.Expr:
