@@ -100,6 +100,9 @@ def _shown(example: Example) -> str:
     """The files of an example, and what its command prints."""
     parts = []
     for name, text in example.files.items():
+        if not text:
+            parts.append(f"`{name}` is an empty file.\n\n")
+            continue
         encoding = ", saved as Latin-1" if name in example.latin1 else ""
         language = {".sql": "sql", ".yaml": "yaml"}.get(Path(name).suffix, "")
         parts.append(f"`{name}`{encoding}:\n```{language}\n{text.strip(chr(10))}\n```\n")

@@ -33,7 +33,7 @@ PROJECTS: dict[str, tuple[str, str]] = {
         "Use a folder or `s3://`, and a catalog other than `hadoop` for object storage.",
     ),
     "TG608": (
-        "Spark 4.1 needs Java 17 or newer.",
+        "Spark 4.1 needs Java 17 or newer. tidegate starts Spark with the Java in JAVA_HOME, or else with the first one on PATH.",
         "Install Java 17, and set JAVA_HOME to it. `tidegate doctor` checks it.",
     ),
     "TG609": (

@@ -50,9 +50,9 @@ RUNNING: dict[str, tuple[str, str]] = {
     "TG507": (
         (
             "tidegate understood the query, but Spark does not: types do not match, or a "
-            "function has the wrong arguments."
+            "function has the wrong arguments. Or a column of the result has a type that a table can't store."
         ),
-        "The message is Spark's own. Usually a CAST is missing.",
+        "Where Spark refuses the query, the message is Spark's own. Usually a CAST is missing.",
     ),
     "TG508": (
         (
@@ -69,7 +69,7 @@ RUNNING: dict[str, tuple[str, str]] = {
         "The hint names the kinds. `tidegate check` lists all objects.",
     ),
     "TG511": (
-        "Other objects still read the object that you want to drop.",
+        "Other objects still read the object that you want to drop. They could not go on without it.",
         "Drop the readers first, in the order that the hint gives.",
     ),
     "TG512": (
