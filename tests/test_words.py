@@ -39,7 +39,7 @@ def pages() -> list[Path]:
 
 
 def sources() -> list[Path]:
-    return [*sorted(PACKAGE.rglob("*.py")), ROOT / "infra" / "error_texts.py"]
+    return [*sorted(PACKAGE.rglob("*.py")), *sorted((ROOT / "infra" / "error_texts").glob("*.py"))]
 
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:

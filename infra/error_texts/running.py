@@ -1,0 +1,251 @@
+# ruff: noqa: E501
+"""TG5xx: running."""
+
+from __future__ import annotations
+
+RUNNING: dict[str, tuple[str, str]] = {
+    "TG501": (
+        "`tidegate.connect(spark=…)` was given a Spark session that was started without Iceberg's jar.",
+        "Start it with the `spark.jars.packages` that the hint names, or leave `spark=` out: then tidegate starts Spark.",
+    ),
+    "TG502": (
+        "Two processes wrote the same table: a retry while the first run was still alive, or "
+        "a second scheduler. The commit of the second process is refused, so no row is "
+        "stored twice.",
+        (
+            "Run again. If the error comes back, look for the second process: `tidegate status`, "
+            "the lock in `.tidegate/locks`."
+        ),
+    ),
+    "TG503": (
+        (
+            "The folder or file in the option `path` does not exist, or a `dataset:` has no "
+            "script that creates it."
+        ),
+        "Create it, or correct the option. A relative path starts at the project's folder.",
+    ),
+    "TG504": (
+        "A Parquet file has no column of the name that the source declares (in a CSV file such a column is NULL).",
+        (
+            "Correct the name in `CREATE SOURCE`, or the file. The hint names a similar column, "
+            "or lists the columns of the file."
+        ),
+    ),
+    "TG505": (
+        "Something that was read before has changed: a file was written again, a recording "
+        "was changed, or a source below an inline gate was recreated. Judged rows keep their "
+        "outcome, so going on could lose rows or count them twice.",
+        (
+            "Do what the hint says: restore the file, give the new content a new name, or drop "
+            "the source and read everything again."
+        ),
+    ),
+    "TG506": (
+        "The text in `assets/` differs from the definition that the stored rows were "
+        "computed with, or a view that this one reads was rebuilt. Comments, line breaks and "
+        "the case of keywords do not matter.",
+        "For a view: `tidegate rebuild NAME`. For a source: undo the change, give the new definition another name, or DROP "
+        "the source. [Changing a definition](changing.md) has every case.",
+    ),
+    "TG507": (
+        (
+            "tidegate understood the query, but Spark does not: types do not match, or a "
+            "function has the wrong arguments. Or a column of the result has a type that a table can't store."
+        ),
+        "Where Spark refuses the query, the message is Spark's own. Usually a CAST is missing.",
+    ),
+    "TG508": (
+        (
+            "A log, view or sink has one writer at a time, and another process is writing it; "
+            "the message names that process."
+        ),
+        (
+            "Wait until that process has ended, or stop it. The lock is released when the "
+            "process ends, also when it is killed."
+        ),
+    ),
+    "TG509": (
+        "The command works with other kinds of objects than the named one.",
+        "The hint names the kinds. `tidegate check` lists all objects.",
+    ),
+    "TG511": (
+        "Other objects still read the object that you want to drop. They could not go on without it.",
+        "Drop the readers first, in the order that the hint gives.",
+    ),
+    "TG512": (
+        "Nothing is stored yet, or the named object can't answer: a source without a "
+        "watermark, or a view where only a source has such rows.",
+        "Run it first (`tidegate run NAME`), or use the object that the hint names.",
+    ),
+    "TG513": (
+        "A task of Spark failed: a file is not a Parquet file, an executor ran out of "
+        "memory, or a disk is full. No row of the batch is committed. If a worker died, no "
+        "single row of JSON, CSV, Avro or Protobuf was found that kills it, and a smaller "
+        "batch from Kafka did not help.",
+        (
+            "Repair what the message names, and run again. `.tidegate/logs/spark.log` has "
+            "everything that Spark reported."
+        ),
+    ),
+    "TG514": (
+        "The JVM does not start (no memory, a wrong `spark.conf`), the master does not answer, or the JVM was killed.",
+        (
+            "`tidegate doctor --deep` starts Spark and says what is missing. Everything that was "
+            "committed is kept; run again."
+        ),
+    ),
+    "TG515": (
+        "The environment has `reads:`, so sources, tables and sinks belong to the environment that it reads.",
+        "Run the command there: use `--env` with the name in the hint.",
+    ),
+    "TG516": (
+        (
+            "The environment `reads:` another one, which has no log of this source, or a log of "
+            "another definition."
+        ),
+        "Run it there first, or try the change in an environment with a warehouse of its own.",
+    ),
+    "TG517": (
+        "A file has the same content as a file that was read under another name and no "
+        "longer exists: it was moved or renamed. Its rows are in the log already, and would "
+        "be counted twice.",
+        (
+            "Move it back, or out of the source's folder. If it contains other rows, write them "
+            "into a file with different content."
+        ),
+    ),
+    "TG518": (
+        "Each jar that Spark loads for tidegate has a recorded SHA-256 "
+        "(`tidegate/jvm/jars.sha256`), but this file has another one: the download was "
+        "damaged, a mirror serves another file, or somebody changed it.",
+        "Remove the file that the message names, and fetch it again from Maven Central. If "
+        "the same file comes back, tell the operator of the mirror.",
+    ),
+    "TG520": (
+        (
+            "ALTER was used on an object that a file in `assets/` defines; the file and the "
+            "object would then differ."
+        ),
+        "Edit the file as the hint shows. The next run goes on with the same log.",
+    ),
+    "TG521": (
+        "Resetting the watermark would leave some results unchanged, because they need rows "
+        "that are no longer kept; or rows that TTL has removed would not come back (W9).",
+        "Read the list that is printed, and agree: at the prompt, with `tidegate sql --yes`, or `session.execute(sql, "
+        "yes=True)`.",
+    ),
+    "TG531": (
+        (
+            "Every table records which project created it, and in which environment. Other "
+            "projects and environments can only read it (X3)."
+        ),
+        "Write the table from the project and environment that own it, or take it over with "
+        "`tidegate adopt NAME`. If both are one project in folders with different names, "
+        "give it one name: `project:` in `resources/<env>.yaml`. For new tables, use a "
+        "namespace of your own. [Owners](deployment.md#owners) has more.",
+    ),
+    "TG532": (
+        "`tidegate adopt` takes tables away from their owner, and there was no person who could be asked.",
+        "Read the list, make sure that nobody writes these tables any more, and agree: at the prompt, or with `--yes`.",
+    ),
+    "TG533": (
+        "DROP removes the rows with their files, also the late and rejected rows, and for a "
+        "source the position up to which it was read. Definitions in `assets/` are kept, and "
+        "the next run begins again with the rows that the input still has.",
+        "Read the list of what is removed, and agree: at the prompt, with `tidegate sql "
+        "--yes`, or `session.execute(sql, yes=True)`. `tidegate test` and temporary projects "
+        "do not ask.",
+    ),
+    "TG541": (
+        (
+            "The folder, table or topic has content that does not come from this sink, or "
+            "another sink delivers there."
+        ),
+        "Give the sink a place of its own.",
+    ),
+    "TG542": (
+        "The view or source that the sink reads was dropped or rebuilt. Its rows would be delivered a second time.",
+        (
+            "DROP the sink and CREATE it again: with a new place, to deliver everything, or with "
+            "`snapshot = 'false'`, to deliver only new rows."
+        ),
+    ),
+    "TG543": (
+        "A new view would need rows that retention has removed, and its results are not "
+        "known without them; or such rows were removed before a view, or a gate of "
+        "`WATERMARK(…)`, had read them.",
+        (
+            "Views over windows of a fixed length, and sorted rows, can begin at the oldest rows "
+            "that are kept; or keep rows longer in `jobs/maintenance.yaml`."
+        ),
+    ),
+    "TG544": (
+        "Upkeep works on the tables in which rows are stored. An object has its first table after its first run.",
+        "Run it first.",
+    ),
+    "TG545": (
+        "The broker refused messages, or was unreachable for longer than the client waits.",
+        (
+            "You do not have to repair anything here: the next run reads which rows arrived, and "
+            "delivers the rest. Check the broker."
+        ),
+    ),
+    "TG550": (
+        "No broker answers at the address, or it refuses the login.",
+        (
+            "Check that the broker runs, and check the address and the login. Live mode tries "
+            "again by itself; no row is lost in the meantime."
+        ),
+    ),
+    "TG551": (
+        "The broker answers, but has no topic of this name.",
+        "Create it, or correct the option `topic`.",
+    ),
+    "TG552": (
+        "The topic's retention removed messages before they were read: the source was "
+        "stopped for too long, or reads more slowly than messages arrive.",
+        (
+            "Restore the messages; or set `on_data_loss = 'record'`, which goes on after the gap "
+            "and records it; or begin again."
+        ),
+    ),
+    "TG553": (
+        "The position of a source is an offset in the topic. In the topic that was created again, the same offsets belong to other messages, so some rows would be left out.",
+        "Give the source another name, or DROP it to begin again.",
+    ),
+    "TG554": (
+        "`tidegate.connect(spark=…)` was given a Spark session that was started without the jars with which Spark reads Kafka.",
+        "Start it with the `spark.jars.packages` that the hint names.",
+    ),
+    "TG555": (
+        "The schema registry does not answer, refuses the login, or answers with something other than a schema. Only HTTP and HTTPS are supported. A redirect to another host is followed without the login.",
+        (
+            "Check its address and login. No row of the batch was stored; run again. tidegate "
+            "asks again for an id after 5 seconds if the registry did not answer, and after a "
+            "minute if the registry does not have it."
+        ),
+    ),
+    "TG556": (
+        "To read a message, tidegate needs the descriptor that the compiler of Protobuf writes. Some registries give only the text of the schema.",
+        "Add a file of descriptors, as the hint says.",
+    ),
+    "TG561": (
+        "The view can't be replaced window by window without changing other results.",
+        (
+            "[Amendments](amendments.md#what-cant-be-amended) lists which views can be amended, "
+            "and what to do with the others."
+        ),
+    ),
+    "TG562": (
+        "A part of the range is before the oldest rows that retention has kept.",
+        "Begin at the time that the hint names, or keep rows longer in `jobs/maintenance.yaml`.",
+    ),
+    "TG563": (
+        "The bounds of `--range` are compared with the ends of windows, so they are written as the view shows its times: a timestamp, a date or a whole number.",
+        "Write them as the hint shows.",
+    ),
+    "TG564": (
+        "The question needs a view over windows of one source, and a strategy that is a constant delay.",
+        "Use such a view; `tidegate advise` compares all delays.",
+    ),
+}
