@@ -149,3 +149,25 @@ def _first_release(found: View) -> str:
 
     uncommented = re.sub(r"--[^\n]*|/\*.*?\*/", " ", found.definition, flags=re.DOTALL)
     return hashlib.sha256(" ".join(uncommented.split()).rstrip("; ").encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("(id > 1)", "id > 1", True),
+        ("((id)) > (1)", "id > 1", True),
+        ("(id > 1 AND name = 'a') OR id = 3", "id > 1 AND name = 'a' OR id = 3", True),
+        ("(id + 1) * 2 > 3", "id + 1 * 2 > 3", False),
+        ("NOT (id = 1 AND id = 2)", "NOT id = 1 AND id = 2", False),
+        ("id = 1 AND (id = 2 OR id = 3)", "id = 1 AND id = 2 OR id = 3", False),
+        ("id - (id - 1) = 1", "id - id - 1 = 1", False),
+        ("name = '(a)'", "name = 'a'", False),
+    ],
+)
+def test_E1_brackets_that_mean_nothing_are_no_change(one: str, other: str, same: bool) -> None:
+    texts = [
+        f"CREATE MATERIALIZED VIEW v AS SELECT ts, id FROM t WHERE {where} EMIT ON WINDOW CLOSE"
+        for where in (one, other)
+    ]
+    assert alike(*texts) is same
+    assert is_of_view(view(texts[1]), properties(view(texts[0]))) is same

@@ -8,7 +8,6 @@ import re
 from sqlglot import exp
 
 from tidegate.errors import TidegateError
-from tidegate.sql.dialect.dialect import to_text
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.grammar import read_statement, split
 from tidegate.sql.grammar.syntax import CreateViewSyntax
@@ -42,7 +41,7 @@ def alike(one: str, other: str) -> bool:
 
 
 def _meaning(definition: str) -> str | None:
-    """A view's syntax tree, written in one way only; None if the text is no view."""
+    """A view's syntax tree, shown in one way only; None if the text is no view."""
     for written in (definition, _AS_VIEW + definition):
         text = Text(written)
         try:
@@ -51,8 +50,12 @@ def _meaning(definition: str) -> str | None:
             continue
         if len(statements) == 1 and isinstance(found := statements[0], CreateViewSyntax):
             query = found.query.copy()
-            for call in query.find_all(exp.Anonymous):
-                if isinstance(call.this, str):
-                    call.set("this", call.this.upper())
-            return f"{to_text(query)} {'EMIT' if found.emit is not None else ''}"
+            for node in query.walk():
+                node.comments = None
+                if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
+                    node.set("this", node.this.upper())
+            # The tree itself says what belongs together.
+            for brackets in [*query.find_all(exp.Paren)]:
+                brackets.replace(brackets.this)
+            return f"{query!r} {'EMIT' if found.emit is not None else ''}"
     return None
