@@ -238,3 +238,13 @@ def _refusal(text: str) -> TidegateError | None:
     except TidegateError as refused:
         return refused
     return None
+
+
+@pytest.mark.parametrize("column", ['"all"', "`ALL`", "t.all", "'all'", "all + 1"])
+def test_only_the_bare_word_of_order_by_all_means_all_columns(column: str) -> None:
+    text = Text(f"SELECT id FROM t ORDER BY {column}")
+    (ordered,) = parse_query(text, tokenize(text)).args["order"].expressions
+    assert not isinstance(ordered.this, exp.Var)
+    text = Text("SELECT id FROM t ORDER BY all")
+    (ordered,) = parse_query(text, tokenize(text)).args["order"].expressions
+    assert isinstance(ordered.this, exp.Var)

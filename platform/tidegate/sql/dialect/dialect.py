@@ -112,6 +112,23 @@ class TidegateParser(FrameParser):
             table.set("version", self._parse_version())
         return table
 
+    def _parse_ordered(self, parse_method: Callable[[], exp.Expr | None] | None = None) -> exp.Ordered | None:
+        # ORDER BY ALL is one bare word; the base class takes a quoted "all", 'all' and all(…) for it, too.
+        found: list[exp.Expr | None] = []
+
+        def read() -> exp.Expr | None:
+            found.append((parse_method or self._parse_disjunction)())
+            return found[0]
+
+        ordered = super()._parse_ordered(read)
+        written = found[0]
+        is_bare = (
+            isinstance(written, exp.Column) and not written.table and not written.this.args.get("quoted")
+        )
+        if ordered is not None and not is_bare:
+            ordered.set("this", written)
+        return ordered
+
     def _parse_parameter(self) -> exp.Parameter:
         self.raise_error("a name cannot start with this character", self._prev)
 
