@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.store.tables import HadoopTable
 from tidegate.iceberg.layout import relation_identity, view_identity
 from tidegate.project import Project
@@ -26,6 +27,15 @@ FROM TUMBLE({of}, {time}, INTERVAL '1 hour') GROUP BY window_start, window_end{e
 """
 EMIT = " EMIT ON WINDOW CLOSE"
 SINK = "CREATE SINK {name} FROM {of} WITH (connector = 'console');\n"
+
+MEANT = "-- Without EMIT ON WINDOW CLOSE: the day so far.\n"
+AVRO = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)
+WITH (connector = 'kafka', topic = 't', properties.bootstrap.server = 'localhost:9092')
+FORMAT PLAIN ENCODE AVRO (schema.location = 'nope.avsc');
+"""
+OVER = """CREATE MATERIALIZED VIEW v AS
+SELECT id, {call} AS n FROM s;
+"""
 
 
 def source(name: str = "s", path: str = "data") -> str:
@@ -145,6 +155,12 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
         "all 2 other views of windows have it",
         "write EMIT ON WINDOW CLOSE",
     ),
+    "TG901 others, of which one is meant": (
+        {"assets/a.sql": source() + view("u") + MEANT + view("v", emit="") + view("w", emit="")},
+        ("TG901", "assets/a.sql", 8, 26),
+        '"w" has no EMIT ON WINDOW CLOSE, although every other view of windows has it, or a comment that names it',
+        "say so in a comment above it that names EMIT ON WINDOW CLOSE",
+    ),
     "TG902": (
         {"assets/a.sql": source(path="dta/*.json") + view("v")},
         ("TG902", "assets/a.sql", 2, 40),
@@ -160,10 +176,31 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
         "assets/flights.py does not exist",
         "fetch(target: Path)",
     ),
+    "TG902 schema": (
+        {"assets/a.sql": AVRO + view("v")},
+        ("TG902", "assets/a.sql", 3, 45),
+        'source "s" reads messages by the schema nope.avsc, which does not exist',
+        "or change the option schema.location; otherwise, a run fails (TG611)",
+    ),
     "TG903": (
         {"assets/a.sql": source() + view("v", what="sum(note)")},
         ("TG903", "assets/a.sql", 3, 64),
         "sum of text: each value is converted to DOUBLE",
+        "CAST the text",
+    ),
+    "TG903 over": (
+        {"assets/a.sql": source() + OVER.format(call="sum(note) OVER (PARTITION BY id ORDER BY ts)")},
+        ("TG903", "assets/a.sql", 4, 12),
+        "sum of text: each value is converted to DOUBLE",
+        "CAST the text",
+    ),
+    "TG903 over a named window": (
+        {
+            "assets/a.sql": source()
+            + OVER.format(call="avg(note) OVER w").replace(";", " WINDOW w AS (ORDER BY ts);")
+        },
+        ("TG903", "assets/a.sql", 4, 12),
+        "avg of text: each value is converted to DOUBLE",
         "CAST the text",
     ),
     "TG904": (
@@ -297,7 +334,79 @@ def test_check_is_quick_and_starts_no_jvm(bare: Path) -> None:
     assert (float(seconds) < 3.0, spark) == (True, "False")
 
 
-def test_TG901_a_view_whose_comment_speaks_of_it_is_meant_so(bare: Path, tidegate: Call) -> None:
-    meant = "-- Without EMIT ON WINDOW CLOSE: the day so far.\n" + view("v", emit="").lstrip()
-    (bare / "assets" / "a.sql").write_text(source() + view("u") + meant + view("w"))
+@pytest.mark.parametrize("comment", [MEANT, "-- The day so far, so no emit.\n"])
+def test_TG901_a_view_whose_comment_speaks_of_it_is_meant_so(
+    bare: Path, tidegate: Call, comment: str
+) -> None:
+    (bare / "assets" / "a.sql").write_text(
+        source() + view("u") + comment + view("v", emit="").lstrip() + view("w")
+    )
     assert not found(tidegate)[1]["warnings"]
+
+
+def test_TG901_one_other_view_of_windows_is_too_few_to_tell(bare: Path, tidegate: Call) -> None:
+    (bare / "assets" / "a.sql").write_text(source() + view("u") + view("v", emit=""))
+    assert not found(tidegate)[1]["warnings"]
+
+
+def test_TG901_EMIT_forgotten_in_the_project_of_the_tutorial(shop: Path, tidegate: Call) -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    visits = page.partition("<!-- file: assets/visits.sql -->\n```sql\n")[2].partition("```")[0]
+    (shop / "data" / "visits").mkdir()
+    file = shop / "assets" / "visits.sql"
+    file.write_text(visits)
+    assert found(tidegate)[1]["warnings"] == []
+    file.write_text(visits.replace("\nEMIT ON WINDOW CLOSE", ""))
+    [one] = found(tidegate)[1]["warnings"]
+    assert one["code"] == "TG901"
+    assert '"pages_hourly" has no EMIT ON WINDOW CLOSE' in one["message"]
+
+
+def test_warnings_are_shown_beside_errors(bare: Path, tidegate: Call) -> None:
+    (bare / "assets" / "a.sql").write_text(
+        source(path="nowhere")
+        + view("v", what="sum(nope)")
+        + view("w", what="sum(note)")
+        + view("u", emit="\n-- EMIT ON WINDOW CLOSE\n")
+        + SINK.format(name="k", of="u")
+        + source("x")  # the view that can't be read may have been meant to read it: no TG906
+    )
+    (bare / "assets" / "b.sql").write_bytes(b"CREATE TABLE \xff")
+    (bare / "jobs" / "a.yaml").write_text("schedules:\n  - {name: x, cron: '0 7 30 2 *'}\n")
+    (bare / "jobs" / "b.yaml").write_text("schedules:\n  - {name: y, cron: '61 * * * *'}\n")
+    code, data = found(tidegate)
+    assert code == 2
+    assert [e["code"] for e in data["errors"]] == ["TG610", "TG202", "TG605"]
+    assert places(data["warnings"]) == [
+        ("TG902", "assets/a.sql", 2, 40),
+        ("TG903", "assets/a.sql", 5, 64),
+        ("TG901", "assets/a.sql", 7, 26),
+        ("TG904", "assets/a.sql", 11, 13),
+        ("TG905", "jobs/a.yaml", 2, 21),
+    ]
+    assert "3 errors, 5 warnings" in tidegate("check").stderr
+
+
+def test_what_the_stored_tables_say_and_what_is_not_read_is_shown_beside_errors_elsewhere(
+    bare: Path, tidegate: Call
+) -> None:
+    file, jobs = bare / "assets" / "a.sql", bare / "jobs" / "a.yaml"
+    file.write_text(source() + view("v"))
+    deploy(bare)
+    file.write_text(source() + view("v", what="max(id)") + source("lonely"))
+    jobs.write_text("schedules: [{name: x, cron: '61 * * * *'}]\n")
+    code, data = found(tidegate)
+    assert (code, [w["code"] for w in data["warnings"]]) == (2, ["TG907", "TG906"])
+    # Without its environment, nobody knows where the tables of the project are.
+    (bare / "resources" / "local.yaml").write_text("warehouse: {pth: x}\n")
+    code, data = found(tidegate)
+    assert (code, [w["code"] for w in data["warnings"]]) == (2, ["TG906"])
+
+
+def test_the_help_shows_each_example_in_a_line_of_its_own(tidegate: Call) -> None:
+    for command in ("check", "explain", "run", "amend"):
+        lines = [line.strip() for line in tidegate(command, "--help").stdout.splitlines()]
+        examples = [line for line in lines if "Example: " in line]
+        assert len(examples) >= 2, command
+        assert all(line.startswith("Example: ") for line in examples)
+        assert all(line.count("Example: ") == 1 for line in examples)
