@@ -410,3 +410,95 @@ def test_the_help_shows_each_example_in_a_line_of_its_own(tidegate: Call) -> Non
         assert len(examples) >= 2, command
         assert all(line.startswith("Example: ") for line in examples)
         assert all(line.count("Example: ") == 1 for line in examples)
+
+
+def errors(tidegate: Call) -> list[tuple[str, str, int, int]]:
+    return places(found(tidegate)[1]["errors"])
+
+
+def test_a_semicolon_that_is_missing_before_front_matter_is_named(shop: Path, tidegate: Call) -> None:
+    file = shop / "assets" / "orders.sql"
+    text = file.read_text()
+    file.write_text(text.replace("FORMAT PLAIN ENCODE JSON;", "FORMAT PLAIN ENCODE JSON"))
+    [one] = found(tidegate)[1]["errors"]
+    assert (one["code"], one["message"]) == ("TG102", 'a ";" is missing after this')
+    assert one["location"]["text"] == ") FORMAT PLAIN ENCODE JSON"
+    assert one["hint"] == "end the statement before CREATE with ;"
+
+
+def test_an_error_in_front_matter_hides_no_error_of_its_file(bare: Path, tidegate: Call) -> None:
+    front = "-- ---\n-- owners: [team:a]\n-- ---\n"
+    (bare / "assets" / "a.sql").write_text(
+        front
+        + "DROP TABLE x;\n"
+        + source("s")
+        + front
+        + "CREATE TABLE t (id INTT);\n"
+        + front.replace("team:", "")
+        + view("v")
+    )
+    assert errors(tidegate) == [
+        ("TG109", "assets/a.sql", 1, 1),
+        ("TG107", "assets/a.sql", 4, 1),
+        ("TG207", "assets/a.sql", 10, 20),
+        ("TG605", "assets/a.sql", 12, 12),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "place", "line"),
+    [
+        ("CREATE SINK k FROM v WITH (connector = 'console);\n", (6, 40), None),
+        ("CREATE SINK k FROM v WITH (connector = 'console,\n  a = 'b');\n", (7, 9), 6),
+        ("/* never ends\n", (6, 1), None),
+    ],
+)
+def test_an_open_quote_hides_no_error_of_the_statements_before_it(
+    bare: Path, tidegate: Call, broken: str, place: tuple[int, int], line: int | None
+) -> None:
+    front = "-- ---\n-- owners: [a]\n-- ---\n"
+    last = front + "CREATE TABLE z (id INT);\n"
+    (bare / "assets" / "a.sql").write_text(
+        source("s") + view("v", what="sum(nope)") + "CREATE TABLE t (id INTT);\n" + broken + last
+    )
+    (bare / "assets" / "b.sql").write_text(SINK.format(name="y", of="z"))
+    assert errors(tidegate) == [
+        ("TG202", "assets/a.sql", 3, 68),
+        ("TG207", "assets/a.sql", 5, 20),
+        ("TG101", "assets/a.sql", *place),
+    ]
+    hint = found(tidegate)[1]["errors"][-1]["hint"]
+    assert ("the quote that begins in line" in hint) is (line is not None)
+    assert line is None or f"begins in line {line} ends in a later line" in hint
+
+
+@pytest.mark.parametrize("bad", ["CREATE TABLE a1 (id INTT);\n", "CREATE TABLE a1 (id INT;\n"])
+def test_a_name_is_taken_by_a_definition_with_an_error_too(bare: Path, tidegate: Call, bad: str) -> None:
+    (bare / "assets" / "a.sql").write_text(
+        bad + "CREATE TABLE a1 (x INT);\nCREATE MATERIALIZED VIEW v AS SELECT id FROM a1;\n"
+    )
+    found_errors = errors(tidegate)
+    assert [e[2] for e in found_errors] == [1, 2]
+    assert found_errors[1] == ("TG204", "assets/a.sql", 2, 14)
+    assert found(tidegate)[1]["errors"][1]["hint"] == "it is defined at assets/a.sql:1"
+
+
+def test_a_name_that_is_there_twice_means_the_first_whatever_is_wrong_with_the_second(
+    bare: Path, tidegate: Call
+) -> None:
+    (bare / "assets" / "a.sql").write_text(
+        source()
+        + view("v", "u", "window_end")
+        + view("u")
+        + view("u", what="max(nope)")
+        + "CREATE TABLE v (id INT);\n"
+        + SINK.format(name="k", of="v")
+        + SINK.format(name="K", of="nobody")
+    )
+    assert errors(tidegate) == [
+        ("TG204", "assets/a.sql", 7, 26),
+        ("TG202", "assets/a.sql", 7, 68),
+        ("TG204", "assets/a.sql", 9, 14),
+        ("TG204", "assets/a.sql", 11, 13),
+        ("TG201", "assets/a.sql", 11, 20),
+    ]

@@ -122,6 +122,8 @@ def _told_once(problems: Problems) -> list[TidegateError]:
     follow = [f'"{name}"' for name in problems.broken]
     errors: list[TidegateError] = []
     for error in sorted(problems.errors, key=_place):
+        if str(error) in map(str, errors):
+            continue
         if error.code in _ABOUT_NAMES:
             said = any(one.code in _ABOUT_NAMES and _place(one) == _place(error) for one in errors)
             if said or any(name in error.message.casefold() for name in follow):

@@ -7,7 +7,7 @@ for another. Only special forms (CAST, EXTRACT, …) have nodes of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -274,6 +274,17 @@ def tokenize(text: Text) -> list[Token]:
         raise _unreadable(text, problem) from None
 
 
+def readable(text: Text) -> Text:
+    """Of a text for which `tokenize` raises TG101: its beginning, to the end of the last statement that stands in front
+    of what can't be read."""
+    opened = _last_open(text.sql) or 0
+    before = _tokens_before(text.sql, opened)
+    quote = _over_lines(text.sql, before)
+    limit = opened if quote is None else quote.start
+    ends = (t.end for t in before if t.token_type is TokenType.SEMICOLON and t.end < limit)
+    return Text(text.sql[: max(ends, default=-1) + 1], text.file, text.base_line)
+
+
 def to_spark(node: exp.Expr) -> str:
     """The expression or query as Spark SQL text."""
     return node.sql(
@@ -297,8 +308,31 @@ def _unreadable(text: Text, problem: TokenError) -> Exception:
     opened = _last_open(text.sql)
     if opened is None:
         return error("TG101", f"this is not SQL: {problem}", text.at((0, 0)))
-    what = "this comment is never closed" if text.sql[opened] == "/" else "this quote is never closed"
-    return error("TG101", what, text.at((opened, opened)), "write strings in '…', and names in \"…\" or `…`")
+    where = text.at((opened, opened))
+    hint = "write strings in '…', and names in \"…\" or `…`"
+    if text.sql[opened] == "/":
+        return error("TG101", "this comment is never closed", where, hint)
+    quote = _over_lines(text.sql, _tokens_before(text.sql, opened))
+    if quote is not None:
+        line = text.at((quote.start, quote.start)).line
+        hint += (
+            f"; the quote that begins in line {line} ends in a later line: is it the one that is not closed?"
+        )
+    return error("TG101", "this quote is never closed", where, hint)
+
+
+def _tokens_before(sql: str, end: int) -> list[Token]:
+    try:
+        return list(_TIDEGATE.tokenize(sql[:end]))
+    except TokenError:
+        return []
+
+
+def _over_lines(sql: str, tokens: Iterable[Token]) -> Token | None:
+    """The first string or quoted name that ends in another line than it begins. If a quote is missing, each one behind
+    it is taken for the opposite of what it is, so this is the likely place."""
+    quoted = (TokenType.STRING, TokenType.IDENTIFIER)
+    return next((t for t in tokens if t.token_type in quoted and "\n" in sql[t.start : t.end]), None)
 
 
 def _last_open(sql: str) -> int | None:
