@@ -403,6 +403,21 @@ def test_what_the_stored_tables_say_and_what_is_not_read_is_shown_beside_errors_
     assert (code, [w["code"] for w in data["warnings"]]) == (2, ["TG906"])
 
 
+def test_R4_a_branch_is_compared_with_what_is_stored_although_another_file_has_errors(
+    bare: Path, tidegate: Call
+) -> None:
+    file = bare / "assets" / "a.sql"
+    file.write_text(source() + view("v"))
+    deploy(bare)
+    file.write_text(source().replace("id INT", "id BIGINT") + view("v"))
+    (bare / "assets" / "b.sql").write_text("CREATE TABLE t (id INTT);\n")
+    (bare / "resources" / "branch.yaml").write_text("reads: local\nwarehouse: {namespace: mine}\n")
+    done = tidegate("check", "--env", "branch")
+    assert 'warning TG907: "s" has changed since it was deployed' in done.stderr
+    assert "1 error, 1 warning" in done.stderr
+    assert "not compared" not in done.stderr
+
+
 def test_the_help_shows_each_example_in_a_line_of_its_own(tidegate: Call) -> None:
     for command in ("check", "explain", "run", "amend"):
         lines = [line.strip() for line in tidegate(command, "--help").stdout.splitlines()]

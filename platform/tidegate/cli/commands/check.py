@@ -42,7 +42,7 @@ def check(
 
     problems = Problems()
     found = _Project(call, problems)
-    warnings = _warnings(call, found)
+    warnings = _warnings(call, found, problems)
     if problems.errors:
         return _refused(call, warnings, problems)
     return _accepted(call, found, warnings, chosen(found.catalog, None, select, exclude), strict)
@@ -132,12 +132,14 @@ def _told_once(problems: Problems) -> list[TidegateError]:
     return errors
 
 
-def _warnings(call: Invocation, found: _Project) -> list[TidegateWarning]:
+def _warnings(call: Invocation, found: _Project, problems: Problems) -> list[TidegateWarning]:
     """What can be known, where there are errors, too: about all that could be read."""
     from tidegate.project.lint import lint, lint_times
     from tidegate.session.deployed import changed_definitions
 
-    warnings = [*found.warnings, *lint(found.project, found.catalog, found.whole)]
+    warnings = list(found.warnings)
+    with problems.caught():
+        warnings += lint(found.project, found.catalog, found.whole)
     warnings += lint_times(found.catalog, found.jobs, found.amendments, found.maintenance)
     if found.placed:
         try:
