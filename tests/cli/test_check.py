@@ -15,6 +15,7 @@ from tests.conftest import ROOT
 from tests.store.tables import HadoopTable
 from tidegate.iceberg.layout import relation_identity, view_identity
 from tidegate.project import Project
+from tidegate.project.lint import lint
 from tidegate.sql.dialect.warnings import WARNINGS, warning
 
 Call = Callable[..., Any]
@@ -517,3 +518,10 @@ def test_a_name_that_is_there_twice_means_the_first_whatever_is_wrong_with_the_s
         ("TG204", "assets/a.sql", 11, 13),
         ("TG201", "assets/a.sql", 11, 20),
     ]
+
+
+@pytest.mark.parametrize("folder", [".", "infra/demo_kafka/project", "tests/sql/rules/partitions"])
+def test_the_examples_have_no_warnings(folder: str) -> None:
+    """Of what is stored (TG907), a working copy may say something else."""
+    project = Project.load(ROOT / folder)
+    assert [str(one) for one in lint(project, project.catalog())] == []
