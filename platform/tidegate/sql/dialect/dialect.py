@@ -7,7 +7,7 @@ for another. Only special forms (CAST, EXTRACT, …) have nodes of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -275,14 +275,17 @@ def tokenize(text: Text) -> list[Token]:
 
 
 def readable(text: Text) -> Text:
-    """Of a text for which `tokenize` raises TG101: its beginning, to the end of the last statement that stands in front
-    of what can't be read."""
-    opened = _last_open(text.sql) or 0
-    before = _tokens_before(text.sql, opened)
-    quote = _over_lines(text.sql, before)
-    limit = opened if quote is None else quote.start
-    ends = (t.end for t in before if t.token_type is TokenType.SEMICOLON and t.end < limit)
+    """Of a text for which `tokenize` raises TG101: its beginning, to the last semicolon in front of what can't be
+    read. A quote that is missing further above makes other text of what is between."""
+    before = _tokens_before(text.sql, _last_open(text.sql) or 0)
+    ends = (t.end for t in before if t.token_type is TokenType.SEMICOLON)
     return Text(text.sql[: max(ends, default=-1) + 1], text.file, text.base_line)
+
+
+def over_lines(text: Text, tokens: Iterable[Token]) -> Iterator[Token]:
+    """Strings and quoted names that end in another line than they begin."""
+    quoted = (TokenType.STRING, TokenType.IDENTIFIER)
+    return (t for t in tokens if t.token_type in quoted and "\n" in text.sql[t.start : t.end])
 
 
 def to_spark(node: exp.Expr) -> str:
@@ -312,7 +315,9 @@ def _unreadable(text: Text, problem: TokenError) -> Exception:
     hint = "write strings in '…', and names in \"…\" or `…`"
     if text.sql[opened] == "/":
         return error("TG101", "this comment is never closed", where, hint)
-    quote = _over_lines(text.sql, _tokens_before(text.sql, opened))
+    # If a quote is missing, each one behind it is taken for the opposite of what it is: text follows on its end.
+    wrong = (t for t in over_lines(text, _tokens_before(text.sql, opened)) if text.sql[t.end + 1].isalnum())
+    quote = next(wrong, None)
     if quote is not None:
         line = text.at((quote.start, quote.start)).line
         hint += (
@@ -326,13 +331,6 @@ def _tokens_before(sql: str, end: int) -> list[Token]:
         return list(_TIDEGATE.tokenize(sql[:end]))
     except TokenError:
         return []
-
-
-def _over_lines(sql: str, tokens: Iterable[Token]) -> Token | None:
-    """The first string or quoted name that ends in another line than it begins. If a quote is missing, each one behind
-    it is taken for the opposite of what it is, so this is the likely place."""
-    quoted = (TokenType.STRING, TokenType.IDENTIFIER)
-    return next((t for t in tokens if t.token_type in quoted and "\n" in sql[t.start : t.end]), None)
 
 
 def _last_open(sql: str) -> int | None:

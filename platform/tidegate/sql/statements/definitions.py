@@ -10,7 +10,7 @@ from sqlglot.tokens import Token
 
 from tidegate.errors import Location, Problems, TidegateError
 from tidegate.sql.dialect.codes import error
-from tidegate.sql.dialect.dialect import readable, tokenize
+from tidegate.sql.dialect.dialect import over_lines, readable, tokenize
 from tidegate.sql.dialect.text import Span, Text, token_span
 from tidegate.sql.grammar.front_matter import Block, defined_name, find_blocks
 from tidegate.sql.grammar.grammar import read_statement, split
@@ -73,10 +73,24 @@ def _tokens(text: Text, problems: Problems) -> tuple[Text, list[Token]]:
     try:
         return text, tokenize(text)
     except TidegateError as unreadable:
-        start = readable(text)
+        start = _before_open_quote(text)
         with problems.caught(*defined_in(text.sql[len(start.sql) :])):
             raise unreadable from None
         return start, tokenize(start)
+
+
+def _before_open_quote(text: Text) -> Text:
+    """The statements that are what their author wrote: up to the first one that can't be understood and has a string
+    over several lines, for this is what a missing quote makes of it."""
+    start, end = readable(text), 0
+    for tokens, _ in split(start):
+        if any(over_lines(start, tokens)):
+            try:
+                read_statement(start, tokens)
+            except TidegateError:
+                return Text(start.sql[:end], text.file, text.base_line)
+        end = tokens[-1].end + 1
+    return start
 
 
 def _declare(found: Definitions, text: Text, tokens: list[Token]) -> None:

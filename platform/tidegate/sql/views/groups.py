@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidegate.errors import Location
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.functions import kind_of
@@ -178,7 +179,7 @@ def read_grouping(
     return Grouping(text, tuple(dict.fromkeys(keys)), tuple(several), condition, paired)
 
 
-def warn_of_text(text: Text, call: exp.Expr, scope: Scope) -> None:
+def warn_of_text(call: exp.Expr, scope: Scope, where: Location) -> None:
     """TG903 for a sum of text, which Spark turns into numbers row by row. `call`: of any aggregate, resolved."""
     if call.name.lower() not in _OF_NUMBERS or not call.expressions:
         return
@@ -186,7 +187,7 @@ def warn_of_text(text: Text, call: exp.Expr, scope: Scope) -> None:
     if kind is not None and kind.name == "string":
         message = f"{call.name} of text: each value is converted to DOUBLE, which is not exact"
         hint = f"CAST the text to its real type, in the source or here: {call.name}(CAST(… AS DECIMAL))"
-        warn("TG903", message, name_location(text, call), hint)
+        warn("TG903", message, where, hint)
 
 
 def check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
@@ -199,7 +200,7 @@ def check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
     for call in aggregates(node):
         for argument in call.expressions:
             require_scalar(text, argument, f"inside {call.name}")
-        warn_of_text(text, call, scope)
+        warn_of_text(call, scope, name_location(text, call))
     for filtered in node.find_all(exp.Filter):
         condition = filtered.expression.this
         require_scalar(text, condition, "in FILTER")

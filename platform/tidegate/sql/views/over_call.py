@@ -140,7 +140,7 @@ def read_call(text: Text, window: exp.Window, scope: Scope) -> Call:
         refuse_subqueries(text, argument)
         if not isinstance(argument, exp.Star):
             require_scalar(text, argument, f"inside {node.name}")
-    warn_of_text(text, call, scope)
+    warn_of_text(call, scope, at)
     frame = None
     if function in _RANKS:
         frame = Frame("rows", None, 0)
