@@ -45,7 +45,7 @@ FROM HOP(flights, sched_dep, INTERVAL '15 minutes', INTERVAL '1 hour')
 GROUP BY window_start, window_end, origin
 EMIT ON WINDOW CLOSE;
 
--- Departures per day; the day that is not over yet is shown, too.
+-- Departures per day; without EMIT ON WINDOW CLOSE, the day that is not over yet is shown, too.
 CREATE MATERIALIZED VIEW departures_daily AS
 SELECT window_start, window_end, count(*) AS departures, avg(dep_delay) AS avg_dep_delay
 FROM TUMBLE(flights, sched_dep, INTERVAL '1 day')

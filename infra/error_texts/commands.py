@@ -47,16 +47,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "TG901": (
         "Without EMIT ON WINDOW CLOSE, a view also shows open windows, whose rows can change. tidegate assumes that it was "
-        "forgotten if a comment contains it, if a view that reads this one has it, or if all other views of windows have it "
-        "(at least two), unless the comment directly above the view names EMIT ON WINDOW CLOSE.",
+        "forgotten if a comment contains it, or if a view that reads this one has it. It also assumes this if every other view "
+        "of windows either has it or has a comment above it that names EMIT, if there are at least two other views of windows, "
+        "and if at least one of them has it, unless the comment directly above the view itself names EMIT.",
         "Write EMIT ON WINDOW CLOSE at the end of the statement; a deployed view is then "
-        "rebuilt. If you want to see open windows, write that into a comment directly above "
+        "rebuilt. If you want to see open windows, write a comment that names EMIT directly above "
         "the view.",
     ),
     "TG902": (
-        "The folder or file in the option `path` does not exist now. A pattern is checked up "
-        "to its first wildcard; `s3://` is not checked.",
-        "Create it, or correct the option: otherwise, a run of this source ends with TG503.",
+        "The folder or file in the option `path`, or the schema in the option `schema.location`, does not exist now. "
+        "A pattern is checked up to its first wildcard; `s3://` is not checked.",
+        "Create it, or correct the option: otherwise, a run of this source ends with TG503, or, for a schema, with TG611.",
     ),
     "TG903": (
         "Spark converts the text to DOUBLE to add it up, so sums are not exact.",

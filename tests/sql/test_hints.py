@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tidegate.errors import TidegateError
-from tidegate.sql import load_catalog
+from tidegate.sql import analyse, load_catalog
 
 SOURCE = (
     "CREATE SOURCE s ({columns}, WATERMARK FOR {time} AS {time}) "
@@ -62,3 +62,28 @@ def test_W10_a_gate_inline_computes_the_time_in_a_subquery() -> None:
     )
     assert found is not None, caught.value.hint
     load_catalog([("a.sql", table), ("v.sql", view.format(rows=found[1], time=found[2]))])
+
+
+@pytest.mark.parametrize(
+    ("sql", "word"),
+    [
+        ("SELECT id FROM t\nSELECT id FROM t", "SELECT"),
+        ("SELECT id FROM t ORDER BY id\nWITH x AS (SELECT 1 AS a) SELECT a FROM x", "WITH"),
+        ("DELETE FROM t WHERE id = 1\nSELECT 1", "SELECT"),
+        ("CREATE TABLE u (id INT)\nSELECT * FROM u", "SELECT"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t EMIT ON WINDOW CLOSE\nSELECT * FROM v", "SELECT"),
+        # Here a query is part of the statement, or would be.
+        ("SELECT (1 SELECT 2)", None),
+        ("SELECT id, SELECT 1 FROM t", None),
+        ("SELECT id FROM t WHERE\nSELECT 1", None),
+        ("CREATE MATERIALIZED VIEW v\nSELECT id FROM t", None),
+    ],
+)
+def test_TG102_a_query_behind_a_statement_that_may_be_complete_lacks_a_semicolon(
+    sql: str, word: str | None
+) -> None:
+    catalog = load_catalog([("t.sql", "CREATE TABLE t (id INT, PRIMARY KEY (id))")])
+    with pytest.raises(TidegateError) as caught:
+        list(analyse(sql, catalog))
+    assert caught.value.code == "TG102"
+    assert caught.value.hint == (f"is a ; missing before {word}?" if word else None)

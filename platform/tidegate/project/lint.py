@@ -8,13 +8,15 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.errors import Location, TidegateWarning
+from tidegate.errors import Location, Problems, TidegateWarning
 from tidegate.project.cron import never_fires
+from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.dialect.warnings import warning
 from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
+from tidegate.sql.options.formats import LOCATION
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -26,16 +28,20 @@ if TYPE_CHECKING:
 _EMIT = "EMIT ON WINDOW CLOSE"
 #: A comment that says nothing else: somebody took it out to try something.
 _COMMENTED = re.compile(r"(?:--+|/\*)[ \t]*emit\s+on\s+window\s+close[ \t;]*(?:\n|$|\*/)", re.IGNORECASE)
+#: What a comment has in it that speaks of it.
+_NAMED = re.compile(r"\bEMIT\b", re.IGNORECASE)
 _COMMENTS = re.compile(r"(?:(?!\n\s*\n)\s|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _WILDCARDS = re.compile(r"[*?\[]")
 
 
-def lint(project: Project, catalog: Catalog) -> Iterator[TidegateWarning]:
-    """TG901, TG902, TG904 and TG906: about what `assets/` defines."""
-    texts = {file: Text(content, file) for file, content in project.assets()}
+def lint(project: Project, catalog: Catalog, whole: bool = True) -> Iterator[TidegateWarning]:
+    """TG901, TG902, TG904 and TG906: about what `assets/` defines. `whole`: nothing of it is missing from the catalog;
+    else nobody knows what is not read."""
+    texts = {file: Text(content, file) for file, content in project.assets(Problems())}
     yield from _forgotten_emit(catalog, texts)
     for relation in catalog.relations:
         yield from _missing_path(project, relation, texts)
+        yield from _missing_schema(project, relation, texts)
     for sink in catalog.sinks:
         view = catalog.find(sink.upstream) if sink.view is None else sink.view
         if isinstance(view, View) and not view.emit_on_window_close and not sink.connector.upserts:
@@ -48,7 +54,7 @@ def lint(project: Project, catalog: Catalog) -> Iterator[TidegateWarning]:
                 f"write {_EMIT} at the end of the query: then both show the same rows",
             )
     delivered = {sink.upstream.casefold() for sink in catalog.sinks}
-    for relation in catalog.relations:
+    for relation in catalog.relations if whole else ():
         if (
             relation.kind == "source"
             and not catalog.readers(relation.name)
@@ -97,10 +103,9 @@ def _never(cron: str, location: Location | None) -> TidegateWarning:
 
 def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[TidegateWarning]:
     """Open windows are what a view without EMIT is for. It is plainly forgotten where it stands in a comment, where a
-    view that emits reads this one, and where all other views of windows emit, two at least, unless the comment above
-    the view speaks of it."""
+    view that emits reads this one, and where all other views of windows, two at least, have it or say in a comment why
+    not, unless the view's own comment speaks of it."""
     windowed = [view for view in catalog.views if view.clock is not None and _is_windowed(view)]
-    emitting = [view for view in windowed if view.emit_on_window_close]
     for view in windowed:
         if view.emit_on_window_close:
             continue
@@ -109,8 +114,10 @@ def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[Tid
             why = "a comment contains it"
         elif readers:
             why = f'"{readers[0]}", which reads the view, has it'
-        elif len(emitting) >= 2 and len(emitting) == len(windowed) - 1 and _EMIT not in _above(view, texts):
-            why = f"all {len(emitting)} other views of windows have it"
+        elif _speaks_of_emit(view, texts):
+            continue
+        elif (others := _others_have_it([v for v in windowed if v is not view], texts)) is not None:
+            why = others
         else:
             continue
         yield warning(
@@ -120,8 +127,21 @@ def _forgotten_emit(catalog: Catalog, texts: Mapping[str, Text]) -> Iterator[Tid
                 "rows can change"
             ),
             view.location,
-            f"write {_EMIT} at the end of the statement",
+            f"write {_EMIT} at the end of the statement; if open windows are intended, say so in a comment "
+            f"above it that names {_EMIT}",
         )
+
+
+def _others_have_it(others: list[View], texts: Mapping[str, Text]) -> str | None:
+    """Why a view without EMIT stands out among the others; None if it does not: if one of them leaves out EMIT without
+    a word too, or if there are too few to tell."""
+    emitting = [view for view in others if view.emit_on_window_close]
+    meant = [view for view in others if not view.emit_on_window_close and _speaks_of_emit(view, texts)]
+    if not emitting or len(others) < 2 or len(emitting) + len(meant) < len(others):
+        return None
+    if not meant:
+        return f"all {len(emitting)} other views of windows have it"
+    return "every other view of windows has it, or a comment that names it"
 
 
 def _with_comments(view: View, texts: Mapping[str, Text]) -> str:
@@ -132,13 +152,17 @@ def _with_comments(view: View, texts: Mapping[str, Text]) -> str:
     return view.definition + (behind.group() if behind is not None else "")
 
 
-def _above(view: View, texts: Mapping[str, Text]) -> str:
-    """The lines of comment right above a view's statement."""
+def _speaks_of_emit(view: View, texts: Mapping[str, Text]) -> bool:
+    """Whether the lines of comment right above a view's statement say something about EMIT."""
     if view.location is None:
-        return ""
+        return False
     text = texts[view.location.file].sql
     lines = text[: text.find(view.definition)].splitlines()
-    return "\n".join(takewhile(lambda line: line.lstrip().startswith("--"), reversed(lines)))
+    return any(_NAMED.search(line) for line in takewhile(_is_comment, reversed(lines)))
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("--")
 
 
 def _is_windowed(view: View) -> bool:
@@ -161,13 +185,26 @@ def _missing_path(
         )
     else:
         # What stands before the first wildcard has to be there.
-        local = Path(project.storage.uri(path).removeprefix("file://"))
+        local = Path(Storage(project.root).uri(path).removeprefix("file://"))
         end = next((i for i, part in enumerate(local.parts) if _WILDCARDS.search(part)), len(local.parts))
         there, missing = Path(*local.parts[:end]).exists(), path
     if not there:
         where = _literal(relation, path, texts) or relation.location
         yield warning(
             "TG902", f'source "{relation.name}" reads {path}: {missing} does not exist', where, hint
+        )
+
+
+def _missing_schema(
+    project: Project, relation: Relation, texts: Mapping[str, Text]
+) -> Iterator[TidegateWarning]:
+    path = relation.format.options.get(LOCATION) if relation.format is not None else None
+    if path is not None and not (project.root / path).is_file():
+        yield warning(
+            "TG902",
+            f'source "{relation.name}" reads messages by the schema {path}, which does not exist',
+            _literal(relation, path, texts) or relation.location,
+            f"create it, or change the option {LOCATION}; otherwise, a run fails (TG611)",
         )
 
 

@@ -106,8 +106,14 @@ class Project:
         """Where the environment's tables are."""
         if self.lender is None:
             return Storage(self.root, self.env.warehouse, owner=self.owner)
+        return self.storage_of(self.catalog())
+
+    def storage_of(self, catalog: Catalog) -> Storage:
+        """Where the tables of what `catalog` has are: of a part of the project, where other parts can't be read."""
+        if self.lender is None:
+            return self.storage
         # What a statement made is this working copy's own: only what files define is somebody else's.
-        lent = frozenset(r.name for r in self.catalog().relations if not self.is_interactive(r.name))
+        lent = frozenset(r.name for r in catalog.relations if not self.is_interactive(r.name))
         return Storage(self.root, self.env.warehouse, self.lender, lent, self.owner)
 
     def assets(self, problems: Problems = FAIL_FAST) -> list[tuple[str, str]]:

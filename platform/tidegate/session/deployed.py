@@ -24,10 +24,11 @@ def changed_definitions(
     `names`: None is all. Raises TG620 if tables can't be read."""
     wanted = None if names is None else {name.casefold() for name in names}
     found = {}
+    storage = project.storage_of(catalog)
     for item in catalog.order():
         name = item.name.partition("$")[0]
         if wanted is None or name.casefold() in wanted:
-            table = load_table(project.storage, item.name)
+            table = load_table(storage, item.name)
             if (
                 table is not None
                 and "tidegate.identity" in table.properties

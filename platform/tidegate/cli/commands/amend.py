@@ -77,7 +77,9 @@ def amend(
     No run or live stream has to stop for it. A second amendment finds nothing to do until new late rows arrive.
 
     Example: tidegate amend departures_hourly --dry-run
+
     Example: tidegate amend --range 2013-03-01 2013-03-08
+
     Example: tidegate amend departures_hourly --what-if "sched_dep - INTERVAL '3 hours'"
     """
     from tidegate.sql.catalog.objects import View

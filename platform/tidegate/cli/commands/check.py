@@ -35,20 +35,22 @@ def check(
     Exit code 2: there are errors. Exit code 1: there are warnings, and --strict is given.
 
     Example: tidegate check --env cluster
+
     Example: tidegate check --select +departures_hourly
     """
     from tidegate.errors import Problems
 
     problems = Problems()
     found = _Project(call, problems)
+    warnings = _warnings(call, found, problems)
     if problems.errors:
-        return _refused(call, found, problems)
-    return _accepted(call, found, chosen(found.catalog, None, select, exclude), strict)
+        return _refused(call, warnings, problems)
+    return _accepted(call, found, warnings, chosen(found.catalog, None, select, exclude), strict)
 
 
 class _Project:
     """Everything that the files of a project say. What can't be read is in `problems`, and the rest is read all the
-    same."""
+    same. `placed`: the environment could be read, so it is known where tables are; `whole`: every definition could."""
 
     def __init__(self, call: Invocation, problems: Problems) -> None:
         from tidegate.project import Project
@@ -60,15 +62,18 @@ class _Project:
         from tidegate.sql.catalog.lineage import computed
         from tidegate.sql.dialect.warnings import collecting
 
+        self.placed = True
         try:
             self.project = call.project()
         except TidegateError as error:
             if error.code == "TG601":
                 raise
             problems.errors += [error, *error.others]
-            self.project = Project(call.root.absolute())
+            self.project, self.placed = Project(call.root.absolute()), False
+        before = len(problems.errors)
         with collecting() as self.warnings:
             self.catalog = catalog = self.project.catalog(problems)
+        self.whole = len(problems.errors) == before
         self.jobs = jobs = self.project.jobs(problems)
         watermarked = [r.name for r in catalog.relations if r.watermark is not None]
         keyed = [r.name for r in catalog.relations if r.primary_key]
@@ -91,7 +96,7 @@ class _Project:
             self.quality = load_quality(self.project.root, catalog).names
 
 
-def _refused(call: Invocation, found: _Project, problems: Problems) -> int:
+def _refused(call: Invocation, warnings: list[TidegateWarning], problems: Problems) -> int:
     errors = _told_once(problems)
     if call.json:
         first = errors[0].to_dict()
@@ -99,15 +104,15 @@ def _refused(call: Invocation, found: _Project, problems: Problems) -> int:
             {
                 "error": first,
                 "errors": [e.to_dict() for e in errors],
-                "warnings": [w.to_dict() for w in found.warnings],
+                "warnings": [w.to_dict() for w in warnings],
             },
             "",
         )
         return 2
-    for one in [*found.warnings, *errors]:
+    for one in [*warnings, *errors]:
         call.console.error(one)
         call.console.note("")
-    call.console.note(f"{_count(len(errors), 'error')}, {_count(len(found.warnings), 'warning')}")
+    call.console.note(f"{_count(len(errors), 'error')}, {_count(len(warnings), 'warning')}")
     return 2
 
 
@@ -117,6 +122,8 @@ def _told_once(problems: Problems) -> list[TidegateError]:
     follow = [f'"{name}"' for name in problems.broken]
     errors: list[TidegateError] = []
     for error in sorted(problems.errors, key=_place):
+        if str(error) in map(str, errors):
+            continue
         if error.code in _ABOUT_NAMES:
             said = any(one.code in _ABOUT_NAMES and _place(one) == _place(error) for one in errors)
             if said or any(name in error.message.casefold() for name in follow):
@@ -125,16 +132,20 @@ def _told_once(problems: Problems) -> list[TidegateError]:
     return errors
 
 
-def _warnings(call: Invocation, found: _Project) -> list[TidegateWarning]:
+def _warnings(call: Invocation, found: _Project, problems: Problems) -> list[TidegateWarning]:
+    """What can be known, where there are errors, too: about all that could be read."""
     from tidegate.project.lint import lint, lint_times
     from tidegate.session.deployed import changed_definitions
 
-    warnings = [*found.warnings, *lint(found.project, found.catalog)]
+    warnings = list(found.warnings)
+    with problems.caught():
+        warnings += lint(found.project, found.catalog, found.whole)
     warnings += lint_times(found.catalog, found.jobs, found.amendments, found.maintenance)
-    try:
-        warnings += changed_definitions(found.project, found.catalog).values()
-    except TidegateError as error:
-        call.console.note(f"not compared with the stored definitions: {error.message}")
+    if found.placed:
+        try:
+            warnings += changed_definitions(found.project, found.catalog).values()
+        except TidegateError as error:
+            call.console.note(f"not compared with the stored definitions: {error.message}")
     return sorted(warnings, key=_place)
 
 
@@ -143,9 +154,14 @@ def _place(error: TidegateError) -> tuple[str, int, int]:
     return ("", 0, 0) if where is None else (where.file, where.line, where.column)
 
 
-def _accepted(call: Invocation, found: _Project, selected: list[str] | None, strict: bool) -> int:
+def _accepted(
+    call: Invocation,
+    found: _Project,
+    warnings: list[TidegateWarning],
+    selected: list[str] | None,
+    strict: bool,
+) -> int:
     project, catalog, jobs, schedules = found.project, found.catalog, found.jobs, found.schedules
-    warnings = _warnings(call, found)
     files = len(project.assets())
     data = {
         "project": project.name,

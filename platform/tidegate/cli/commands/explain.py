@@ -22,6 +22,7 @@ def explain(
     """Show the stages of a source or view, the watermark columns at each stage, and the differences from RisingWave.
 
     Example: tidegate explain departures_hourly
+
     Example: tidegate explain --select +departures_hourly
     """
     from tidegate.plan.explain import explain as explain_plan

@@ -51,6 +51,7 @@ def run(
     rows that the log has already, `--select +v` reads its sources first, `--select v+` goes on with its readers.
 
     Example: tidegate run departures_hourly --max-rows-per-batch 7000
+
     Example: tidegate run --select tag:finance+ --exclude departures_daily
     """
     project = call.project()

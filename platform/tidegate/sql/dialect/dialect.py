@@ -7,7 +7,7 @@ for another. Only special forms (CAST, EXTRACT, …) have nodes of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -291,6 +291,20 @@ def tokenize(text: Text) -> list[Token]:
         raise _unreadable(text, problem) from None
 
 
+def readable(text: Text) -> Text:
+    """Of a text for which `tokenize` raises TG101: its beginning, to the last semicolon in front of what can't be
+    read. A quote that is missing further above makes other text of what is between."""
+    before = _tokens_before(text.sql, _last_open(text.sql) or 0)
+    ends = (t.end for t in before if t.token_type is TokenType.SEMICOLON)
+    return Text(text.sql[: max(ends, default=-1) + 1], text.file, text.base_line)
+
+
+def over_lines(text: Text, tokens: Iterable[Token]) -> Iterator[Token]:
+    """Strings and quoted names that end in another line than they begin."""
+    quoted = (TokenType.STRING, TokenType.IDENTIFIER)
+    return (t for t in tokens if t.token_type in quoted and "\n" in text.sql[t.start : t.end])
+
+
 def to_spark(node: exp.Expr) -> str:
     """The expression or query as Spark SQL text."""
     return node.sql(
@@ -314,8 +328,26 @@ def _unreadable(text: Text, problem: TokenError) -> Exception:
     opened = _last_open(text.sql)
     if opened is None:
         return error("TG101", f"this is not SQL: {problem}", text.at((0, 0)))
-    what = "this comment is never closed" if text.sql[opened] == "/" else "this quote is never closed"
-    return error("TG101", what, text.at((opened, opened)), "write strings in '…', and names in \"…\" or `…`")
+    where = text.at((opened, opened))
+    hint = "write strings in '…', and names in \"…\" or `…`"
+    if text.sql[opened] == "/":
+        return error("TG101", "this comment is never closed", where, hint)
+    # If a quote is missing, each one behind it is taken for the opposite of what it is: text follows on its end.
+    wrong = (t for t in over_lines(text, _tokens_before(text.sql, opened)) if text.sql[t.end + 1].isalnum())
+    quote = next(wrong, None)
+    if quote is not None:
+        line = text.at((quote.start, quote.start)).line
+        hint += (
+            f"; the quote that begins in line {line} ends in a later line: is it the one that is not closed?"
+        )
+    return error("TG101", "this quote is never closed", where, hint)
+
+
+def _tokens_before(sql: str, end: int) -> list[Token]:
+    try:
+        return list(_TIDEGATE.tokenize(sql[:end]))
+    except TokenError:
+        return []
 
 
 def _last_open(sql: str) -> int | None:

@@ -14,8 +14,8 @@ from tidegate.sql.grammar.syntax import Name
 
 T = TypeVar("T")
 
-_OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
-_CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
 
 class Cursor:
@@ -101,7 +101,7 @@ class Cursor:
             kind = self.tokens[self.index].token_type
             if depth == 0 and kind in stops:
                 break
-            depth += (kind in _OPEN) - (kind in _CLOSE)
+            depth += (kind in OPEN) - (kind in CLOSE)
             self.index += 1
         if start == self.index:
             self.fail("expected an expression")

@@ -20,9 +20,12 @@ from typing import Literal
 
 from sqlglot.tokens import Token, TokenType
 
+from tidegate.errors import FAIL_FAST, Location, Problems
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.text import Text
-from tidegate.sql.grammar.cursor import Cursor
+from tidegate.sql.grammar.cursor import Cursor, is_word
+from tidegate.sql.grammar.semicolons import BEGINS, missing_semicolon
+from tidegate.sql.grammar.syntax import Name
 
 _FENCE = re.compile(r"^\s*--\s+---\s*$")
 _COMMENT = re.compile(r"^(\s*--+)(.*)$")
@@ -80,9 +83,10 @@ def without_front_matter(lines: Iterable[str]) -> list[str]:
     return kept
 
 
-def find_blocks(text: Text, tokens: list[Token]) -> list[Block]:
+def find_blocks(text: Text, tokens: list[Token], problems: Problems = FAIL_FAST) -> list[Block]:
     """The front matter of a file that was read as `tokens`. Raises TG109 for one that is not closed, that has other
-    lines in it, or that stands above no CREATE or above one that has its own."""
+    lines in it, or that stands above no CREATE or above one that has its own; TG102 where a ; is missing before the
+    CREATE below. `problems` takes these down instead."""
     lines = text.sql.split("\n")
     starts = [0]
     for line in lines:
@@ -99,37 +103,45 @@ def find_blocks(text: Text, tokens: list[Token]) -> list[Block]:
         inside = lines[opened + 1 : closed] if closed is not None else []
         if closed is None or not all(_COMMENT.match(line) for line in inside):
             hint = "end it with another line `-- ---`, and begin each line between the two with --"
-            raise error("TG109", "this front matter is not closed", where, hint)
-        first = _statement_below(tokens, starts[closed])
-        if first is None:
-            raise error(
-                "TG109",
-                "there is no CREATE below this front matter",
-                where,
-                "front matter must stand directly above a CREATE",
-            )
-        if first in found:
-            raise error("TG109", "this statement has front matter already", where, "merge the two into one")
-        name = _name(text, tokens[first:])
-        if name is None:
-            hint = "front matter describes the object that a CREATE defines"
-            raise error("TG109", "front matter above a statement that defines nothing", where, hint)
-        yaml = "\n" * (opened + 1) + "\n".join(_without_dashes(line) for line in inside)
-        found[first] = Block(name, text.file, yaml, tuple(lines))
+            with problems.caught():
+                raise error("TG109", "this front matter is not closed", where, hint)
+            # From here on, nobody knows which line opens one and which line closes one.
+            break
+        with problems.caught():
+            first, name = _described(text, tokens, starts[closed], where)
+            if first in found:
+                raise error(
+                    "TG109", "this statement has front matter already", where, "merge the two into one"
+                )
+            yaml = "\n" * (opened + 1) + "\n".join(_without_dashes(line) for line in inside)
+            found[first] = Block(name, text.file, yaml, tuple(lines))
     return list(found.values())
 
 
-def _statement_below(tokens: list[Token], offset: int) -> int | None:
-    """Index of the first token of the statement right below; None where a statement goes on, or none follows."""
-    for i, token in enumerate(tokens):
-        if token.start >= offset:
-            starts = i == 0 or tokens[i - 1].token_type is TokenType.SEMICOLON
-            return i if starts and token.token_type is not TokenType.SEMICOLON else None
-    return None
+def _described(text: Text, tokens: list[Token], offset: int, where: Location) -> tuple[int, str]:
+    """The index of the first token of the statement right below, and the name of what it defines."""
+    first = next((i for i, token in enumerate(tokens) if token.start >= offset), None)
+    if first is not None and first > 0 and tokens[first - 1].token_type is not TokenType.SEMICOLON:
+        if is_word(tokens[first]) and tokens[first].text.upper() in BEGINS:
+            raise missing_semicolon(text, tokens[first - 1], tokens[first])
+        first = None
+    if first is None or tokens[first].token_type is TokenType.SEMICOLON:
+        raise error(
+            "TG109",
+            "there is no CREATE below this front matter",
+            where,
+            "front matter must stand directly above a CREATE",
+        )
+    name = defined_name(text, tokens[first:])
+    if name is None:
+        hint = "front matter describes the object that a CREATE defines"
+        raise error("TG109", "front matter above a statement that defines nothing", where, hint)
+    return first, name.text
 
 
-def _name(text: Text, tokens: list[Token]) -> str | None:
-    """The name in CREATE SOURCE | TABLE | MATERIALIZED VIEW | SINK [IF NOT EXISTS] name."""
+def defined_name(text: Text, tokens: list[Token]) -> Name | None:
+    """The name in CREATE SOURCE | TABLE | MATERIALIZED VIEW | SINK [IF NOT EXISTS] name; None for other statements.
+    Raises TG102 where it is missing."""
     cursor = Cursor(text, tokens)
     if not cursor.accept("CREATE"):
         return None
@@ -138,7 +150,7 @@ def _name(text: Text, tokens: list[Token]) -> str | None:
     ):
         return None
     cursor.accept("IF", "NOT", "EXISTS")
-    return cursor.name("a name").text
+    return cursor.name("a name")
 
 
 def _without_dashes(line: str) -> str:

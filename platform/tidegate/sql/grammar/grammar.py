@@ -7,7 +7,6 @@ which must understand all of each.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
@@ -22,6 +21,7 @@ from tidegate.sql.grammar.change_syntax import read_delete, read_update
 from tidegate.sql.grammar.create_syntax import read_create_relation
 from tidegate.sql.grammar.cursor import Cursor, is_word
 from tidegate.sql.grammar.front_matter import without_front_matter
+from tidegate.sql.grammar.semicolons import BEGINS, because_of_semicolon
 from tidegate.sql.grammar.set_syntax import read_reset, read_set, read_show_setting
 from tidegate.sql.grammar.sink_syntax import read_create_sink
 from tidegate.sql.grammar.syntax import (
@@ -73,16 +73,15 @@ _LATER_CREATE = {
     "CONNECTION": None,
     "SECRET": None,
 }
-#: Words that stand at the beginning of a line only where a statement begins.
-_BEGINS = ("CREATE", "ALTER", "INSERT", "UPDATE", "DELETE", "FLUSH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM")
 
 
-def split(text: Text) -> Iterator[tuple[list[Token], str | None]]:
-    """Each statement's tokens without the semicolon, and the comment right above it. Raises TG101."""
+def split(text: Text, read: list[Token] | None = None) -> Iterator[tuple[list[Token], str | None]]:
+    """Each statement's tokens without the semicolon, and the comment right above it. `read`: the tokens of the whole
+    text, where they are known. Raises TG101."""
     tokens: list[Token] = []
     end = -1
-    for token in [*tokenize(text), None]:
+    for token in [*(tokenize(text) if read is None else read), None]:
         if token is not None and token.token_type is not TokenType.SEMICOLON:
             tokens.append(token)
             continue
@@ -97,20 +96,7 @@ def read_statement(text: Text, tokens: list[Token], description: str | None = No
     try:
         return _read(text, tokens, description)
     except TidegateError as refused:
-        raise _missing_semicolon(text, tokens, refused) or refused from None
-
-
-def _missing_semicolon(text: Text, tokens: list[Token], refused: TidegateError) -> TidegateError | None:
-    """TG102 where the next statement begins, if that is what could not be understood."""
-    for before, token in pairwise(tokens):
-        begins = (
-            token.text.upper() in _BEGINS and is_word(token) and "\n" in text.sql[before.end : token.start]
-        )
-        if begins and text.at(token_span(token)) == refused.location:
-            end = (before.end, before.end)
-            hint = f"end the statement before {token.text} with ;"
-            return error("TG102", 'a ";" is missing after this', text.at(end), hint)
-    return None
+        raise because_of_semicolon(text, tokens, refused) or refused from None
 
 
 def _read(text: Text, tokens: list[Token], description: str | None) -> StatementSyntax:
@@ -210,7 +196,7 @@ def _take_emit(cursor: Cursor) -> Span | None:
     if i + words < len(tokens):
         if any(t.token_type is EMIT for t in tokens[i + words :]):
             following = tokens[i + words]
-            begins = following.text.upper() in _BEGINS
+            begins = following.text.upper() in BEGINS
             hint = f"is a ; missing before {following.text}?" if begins else "keep one of them"
             message = "EMIT ON WINDOW CLOSE is given twice"
             raise error("TG108", message, cursor.text.at(token_span(following)), hint)

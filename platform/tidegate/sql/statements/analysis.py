@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from tidegate.errors import FAIL_FAST, Problems, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
 from tidegate.sql.dialect.codes import error
-from tidegate.sql.dialect.dialect import to_spark, tokenize
-from tidegate.sql.dialect.text import Text, token_span
-from tidegate.sql.grammar.front_matter import Block, find_blocks
+from tidegate.sql.dialect.dialect import to_spark
+from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.grammar import read_statement, split
 from tidegate.sql.grammar.syntax import (
     AlterWatermarkSyntax,
@@ -38,6 +37,7 @@ from tidegate.sql.options.formats import SchemaReader
 from tidegate.sql.resolve.relations import analyse_relation
 from tidegate.sql.statements.alter import analyse_alter, analyse_reset
 from tidegate.sql.statements.changes import analyse_delete, analyse_update
+from tidegate.sql.statements.definitions import Definitions, read_definitions
 from tidegate.sql.statements.inserts import analyse_insert
 from tidegate.sql.statements.one_row import with_one_row
 from tidegate.sql.statements.ordering import in_reading_order, named
@@ -57,11 +57,6 @@ from tidegate.sql.statements.statements import (
     Statement,
 )
 from tidegate.sql.views.views import analyse_view
-
-_DEFINES = re.compile(
-    r'\bCREATE\s+(?:SOURCE|TABLE|SINK|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?("[^"]+"|\w+)',
-    re.IGNORECASE,
-)
 
 
 def analyse(text: str, catalog: Catalog, file: str = "<sql>", base_line: int = 1) -> Iterator[Statement]:
@@ -85,62 +80,52 @@ def load_catalog(
     """The catalog of asset files (name, text), which may define things in any order. `schemas`, `guard`: see `Catalog`.
     Raises `TidegateError`; TG107 for a statement that is not a CREATE. `problems`: takes down every error of every
     statement instead; what could not be read is left out, and so is, without a word, what reads that."""
-    relations: list[tuple[Text, CreateRelationSyntax]] = []
-    views: list[tuple[Text, CreateViewSyntax]] = []
-    sinks: list[tuple[Text, CreateSinkSyntax]] = []
-    blocks: list[Block] = []
-    for file, content in files:
-        text = Text(content, file)
-        with problems.caught(*defined_in(content)):
-            statements = list(split(text))
-            if "---" in content:
-                blocks += find_blocks(text, tokenize(text))
-            for tokens, description in statements:
-                with problems.caught(*defined_in(text.slice(token_span(tokens[0], tokens[-1])))):
-                    syntax = read_statement(text, tokens, description)
-                    if isinstance(syntax, CreateRelationSyntax):
-                        relations.append((text, syntax))
-                    elif isinstance(syntax, CreateViewSyntax):
-                        views.append((text, syntax))
-                    elif isinstance(syntax, CreateSinkSyntax):
-                        sinks.append((text, syntax))
-                    else:
-                        start = tokens[0]
-                        hint = (
-                            "files in assets/ only contain definitions; run this statement with: tidegate sql"
-                        )
-                        where = text.at((start.start, start.end))
-                        raise error("TG107", f"{start.text.upper()} can't be in an asset file", where, hint)
+    read = read_definitions(files, problems)
     catalog, broken = Catalog(schemas, guard), problems.broken
-    for text, relation in relations:
-        with problems.caught(relation.name.text):
-            catalog.add(analyse_relation(text, relation, schemas, guard))
+    for text, relation in read.relations:
+        with _taken_down(problems, read, text, relation.name) as first:
+            analysed = analyse_relation(text, relation, schemas, guard)
+            if first:
+                catalog.add(analysed)
     # One that is there twice is read as it is the first time.
     broken -= {name.casefold() for name in catalog.names()}
-    ordered = views
-    with problems.caught(*(view.name.text for _, view in views)):
-        ordered = []
-        ordered = in_reading_order(views)
-    for text, view in ordered:
+    for text, view in _in_order(read, problems):
         if not broken.isdisjoint(named(view.query)):
             broken.add(view.name.text.casefold())
             continue
-        with problems.caught(view.name.text):
-            catalog.add(analyse_view(text, view, catalog))
-    for text, sink in sinks:
+        with _taken_down(problems, read, text, view.name) as first:
+            made = analyse_view(text, view, catalog)
+            if first:
+                catalog.add(made)
+    for text, sink in read.sinks:
         reads = named(sink.query) if sink.query is not None else [sink.upstream.text] if sink.upstream else []
         if not broken.isdisjoint(name.casefold() for name in reads):
             broken.add(sink.name.text.casefold())
             continue
-        with problems.caught(sink.name.text):
-            catalog.add_sink(analyse_sink(text, sink, catalog))
-    catalog.blocks = tuple(block for block in blocks if block.name.casefold() not in broken)
+        with _taken_down(problems, read, text, sink.name) as first:
+            target = analyse_sink(text, sink, catalog)
+            if first:
+                catalog.add_sink(target)
+    catalog.blocks = tuple(block for block in read.blocks if block.name.casefold() not in broken)
     return catalog
 
 
-def defined_in(text: str) -> list[str]:
-    """The names that a text defines, as far as that can be seen in one that can't be read."""
-    return [name.strip('"') for name in _DEFINES.findall(text)]
+@contextmanager
+def _taken_down(problems: Problems, read: Definitions, text: Text, name: Name) -> Iterator[bool]:
+    """Whether this definition is the first of its name. An error in a later one says nothing about the first."""
+    first = not read.is_again(text, name)
+    with problems.caught(*([name.text] if first else [])):
+        yield first
+
+
+def _in_order(read: Definitions, problems: Problems) -> list[tuple[Text, CreateViewSyntax]]:
+    """Every view after those that it reads; at last, those whose names are taken. None, if they read each other in a
+    circle."""
+    again = [(text, view) for text, view in read.views if read.is_again(text, view.name)]
+    first = [(text, view) for text, view in read.views if not read.is_again(text, view.name)]
+    with problems.caught(*(view.name.text for _, view in first)):
+        return [*in_reading_order(first), *again]
+    return []
 
 
 def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tidegate.errors import Location
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.functions import kind_of
 from tidegate.sql.dialect.inner_names import LOST
 from tidegate.sql.dialect.rewrite import lost_totals, safe_sql
 from tidegate.sql.dialect.text import Text, node_span
-from tidegate.sql.dialect.types import SparkType
 from tidegate.sql.dialect.warnings import warn
 from tidegate.sql.grammar.parts import group_by_all, keyword_location, refuse_arguments
 from tidegate.sql.resolve.flow import Item, quoted
@@ -29,7 +29,10 @@ from tidegate.sql.resolve.scope import (
 
 KEY_PREFIX = "_key_"
 _BOUNDS = ("window_start", "window_end")
-_OF_NUMBERS = ("sum", "avg", "stddev_samp", "stddev_pop", "stddev", "var_samp", "var_pop", "variance")
+_OF_NUMBERS = (
+    *("sum", "try_sum", "avg", "mean", "try_avg"),
+    *("stddev_samp", "stddev_pop", "stddev", "std", "var_samp", "var_pop", "variance"),
+)
 _SEVERAL = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}
 
 
@@ -176,12 +179,15 @@ def read_grouping(
     return Grouping(text, tuple(dict.fromkeys(keys)), tuple(several), condition, paired)
 
 
-def warn_of_text(text: Text, call: exp.Expr, kind: SparkType | None) -> None:
-    """TG903 for a sum of text, which Spark turns into numbers row by row."""
+def warn_of_text(call: exp.Expr, scope: Scope, where: Location) -> None:
+    """TG903 for a sum of text, which Spark turns into numbers row by row. `call`: of any aggregate, resolved."""
+    if call.name.lower() not in _OF_NUMBERS or not call.expressions:
+        return
+    kind = scope.type(call.expressions[0])
     if kind is not None and kind.name == "string":
         message = f"{call.name} of text: each value is converted to DOUBLE, which is not exact"
         hint = f"CAST the text to its real type, in the source or here: {call.name}(CAST(… AS DECIMAL))"
-        warn("TG903", message, name_location(text, call), hint)
+        warn("TG903", message, where, hint)
 
 
 def check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
@@ -194,8 +200,7 @@ def check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
     for call in aggregates(node):
         for argument in call.expressions:
             require_scalar(text, argument, f"inside {call.name}")
-        if call.name.lower() in _OF_NUMBERS and call.expressions:
-            warn_of_text(text, call, scope.type(call.expressions[0]))
+        warn_of_text(call, scope, name_location(text, call))
     for filtered in node.find_all(exp.Filter):
         condition = filtered.expression.this
         require_scalar(text, condition, "in FILTER")

@@ -11,6 +11,7 @@ from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.functions import kind_of
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.resolve.scope import Scope, name_location, refuse_subqueries, require_scalar, require_type
+from tidegate.sql.views.groups import warn_of_text
 from tidegate.sql.views.over_frame import Frame
 
 #: Values from UNBOUNDED PRECEDING on that can be continued from a carried value.
@@ -139,6 +140,7 @@ def read_call(text: Text, window: exp.Window, scope: Scope) -> Call:
         refuse_subqueries(text, argument)
         if not isinstance(argument, exp.Star):
             require_scalar(text, argument, f"inside {node.name}")
+    warn_of_text(call, scope, at)
     frame = None
     if function in _RANKS:
         frame = Frame("rows", None, 0)
