@@ -30,6 +30,8 @@ from tidegate.tasks.parquet.parquet_layout import Layout
 
 #: What is read of a file to know it again: so many bytes of its beginning and of its end.
 EDGE = 64 << 10
+#: Bytes that are decompressed at a time.
+_CHUNK = 1 << 20
 
 #: Of each source partition in a file, the lowest and the highest offset ((0, -1) if it has none).
 Ranges = dict[str, tuple[int, int]]
@@ -175,6 +177,26 @@ def content_of(filesystem: FileSystem, path: str, size: int) -> str:
             digest.update(file.read(EDGE))
         etag = (file.metadata() or {}).get(b"ETag", b"").decode(errors="replace").strip('"')
     return f"{digest.hexdigest()}/{etag}" if etag else digest.hexdigest()
+
+
+def unpacked_content(filesystem: FileSystem, path: str, size: int) -> str | None:
+    """What the edges of a compressed file are when it is decompressed; None if it has not `size` bytes then, is damaged
+    or is gone."""
+    digest, place = hashlib.blake2b(digest_size=16), 0
+    # Of each piece that is read, what is in one of the edges (see `content_of`).
+    last = max(size - EDGE, EDGE)
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            while place <= size and (chunk := stream.read(_CHUNK)):
+                digest.update(chunk[: max(EDGE - place, 0)])
+                digest.update(chunk[max(last - place, 0) :])
+                place += len(chunk)
+    except FileNotFoundError:
+        return None
+    except DAMAGED:
+        still_there(filesystem, path)
+        return None
+    return digest.hexdigest() if place == size else None
 
 
 def surely_same(one: str | None, other: str | None, size: int) -> bool:
