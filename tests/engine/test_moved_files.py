@@ -119,13 +119,28 @@ def test_a_file_that_is_compressed_in_place_is_not_counted_twice(folder: Folder,
     if rows > 3:
         likeness = "has, when it is decompressed, the same size, beginning and end as f.json"
     assert likeness in problems[0][1]
-    assert "a name that differs in more than the ending" in hints(folder)[0]
+    assert "so that the size, the beginning or the end differs" in hints(folder)[0]
     # Other rows, or damage: it can't be the file that was read.
     (folder.path / "f.json.gz").write_bytes(gzip.compress(b'{"id": 7}\n'))
     (folder.path / "other.json").rename(folder.path / "other.json.bz2")
     with (folder.path / "other.json.bz2").open("ab") as file:
         file.write(b"no archive")
     assert folder.read() == (["f.json.gz", "other.json.bz2"], [])
+
+
+@pytest.mark.parametrize("rows", [1, 6000])
+def test_a_log_that_is_rotated_and_compressed_at_once_is_not_counted_twice(folder: Folder, rows: int) -> None:
+    app = folder.write("app.log", *range(rows))
+    assert folder.read() == (["app.log"], [])
+    packed(app).rename(folder.path / "app.log.1.gz")
+    later(folder.write("app.log", 7, 8))
+    # As large as what was read, and with other rows; and what is no archive.
+    (folder.path / "app.log.2.gz").write_bytes(gzip.compress(b"\n" * folder.log[0].size))
+    (folder.path / "app.log.3.gz").write_bytes(b"x")
+    names, problems = folder.read()
+    assert (names, [code for code, _ in problems]) == (["app.log.2.gz", "app.log.3.gz"], ["TG505", "TG517"])
+    assert "app.log.1.gz h" in problems[1][1]
+    assert "app.log, which was read and holds other rows now" in problems[1][1]
 
 
 def test_a_compressed_copy_beside_its_file_is_another_file(folder: Folder) -> None:
@@ -158,6 +173,10 @@ def test_an_earlier_version_remembered_only_the_size_of_what_was_compressed_late
     names, problems = folder.read()
     assert (names, [code for code, _ in problems]) == ([], ["TG517"])
     assert "holds, when it is decompressed, as many bytes as f.json" in problems[0][1]
+    assert "a name that differs in more than the ending" in hints(folder)[0]
+    # The size alone says too little of a file with another name.
+    (folder.path / "f.json.gz").rename(folder.path / "g.json.gz")
+    assert folder.read() == (["g.json.gz"], [])
 
 
 @pytest.mark.parametrize("size", [0, 1, EDGE - 1, EDGE, EDGE + 1, 2 * EDGE, 2 * EDGE + 1, 3 << 20])

@@ -259,7 +259,7 @@ class FilesystemConnector(Connector):
             look = self._looks[file.facts]
             if look.content is None:
                 continue  # it was taken away again
-            before = elsewhere.before(file, look.content)
+            before = elsewhere.before(file, look)
             if before is not None:
                 self._aside.append(moved(self._relation, before, file))
             elif (problem := problem_of(self._relation, look)) is not None:

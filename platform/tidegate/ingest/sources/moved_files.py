@@ -70,17 +70,20 @@ class ReadFiles:
         self._unpacked = unpacked
         self._by_content: dict[tuple[int, str], ConsumedFile] = {}
         self._by_name: dict[str, list[ConsumedFile]] = {}
+        self._plain: dict[int, list[ConsumedFile]] = {}
         for read in known.values():
             if read.size and self._is_elsewhere(read, looks):
                 self._by_content[as_content(read.size, read.content, read.modified)] = read
                 if unpacked is not None:
                     self._by_name.setdefault(without_suffix(read.path), []).append(read)
+                    if not compressed(read.path):
+                        self._plain.setdefault(read.size % 2**32, []).append(read)
 
-    def before(self, file: InputFile, content: str) -> Before | None:
+    def before(self, file: InputFile, look: Look) -> Before | None:
         """What a new file was read as, if that is so for certain, or may be so and can't be found out."""
         if not file.size:
             return None
-        read = self._by_content.get(as_content(file.size, content))
+        read = self._by_content.get(as_content(file.size, look.content))
         if read is not None:
             whole = file.size <= 2 * EDGE
             likeness = "has the content of" if whole else "has the same size, beginning and end as"
@@ -88,31 +91,29 @@ class ReadFiles:
         read = self._by_content.get(as_content(file.size, None, file.modified))
         if read is not None:
             return self._of(read, "has the same size and time as", _WRITE_AGAIN)
-        for read in self._by_name.get(without_suffix(file.path), ()):
-            repacked = self._repacked(read, file) if read.path != file.path else None
-            if repacked is not None:
-                return self._of(read, repacked, _RENAME)
-        return None
+        return self._repacked(file, look)
 
     def _of(self, read: ConsumedFile, likeness: str, remedy: str) -> Before:
         return Before(read.path, likeness, read.path in self._there, remedy)
 
-    def _repacked(self, read: ConsumedFile, file: InputFile) -> str | None:
-        """How a file is like the one that was read under its name with another compression, if it may be the same."""
-        assert self._unpacked is not None
-        if compressed(read.path):
-            # What was in it is not remembered, and can't be compared.
-            return "has, but for the ending of a compressed file, the name of"
-        content = self._unpacked(file, read.size)
-        if content is None:
-            return None
-        if read.content is None:
-            return "holds, when it is decompressed, as many bytes as"
-        if _edges(content) != _edges(read.content):
-            return None
-        if read.size <= 2 * EDGE:
-            return "holds, when it is decompressed, the content of"
-        return "has, when it is decompressed, the same size, beginning and end as"
+    def _repacked(self, file: InputFile, look: Look) -> Before | None:
+        """What a new file was read as with another compression, if it may be the same."""
+        named = [read for read in self._by_name.get(without_suffix(file.path), ()) if read.path != file.path]
+        # Whatever it is called: a log that is rotated is renamed and compressed.
+        sized = self._plain.get(look.unpacked, []) if look.unpacked is not None else []
+        for read in (*named, *sized):
+            if compressed(read.path):
+                # What was in it is not remembered, and can't be compared.
+                return self._of(read, "has, but for the ending of a compressed file, the name of", _RENAME)
+            assert self._unpacked is not None
+            content = self._unpacked(file, read.size)
+            if content is not None and read.content is None and read in named:
+                return self._of(read, "holds, when it is decompressed, as many bytes as", _RENAME)
+            if content is not None and read.content is not None and _edges(content) == _edges(read.content):
+                whole = "holds, when it is decompressed, the content of"
+                edges = "has, when it is decompressed, the same size, beginning and end as"
+                return self._of(read, whole if read.size <= 2 * EDGE else edges, _WRITE_AGAIN)
+        return None
 
     def _is_elsewhere(self, read: ConsumedFile, looks: Mapping[tuple[str, int, int], Look]) -> bool:
         file = self._there.get(read.path)
