@@ -106,12 +106,13 @@ RUNNING: dict[str, tuple[str, str]] = {
         "Run it there first, or try the change in an environment with a warehouse of its own.",
     ),
     "TG517": (
-        "A file has the same content as a file that was read under another name and no "
-        "longer exists: it was moved or renamed. Its rows are in the log already, and would "
-        "be counted twice.",
+        "A file is like a file that was read under another name, and that is not there any more or holds other rows "
+        "now: it was renamed, moved, compressed or decompressed. Its rows are in the log already, and would be counted "
+        "twice. The message says what both files have in common; of a large file only its size, its beginning and its "
+        "end are known.",
         (
-            "Move it back, or out of the source's folder. If it contains other rows, write them "
-            "into a file with different content."
+            "Move it back, or out of the source's folder. If it contains other rows, do what the hint says: it will "
+            "be read then. [Which file is it?](files.md#which-file-is-it) has every case."
         ),
     ),
     "TG518": (

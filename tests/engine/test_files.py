@@ -1,4 +1,4 @@
-"""What is a file of a source, and which one it is: leftovers, files that changed, moved or can't be read; and Parquet
+"""Which file of a source a file is: files that changed, moved or can't be read; and Parquet
 of other types than declared."""
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from tidegate.audit.source import audit_source
 from tidegate.iceberg import layout
 from tidegate.iceberg.progress import ConsumedFile, FilesRead
 from tidegate.ingest.connector import BatchPlan
-from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.filesystem import FilesystemConnector
 from tidegate.project import Project
 from tidegate.session.settled import settled
@@ -77,39 +76,6 @@ class Folder:
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
-
-
-def test_what_is_being_written_or_was_left_by_an_editor_is_no_input(tmp_path: Path) -> None:
-    names = ["1.json", "day=1/2.json", "a.b.c", "tmp", "part-0", "x.partial.json", "data.json#"]
-    leftovers = [
-        "x.tmp",
-        "x.TMP",
-        "x~",
-        "x.part",
-        "x.json.crdownload",
-        "x.swp",
-        "x.bak",
-        "x._COPYING_",
-        "#x#",
-    ]
-    hidden = [".x", "_x", "_SUCCESS", ".x.json.swp", "_t/1.json", "a/.b/1.json", ".x.json.crc"]
-    for name in (*names, *leftovers, *hidden):
-        path = tmp_path / "input" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    (tmp_path / "assets").mkdir()
-    project = Project.load(tmp_path)
-
-    def listed(path: str, known: tuple[str, ...] = ()) -> list[str]:
-        return [f.path for f in list_files(project, "s", path, known)]
-
-    assert listed("input") == sorted(set(names) - {"data.json#"})
-    # Whoever names one, or has read it, gets it.
-    assert listed("input/x.tmp") == ["x.tmp"]
-    assert listed("input/_x") == ["_x"]
-    assert listed("input/*.tmp") == ["x.tmp"]
-    assert listed("input/*") == sorted(set(names) - {"data.json#"})
-    assert "x.part" in listed("input", ("x.part",))
 
 
 def test_files_are_surely_the_same_if_all_of_them_was_looked_at_or_their_store_says_so() -> None:

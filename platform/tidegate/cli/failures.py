@@ -64,7 +64,8 @@ def summary(failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: in
     for one in failed:
         lines.append(one.text())
         if one.error.get("hint"):
-            lines.append(f"            hint: {one.error['hint']}")
+            first, *more = one.error["hint"].split("\n")
+            lines += [f"            hint: {first}", *(f"            {line}" for line in more)]
     lines += [one.text() for one in skipped]
     lines.append("what was committed is kept; the same command goes on from there")
     return "\n".join(lines)

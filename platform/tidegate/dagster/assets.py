@@ -244,9 +244,13 @@ def failures() -> Iterator[None]:
     try:
         yield
     except TidegateError as error:
+        # The description has the other inputs that are not in order, too.
+        facts = {
+            key: str(value) for key, value in error.to_dict().items() if value is not None and key != "others"
+        }
         raise Failure(
             description=str(error),
-            metadata={key: str(value) for key, value in error.to_dict().items() if value is not None},
+            metadata=facts,
             # The same statement gives the same error; only a busy log is worth another try.
             allow_retries=error.code in _TRANSIENT,
         ) from _told(error)

@@ -122,8 +122,8 @@ class SinkDelivered(Event):
 @dataclass(frozen=True)
 class StepFailed(Event):
     """One source, table, view or sink (`kind`) could not be brought up to date; the others go on. What it committed
-    before stays. `error`: code, message, hint and location; of what is no tidegate error the code is None, and there
-    is a traceback."""
+    before stays. `error`: code, message, hint and location, and `others` (errors) of a source with several inputs that
+    are not in order; of what is no tidegate error the code is None, and there is a traceback."""
 
     name: str
     kind: str

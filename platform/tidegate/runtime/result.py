@@ -161,18 +161,21 @@ class SinkReport:
 @dataclass
 class Failure:
     """A source, table, view or sink (`kind`) that could not be brought up to date. `error`: code, message, hint and
-    location; of what is no tidegate error the code is None, and there is a traceback."""
+    location, and `others` of a source with several inputs that are not in order; of what is no tidegate error the code
+    is None, and there is a traceback."""
 
     name: str
     kind: str
     error: dict[str, Any]
 
     def text(self) -> str:
-        """A line of a summary; the hint is not in it."""
+        """A line of a summary, and one for each further line of the message; the hint is not in it."""
         code = f"{self.error['code']}: " if self.error["code"] else ""
         where = self.error.get("location")
         place = f" ({where['file']}:{where['line']}:{where['column']})" if where else ""
-        return f"  failed    {self.name} ({self.kind}): {code}{self.error['message']}{place}"
+        first, *more = self.error["message"].split("\n")
+        lines = [f"  failed    {self.name} ({self.kind}): {code}{first}{place}"]
+        return "\n".join([*lines, *(f"            {line}" for line in more)])
 
 
 @dataclass

@@ -3,8 +3,9 @@ alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.jvm.failures import one_line, refused, spark_gone
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: What is stored is of another definition than the one of now: nothing may be built upon it.
 _OF_ANOTHER_DEFINITION = "TG506"
+
+#: So many inputs of a source that are not in order are named.
+NAMED = 20
 
 
 class Steps:
@@ -110,10 +114,31 @@ def _reads(item: Relation | View | Sink) -> Iterable[str]:
     return reads(item) if isinstance(item, Relation | View) else (item.upstream,)
 
 
+class SeveralInputs(TidegateError):
+    """What is wrong with several inputs of one source: the error of the first, and in its text that of the others, up
+    to `NAMED` in all. `others`: those that are named beside the first."""
+
+    def __init__(self, problems: Sequence[TidegateError]) -> None:
+        first, others, rest = problems[0], problems[1:NAMED], problems[NAMED:]
+        lines = [first.message, *(f"also {one.code}: {one.message}" for one in others)]
+        if rest:
+            codes = Counter(str(one.code) for one in rest)
+            lines.append(
+                f"and {len(rest):,} more: {', '.join(f'{codes[code]:,} of {code}' for code in sorted(codes))}"
+            )
+        # A hint says what to do about all of its code.
+        hints = {one.code: one.hint for one in reversed(problems) if one.hint}
+        own = hints.pop(first.code, None)
+        hint = [own] if own else []
+        hint += [f"for {code}: {hints[code]}" for code in sorted(hints)]
+        super().__init__(first.code, "\n".join(lines), hint="\n".join(hint) or None, location=first.location)
+        self.others = tuple(others)
+
+    def to_dict(self) -> dict[str, Any]:
+        """With `others`, each as an error."""
+        return {**super().to_dict(), "others": [one.to_dict() for one in self.others]}
+
+
 def together(problems: list[TidegateError]) -> TidegateError:
-    """One error of several of one source: the first, and how many more there are."""
-    first, *more = problems
-    if not more:
-        return first
-    also = f" (and {len(more):,} more like it)"
-    return TidegateError(first.code, first.message + also, hint=first.hint, location=first.location)
+    """One error of those of one source."""
+    return problems[0] if len(problems) == 1 else SeveralInputs(problems)

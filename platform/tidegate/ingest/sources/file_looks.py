@@ -103,11 +103,13 @@ def _over_files(
 
 def _require_columns(relation: Relation, wanted: list[str], present: list[str], uri: str) -> None:
     folded = {name.casefold() for name in present}
+    declared = {column.name.casefold() for column in relation.columns}
+    surplus = [name for name in present if name.casefold() not in declared]
     for name in wanted:
         if name.casefold() not in folded:
             raise TidegateError(
                 "TG504",
                 f'source "{relation.name}": the file {uri.rpartition("/")[2]} has no column "{name}"',
-                hint=did_you_mean(name, present) or f"its columns: {', '.join(present[:20])}",
+                hint=did_you_mean(name, surplus) or f"its columns: {', '.join(present[:20])}",
                 location=relation.location,
             )

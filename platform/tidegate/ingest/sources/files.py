@@ -22,12 +22,17 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
 
 _WILDCARDS = "*?["
-#: Names of files that are still being written, copied or edited, or were left by that.
+#: Names of files and folders that are still being written, copied or edited, or were left by that (docs/files.md): how
+#: they begin; how they end, compressed or not; and what mktemp makes of `x.tmp.XXXXXX`, which is neither a word nor a
+#: number (`x.tmp.json` is data).
 _LEFTOVER = re.compile(
-    r"(~|#|\.(tmp|temp|part|partial|filepart|crdownload|download|incomplete|inprogress|uploading|writing|lock|bak"
-    r"|sw[a-p]|_copying_))$",
-    re.IGNORECASE,
+    r"^~"
+    r"|(?i:(~|#|\.(tmp|temp|part|partial|filepart|crdownload|download|aria2|incomplete|inprogress|pending|uploading"
+    r"|writing|lock|lck|bak|orig|rej|save|sw[a-px]|crc|md5|_copying_))(\.(gz|bz2|lz4|zst))?$)"
+    r"|(^|\.)tmp\.(?![a-z]+$|[A-Z]+$|[0-9]+$)[A-Za-z0-9]{6,12}$"
 )
+#: Files that editors and file managers make; a folder may be called so (a number is a usual name of one).
+_NO_DATA = ("4913", "desktop.ini", "thumbs.db")
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,9 @@ def _dataset(project: Project, name: str) -> Path:
 def list_files(project: Project, relation: str, path: str, known: Container[str] = ()) -> list[InputFile]:
     """Files below `path` (a file, a folder, or a pattern), ordered by path.
 
-    Hidden ones (`.x`, `_x`) and leftovers (`x.tmp`, `x.part`, `x~`, …) are not input, unless `path` names one itself, a
-    pattern asks for such names, or it is `known` to be read. Raises TG503 if the path does not exist.
+    Hidden ones (`.x`, `_x`) and leftovers (`x.tmp`, `x.part`, `x~`, …), and what is in folders that are called so, are
+    not input, unless `path` names one itself, a pattern asks for such names, or it is `known` to be read.
+    Raises TG503 if the path does not exist.
     """
     uri = resolve(project, path)
     project.storage.require_object_store(f'source "{relation}"', uri)
@@ -111,18 +117,24 @@ def list_files(project: Project, relation: str, path: str, known: Container[str]
         return [_input_file(info, folder, base.rpartition("/")[0])]
     if info.type != pafs.FileType.Directory:
         raise no_input(relation, path)
-    asked = pattern is not None and _LEFTOVER.search(pattern)
+    asked = pattern is not None and (".tmp." in pattern or _is_leftover(pattern))
     files = []
     for entry in filesystem.get_file_info(pafs.FileSelector(root, recursive=True)):
         if entry.type != pafs.FileType.File:
             continue
         file = _input_file(entry, root, base)
         hidden = any(part.startswith((".", "_")) for part in file.path.split("/"))
-        if (hidden or (_LEFTOVER.search(file.path) and not asked)) and file.path not in known:
+        if (hidden or (not asked and _is_leftover(file.path))) and file.path not in known:
             continue
         if pattern is None or fnmatch.fnmatchcase(file.path, pattern):
             files.append(file)
     return sorted(files, key=lambda f: f.path)
+
+
+def _is_leftover(path: str) -> bool:
+    """Whether a file, or a folder that it is in, has the name of a leftover."""
+    *folders, name = path.split("/")
+    return name.lower() in _NO_DATA or any(_LEFTOVER.search(part) for part in (*folders, name))
 
 
 def _input_file(entry: pafs.FileInfo, root: str, base: str) -> InputFile:
@@ -164,17 +176,5 @@ def changed(relation: Relation, before: ConsumedFile, now: InputFile) -> Tidegat
         "on: restore the file as it was, with its time; or remove it, and write its new rows "
         f"into a file with another name (rename it into place); or DROP SOURCE {name} and run "
         "again, which reads all files again",
-        location=relation.location,
-    )
-
-
-def moved(relation: Relation, before: str, now: InputFile) -> TidegateError:
-    """The error for a file that was read under another name."""
-    return TidegateError(
-        "TG517",
-        f'source "{relation.name}": the file {now.path} has the content of {before}, which '
-        "was read and no longer exists: the file was moved, and is not read again",
-        hint="move it back to its first name, or out of the source's folder; if these are other "
-        "rows with the same content, write them into a file that differs from the first one",
         location=relation.location,
     )

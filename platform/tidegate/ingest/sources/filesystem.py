@@ -25,7 +25,8 @@ from tidegate.ingest.shape import add_generated, partition_name
 from tidegate.ingest.sources.file_batches import Survey, files_of, overlapping_together, taken
 from tidegate.ingest.sources.file_looks import look_at, problem_of
 from tidegate.ingest.sources.file_rows import crashed_in, crashed_rows, read_files, surviving
-from tidegate.ingest.sources.files import InputFile, changed, folder_of, list_files, moved, paths_of
+from tidegate.ingest.sources.files import InputFile, changed, folder_of, list_files, paths_of
+from tidegate.ingest.sources.moved_files import ReadFiles, Unpacked, moved
 from tidegate.jvm.spark import settings
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.holding import UNKNOWN_PARTITION
@@ -63,24 +64,30 @@ class FilesystemConnector(Connector):
     ) -> None:
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
         self._layout = layout_of(relation, options.partition_columns, options.order_column)
-        self._known = {f.path: f for f in consumed()}
+        # One that an earlier version has read while it was empty may be there once more.
+        self._known = {f.path: f for f in sorted(consumed(), key=lambda f: f.size > 0)}
         #: Files that wait, in their order; those of a group are read in one batch.
         self._queue: list[list[InputFile]] = []
         self._files = Size(options.max_files_per_batch)
         self._survey: Survey | None = None
         self._looks: dict[tuple[str, int, int], Look] = {}
         self._aside: list[TidegateError] = []
+        by_name = relation.format is not None and relation.format.encode != "parquet"
+        self._unpacked = Unpacked(project) if by_name else None
+        #: Folders of new files that are empty.
+        self._empty: set[str] = set()
         self._crashed: list[list[Any]] = []
 
     def pending(self) -> Pending:
         """List the folder, look at partitions and offsets where columns name them, and line up the batches."""
         files = self._waiting()
+        folders = set() if self._options.partition_columns else self._empty | {f.folder for f in files}
         if not files:
             self._queue, self._survey = [], None
-            return Pending(files=0)
+            return Pending(sorted(folders), files=0)
         if not self._options.partition_columns:
             self._queue = [[f] for f in files]
-            return Pending(sorted({f.folder for f in files}), files=len(files))
+            return Pending(sorted(folders), files=len(files))
         # Of a backlog in live mode only what came since the last look is new; what is planned is forgotten.
         survey = Survey({}, {})
         if self._survey is not None:
@@ -217,9 +224,10 @@ class FilesystemConnector(Connector):
 
     def recount(self) -> int | None:
         present = {f.path: f for f in self._listed()}
-        if not self._known.keys() <= present.keys():
+        read = [path for path, known in self._known.items() if known.size]
+        if not present.keys() >= set(read):
             return None
-        files = [present[path] for path in self._known]
+        files = [present[path] for path in read]
         if not files or self._relation.format is None or self._relation.format.encode != "parquet":
             uris = [f.uri for f in files]
             return read_files(self._spark, self._project, self._relation, uris).count() if uris else 0
@@ -236,16 +244,13 @@ class FilesystemConnector(Connector):
     def _waiting(self) -> list[InputFile]:
         """The files that are to be read; what is not, though it is there and new, is set aside with the reason."""
         listed, known = self._listed(), self._known
-        new = [f for f in listed if f.path not in known]
+        # An empty file gives no row: it is read when it is filled. (An earlier version read it while it was empty.)
+        new = [f for f in listed if f.path not in known or (f.size and not known[f.path].size)]
         other = [f for f in listed if f.path in known and not _stands_for(known[f.path], f)]
+        other = [f for f in other if known[f.path].size]
         self._look_again([*new, *other])
-        present = {f.path for f in listed}
-        gone = {
-            _as_content(k.size, k.content, k.modified): k.path
-            for k in known.values()
-            if k.path not in present
-        }
-        self._aside, waiting = [], []
+        elsewhere = ReadFiles(known, listed, self._looks, self._unpacked)
+        self._aside, self._empty, waiting = [], set(), []
         for file in other:
             look, read = self._looks[file.facts], known[file.path]
             if read.size != file.size or not surely_same(read.content, look.content, file.size):
@@ -254,13 +259,14 @@ class FilesystemConnector(Connector):
             look = self._looks[file.facts]
             if look.content is None:
                 continue  # it was taken away again
-            before = gone.get(_as_content(file.size, look.content)) or gone.get(
-                _as_content(file.size, None, file.modified)
-            )
-            if before is not None and file.size:
+            before = elsewhere.before(file, look)
+            if before is not None:
                 self._aside.append(moved(self._relation, before, file))
             elif (problem := problem_of(self._relation, look)) is not None:
                 self._aside.append(problem)
+            elif not file.size:
+                # What is written into it between this look and its reading must not be read as a part of it.
+                self._empty.add(file.folder)
             else:
                 waiting.append(file)
         return waiting
@@ -362,9 +368,3 @@ def _stands_for(known: ConsumedFile, file: InputFile) -> bool:
     """Whether a file that is there is the one that was read. An earlier version remembered no contents, and compared no
     times."""
     return known.size == file.size and (known.content is None or known.modified == file.modified)
-
-
-def _as_content(size: int, content: str | None, modified: int = 0) -> tuple[int, str]:
-    """What a file is known by under any name: what its edges hold, or its time, which a rename keeps, where an earlier
-    version did not look at those."""
-    return size, content.partition("/")[0] if content is not None else f"at {modified}"

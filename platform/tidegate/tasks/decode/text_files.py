@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from tidegate.tasks.decode.bulk import parsed, sparse
+from tidegate.tasks.decode.compression import compressed
 from tidegate.tasks.decode.damage import still_there
 from tidegate.tasks.decode.fitting import TWICE, find
 from tidegate.tasks.decode.folders import constants
@@ -76,7 +77,7 @@ def spans_of(filesystem: FileSystem, files: Sequence[tuple[str, str]]) -> list[t
     sizes = [info.size or 0 for info in filesystem.get_file_info([path for path, _ in files])]
     found = []
     for (path, uri), size in zip(files, sizes, strict=True):
-        if _compressed(path):
+        if compressed(path):
             found.append((Span(path, uri), size))
             continue
         for start in range(0, size, _PART):
@@ -90,11 +91,6 @@ def dealt(spans: Sequence[tuple[Span, int]], at_most: int) -> tuple[tuple[Span, 
     names = [(str(i), (str(i),)) for i in range(len(spans))]
     tasks = tasks_of(names, [size for _, size in spans], at_most)
     return tuple(tuple(spans[int(name)][0] for name in task) for task in tasks) or ((),)
-
-
-def _compressed(path: str) -> bool:
-    """Whether pyarrow decompresses the file when it opens it as a stream."""
-    return path.endswith((".gz", ".bz2", ".lz4", ".zst"))
 
 
 class Group(NamedTuple):
@@ -166,7 +162,7 @@ class TextFiles:
         try:
             yield from self.groups(self._chunks(span), span.path)
         except OSError:
-            if not _compressed(span.path):
+            if not compressed(span.path):
                 raise
             still_there(self.filesystem, span.path)
             yield Group(pa.array([b""]), {0: _DAMAGED}, self.decoder)

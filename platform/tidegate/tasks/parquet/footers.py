@@ -30,6 +30,8 @@ from tidegate.tasks.parquet.parquet_layout import Layout
 
 #: What is read of a file to know it again: so many bytes of its beginning and of its end.
 EDGE = 64 << 10
+#: Bytes that are decompressed at a time.
+_CHUNK = 1 << 20
 
 #: Of each source partition in a file, the lowest and the highest offset ((0, -1) if it has none).
 Ranges = dict[str, tuple[int, int]]
@@ -40,7 +42,9 @@ class Look:
     """What a file is. `content` tells it from others, whatever its name (None: it is gone); `rows` and `ranges` where
     its format and columns say them. `error`: why it is no Parquet file; `present`: its columns, if one is missing.
     `unread`: only its rows say its `ranges`, and they were not read.
-    `undeclared`: columns that it has beside those of the source, where its header or footer names them."""
+    `undeclared`: columns that it has beside those of the source, where its header or footer names them.
+    `unpacked`: as many bytes a file of gzip says that it has when it is decompressed (modulo 2^32; in a file of several
+    parts it is the size of the last one)."""
 
     path: str
     content: str | None
@@ -50,6 +54,7 @@ class Look:
     present: tuple[str, ...] | None = None
     undeclared: tuple[str, ...] = ()
     unread: bool = False
+    unpacked: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Looker:
     def __call__(self, files: Iterable[tuple[str, int]]) -> Iterator[Look]:
         for path, size in files:
             try:
-                content = content_of(self.filesystem, path, size)
+                content, end = _looked_at(self.filesystem, path, size)
             except FileNotFoundError:
                 yield Look(path, None)
                 continue
@@ -78,7 +83,9 @@ class Looker:
                 yield self._of_parquet(path, content)
             else:
                 names = self.headers.undeclared(path) if self.headers is not None else ()
-                yield Look(path, content, undeclared=tuple(readable(names)))
+                # Its last four bytes (RFC 1952).
+                unpacked = int.from_bytes(end[-4:], "little") if path.endswith(".gz") else None
+                yield Look(path, content, undeclared=tuple(readable(names)), unpacked=unpacked)
 
     def _of_parquet(self, path: str, content: str) -> Look:
         try:
@@ -167,14 +174,42 @@ def _surely_read(schema: pa.Schema, column: Wanted) -> bool:
 
 def content_of(filesystem: FileSystem, path: str, size: int) -> str:
     """What a file's edges are, and its ETag, where its store gives one."""
+    return _looked_at(filesystem, path, size)[0]
+
+
+def _looked_at(filesystem: FileSystem, path: str, size: int) -> tuple[str, bytes]:
+    """See `content_of`; and the last bytes that were read for it."""
     digest = hashlib.blake2b(digest_size=16)
     with filesystem.open_input_file(path) as file:
-        digest.update(file.read(EDGE))
+        end = file.read(EDGE)
+        digest.update(end)
         if size > EDGE:
             file.seek(max(size - EDGE, EDGE))
-            digest.update(file.read(EDGE))
+            last = file.read(EDGE)
+            digest.update(last)
+            end = end[-4:] + last
         etag = (file.metadata() or {}).get(b"ETag", b"").decode(errors="replace").strip('"')
-    return f"{digest.hexdigest()}/{etag}" if etag else digest.hexdigest()
+    return f"{digest.hexdigest()}/{etag}" if etag else digest.hexdigest(), end
+
+
+def unpacked_content(filesystem: FileSystem, path: str, size: int) -> str | None:
+    """What the edges of a compressed file are when it is decompressed; None if it has not `size` bytes then, is damaged
+    or is gone."""
+    digest, place = hashlib.blake2b(digest_size=16), 0
+    # Of each piece that is read, what is in one of the edges (see `content_of`).
+    last = max(size - EDGE, EDGE)
+    try:
+        with filesystem.open_input_stream(path) as stream:
+            while place <= size and (chunk := stream.read(_CHUNK)):
+                digest.update(chunk[: max(EDGE - place, 0)])
+                digest.update(chunk[max(last - place, 0) :])
+                place += len(chunk)
+    except FileNotFoundError:
+        return None
+    except DAMAGED:
+        still_there(filesystem, path)
+        return None
+    return digest.hexdigest() if place == size else None
 
 
 def surely_same(one: str | None, other: str | None, size: int) -> bool:
