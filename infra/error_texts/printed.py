@@ -46,11 +46,11 @@ hint: only views run here; run sources, tables and sinks with --env production""
 3 | CREATE SOURCE orders (
                   ^^^^^^
 hint: to try out another watermark or source, use an environment with a warehouse of its own""",
-    "TG517": """error TG517: source "orders": the file berlin/2026-03-01-copy.json has the content of berlin/2026-03-01.json, which was read and no longer exists: the file was moved, and is not read again
+    "TG517": """error TG517: source "orders": the file berlin/2026-03-01-copy.json has the content of berlin/2026-03-01.json, which was read and no longer exists: berlin/2026-03-01-copy.json is taken for the file that was read, and is not read again
  --> assets/orders.sql:3:15
 3 | CREATE SOURCE orders (
                   ^^^^^^
-hint: move it back to its first name, or out of the source's folder; if these are other rows with the same content, write them into a file that differs from the first one""",
+hint: move it back to its first name, or out of the source's folder; if it holds other rows, write them again so that the size, the beginning or the end differs (in a JSON or CSV file that is not compressed, an empty line at the end is enough)""",
     "TG518": """error TG518: /home/ada/.ivy2.5.2/jars/org.apache.kafka_kafka-clients-3.9.1.jar is not the jar that tidegate was built with: its SHA-256 is 2c1f…, not 7568…
 hint: remove the file, find out who put it there, and fetch it again from Maven Central""",
     "TG520": """error TG520: "orders" is defined by assets/orders.sql, so a statement can't change it
