@@ -113,7 +113,7 @@ def test_W5_a_row_of_parquet_without_what_it_must_have_keeps_its_values(tmp_path
     found = batch.to_pydict()
     why = [None, "null_event_time", 'not_null: column "id" is NULL', None]
     assert found["_reason"] == why
-    raw = ['{"ts": null, "id": 2, "s": "b"}', '{"ts": "2026-01-03 00:00:00.000000", "id": null, "s": "c"}']
+    raw = ['{"id": 2, "ts": null, "s": "b"}', '{"id": null, "ts": "2026-01-03 00:00:00.000000", "s": "c"}']
     assert found["_raw"] == [None, *raw, None]
     # Its place is what its columns say: it has been read.
     assert found["_source_partition"] == ["1", "2", "(null)", "4"]

@@ -258,10 +258,10 @@ def test_W5_of_a_column_that_is_there_twice_the_raw_text_has_all_values(tmp_path
     names = ["Id", "s", "ID", "more"]
     pq.write_table(pa.Table.from_arrays([[1, 2], ["a", "b"], [None, 4], [5, 6]], names), path)
     number, twice = Wanted("id", pa.int64(), "BIGINT"), 'unparseable: column "id" is there twice'
-    raw = ['{"Id": 1, "s": "a", "ID": null}', '{"Id": 2, "s": "b", "ID": 4}']
+    raw = ['{"s": "a", "Id": 1, "ID": null}', '{"s": "b", "Id": 2, "ID": 4}']
     for wanted in ([number, TEXT], [TEXT, number]):
         assert reasons(path, STANDARD, *wanted) == [(twice, text) for text in raw]
-    only = [re.sub(', "s": "."', "", text) for text in raw]
+    only = [re.sub('"s": ".", ', "", text) for text in raw]
     assert reasons(path, STANDARD, number) == [(twice, text) for text in only]
     # The one that is written as declared counts.
     assert reasons(path, STANDARD, Wanted("Id", pa.int64(), "BIGINT"), TEXT) == [(None, None)] * 2
