@@ -150,6 +150,28 @@ def test_csv_is_one_line_per_message(workbench: Workbench) -> None:
     assert rows[10]["ts"] == datetime(9999, 12, 31, 23, 59, 59)
 
 
+def test_X5_bytes_are_base64_in_csv_as_in_json_and_nested_values_are_rejected(workbench: Workbench) -> None:
+    session, columns = workbench.session(), "id INT, y BYTEA"
+    texts = ["AP8=", "AP8", "A P8=", "!!", "AP8=x", "é", "", "AP8=\\n", "AAAA", "AA==AA==", "=", "A", "_-_-"]
+    lines = [f'{i},"{text}"'.encode() for i, text in enumerate(texts)]
+    objects = [json.dumps({"id": i, "y": text or None}).encode() for i, text in enumerate(texts)]
+    of_csv = decoded(session, source("CSV", columns), [*lines])
+    of_json = decoded(session, source("JSON", columns), [*objects])
+    for line, one, other in zip(lines, of_csv, of_json, strict=True):
+        assert (one["y"], one["_why"]) == (other["y"], other["_why"])
+        assert one["_raw"] == (None if one["_why"] is None else line.decode())
+    assert [row["y"] for row in of_csv[:1] + of_csv[6:7] + of_csv[8:9]] == [b"\0\xff", None, b"\0\0\0"]
+    assert [row["_why"] for row in of_csv[3:7]] == [*[wants("y", "BYTEA")] * 3, None]
+
+    relation = source("CSV", "id INT, v VARIANT, ar INT[], st STRUCT<a INT>")
+    values: list[bytes | None] = [b"1,5,,", b'2,,"[1]",', b"3,,,{}", b"4,x,,"]
+    rows = decoded(session, relation, values)
+    unfit = [wants("ar", "INT[]"), wants("st", "STRUCT<a INT>")]
+    assert [row["_why"] for row in rows] == [None, *unfit, None]
+    assert [row["_raw"] for row in rows] == [None, '2,,"[1]",', "3,,,{}", None]
+    assert [row["v"] and row["v"].toPython() for row in rows] == [5, None, None, "x"]
+
+
 def test_bytes_avro_and_protobuf_go_through_spark_with_their_rows(workbench: Workbench) -> None:
     """What becomes of single messages: tests/engine/test_message_formats.py."""
     session = workbench.session()

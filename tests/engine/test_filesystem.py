@@ -19,6 +19,10 @@ from tidegate.store.status import read_status
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
+FIRST_LINE = (
+    "unparseable: the first line of the file names no declared column "
+    "(without_header = 'true' reads files without one)"
+)
 COLUMNS = "id INT, part INT, off BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds'"
 
 
@@ -203,10 +207,11 @@ def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_th
         .collect()
     )
     assert [tuple(r) for r in rejected] == [
-        ('not_null: column "id" is NULL', None),
+        ('not_null: column "id" is NULL', f"no id,{at(6)}"),
         ("invalid_utf8", "base64:" + base64.b64encode(b"7,\xff\xfe," + at(7).encode()).decode()),
         ("unparseable: fewer fields than columns", "8,x"),
         ("unparseable: a quoted field is not closed", f'9,"open,{at(8)}\n10,x,y\n'),
+        (FIRST_LINE, "a,b"),
         ("unparseable: the header of the file has none of the columns", "1,2"),
         ('unparseable: column "ts" is there twice', f"11,{at(11)},12,{at(12)}"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
@@ -250,3 +251,19 @@ def test_W5_a_key_that_does_not_fit_rejects_its_row() -> None:
     fitted.validate(full=True)
     assert bad is not None
     assert (bad.tolist(), fitted.to_pylist()) == ([True, False, False], [None, None, [("b", 3)]])
+
+
+def test_W5_of_a_column_that_is_there_twice_the_raw_text_has_all_values(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    names = ["Id", "s", "ID", "more"]
+    pq.write_table(pa.Table.from_arrays([[1, 2], ["a", "b"], [None, 4], [5, 6]], names), path)
+    number, twice = Wanted("id", pa.int64(), "BIGINT"), 'unparseable: column "id" is there twice'
+    raw = ['{"s": "a", "Id": 1, "ID": null}', '{"s": "b", "Id": 2, "ID": 4}']
+    for wanted in ([number, TEXT], [TEXT, number]):
+        assert reasons(path, STANDARD, *wanted) == [(twice, text) for text in raw]
+    only = [re.sub('"s": ".", ', "", text) for text in raw]
+    assert reasons(path, STANDARD, number) == [(twice, text) for text in only]
+    # The one that is written as declared counts.
+    assert reasons(path, STANDARD, Wanted("Id", pa.int64(), "BIGINT"), TEXT) == [(None, None)] * 2
+    pq.write_table(pa.Table.from_arrays([[1], [2]], ["id", "id"]), path)
+    assert [why for why, _ in reasons(path, STANDARD, number)] == [twice]

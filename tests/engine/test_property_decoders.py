@@ -22,7 +22,7 @@ import pytest
 
 from tests.engine import hostile
 from tests.engine.campaign import limited_memory, seeds
-from tests.engine.hostile import COLUMNS, DECLARED, LEFT, MISFIT, Refused
+from tests.engine.hostile import COLUMNS, CSV_COLUMNS, CSV_DECLARED, DECLARED, LEFT, MISFIT, Refused
 from tidegate.sql import load_catalog
 from tidegate.tasks.decode.bulk import parsed
 from tidegate.tasks.decode.place import PLACE
@@ -34,6 +34,8 @@ CASES = int(os.environ.get("TIDEGATE_CASES", "100000" if THOROUGH else "2000"))
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))
 #: Texts of one batch.
 BATCH = 40
+#: Of columns by their names the type, and a value.
+Declared = dict[str, tuple[str, str]]
 
 
 def decoder(format_: str, columns: str = DECLARED) -> Any:
@@ -44,7 +46,7 @@ def decoder(format_: str, columns: str = DECLARED) -> Any:
     return pickle.loads(pickle.dumps(text_decoder(relation)))
 
 
-def rows_of(columns: dict[str, pa.Array]) -> list[dict[str, Any]]:
+def rows_of(columns: dict[str, pa.Array], declared: Declared = COLUMNS) -> list[dict[str, Any]]:
     """Rows with their columns by name, times as numbers; what is left to Spark is in `left`."""
     lists = {}
     for name, array in columns.items():
@@ -54,8 +56,8 @@ def rows_of(columns: dict[str, pa.Array]) -> list[dict[str, Any]]:
     rows = []
     for i in range(len(lists["_why"])):
         row: dict[str, Any] = {"_why": lists["_why"][i], "_raw": lists["_raw"][i], "left": {}}
-        for place, name in enumerate(COLUMNS):
-            row[name] = lists[f"c{place}"][i]
+        for place, name in enumerate(declared):
+            row[name] = lists[f"c{place}"][i] if f"c{place}" in lists else None
             left = lists.get(f"t{place}")
             if left is not None and left[i] is not None:
                 row["left"][name] = left[i]
@@ -63,8 +65,8 @@ def rows_of(columns: dict[str, pa.Array]) -> list[dict[str, Any]]:
     return rows
 
 
-def decoded(decode: Any, values: list[bytes | None]) -> list[dict[str, Any]]:
-    return rows_of(parsed(decode, pa.array(values, pa.binary())))
+def decoded(decode: Any, values: list[bytes | None], declared: Declared = COLUMNS) -> list[dict[str, Any]]:
+    return rows_of(parsed(decode, pa.array(values, pa.binary())), declared)
 
 
 def batches(kind: str) -> Iterator[tuple[int, random.Random]]:
@@ -72,7 +74,9 @@ def batches(kind: str) -> Iterator[tuple[int, random.Random]]:
         yield seed, random.Random(f"{kind} {seed}")
 
 
-def check(row: dict[str, Any], data: bytes | None, wanted: dict[str, Any] | None) -> None:
+def check(
+    row: dict[str, Any], data: bytes | None, wanted: dict[str, Any] | None, declared: Declared = COLUMNS
+) -> None:
     """`wanted`: what each column is; None: the text is no row."""
     if data is None:
         assert (row["_why"], row["_raw"]) == ("null_value", None)
@@ -80,7 +84,7 @@ def check(row: dict[str, Any], data: bytes | None, wanted: dict[str, Any] | None
     if wanted is None:
         assert row["_why"], "accepted, and is no row"
         check_raw(row, data)
-        assert all(row[name] is None for name in COLUMNS)
+        assert all(row[name] is None for name in declared)
         return
     misfits = [name for name, value in wanted.items() if value is MISFIT]
     for name, value in wanted.items():
@@ -100,8 +104,8 @@ def check(row: dict[str, Any], data: bytes | None, wanted: dict[str, Any] | None
     if not misfits:
         assert row["_why"] is None
         return
-    first = min(misfits, key=list(COLUMNS).index)
-    assert row["_why"] == f'unparseable: column "{first}" wants {COLUMNS[first][0]}'
+    first = min(misfits, key=list(declared).index)
+    assert row["_why"] == f'unparseable: column "{first}" wants {declared[first][0]}'
     check_raw(row, data)
 
 
@@ -146,19 +150,19 @@ def csv_wanted(data: bytes, names: list[str]) -> dict[str, Any] | None:
     if len(fields) != len(names):
         return None
     given = dict(zip(names, fields, strict=True))
-    return {n: hostile.of_csv(kind, given.get(n, "")) for n, (kind, _) in COLUMNS.items()}
+    return {n: hostile.of_csv(kind, given.get(n, "")) for n, (kind, _) in CSV_COLUMNS.items()}
 
 
 @limited_memory()
 def test_X5_property_a_csv_message_is_what_rfc_4180_says_or_rejected() -> None:
-    shared, accepted, tried, names = decoder("CSV"), 0, 0, list(COLUMNS)
+    shared, accepted, tried, names = decoder("CSV", CSV_DECLARED), 0, 0, list(CSV_COLUMNS)
     for seed, r in batches("csv"):
         values = [hostile.csv_record(r, names) for _ in range(BATCH)]
-        together = decoded(shared, [*values])
+        together = decoded(shared, [*values], CSV_COLUMNS)
         for data, row in zip(values, together, strict=True):
             where = f"TIDEGATE_SEED={seed}: {data!r:.300}"
             try:
-                check(row, data, csv_wanted(data, names))
+                check(row, data, csv_wanted(data, names), CSV_COLUMNS)
             except AssertionError as wrong:
                 raise AssertionError(where) from wrong
             accepted, tried = accepted + (row["_why"] is None), tried + 1
@@ -169,11 +173,11 @@ def test_X5_property_a_csv_message_is_what_rfc_4180_says_or_rejected() -> None:
 def test_X5_property_records_of_a_csv_file_are_those_of_messages() -> None:
     """A file with its own header, cut anywhere, gives for each record what a message of its bytes gives."""
     for seed, r in batches("csv file"):
-        names = r.sample(list(COLUMNS), r.randint(1, len(COLUMNS)))
+        names = r.sample(list(CSV_COLUMNS), r.randint(1, len(CSV_COLUMNS)))
         header = [*names, *r.sample(["more", "_raw", "x y", ""], r.randint(0, 3))]
         r.shuffle(header)
         records = [
-            hostile.csv_record(r, [n if n in COLUMNS else "s" for n in header], tame=True)
+            hostile.csv_record(r, [n if n in CSV_COLUMNS else "s" for n in header], tame=True)
             for _ in range(BATCH)
         ]
         if r.random() < 0.3:
@@ -186,18 +190,20 @@ def test_X5_property_records_of_a_csv_file_are_those_of_messages() -> None:
             # The break behind a quote that is never closed is inside of it.
             records[-1] += last
         size = r.choice([1, 2, 7, 64, 1000, 1 << 20])
-        files = CsvFiles(pafs.LocalFileSystem(), decoder("CSV"), (), header=True, place=tuple(PLACE))
+        own = decoder("CSV", CSV_DECLARED)
+        files = CsvFiles(pafs.LocalFileSystem(), own, (), header=True, place=tuple(PLACE))
         found = [
             row
             for columns in files.rows(iter([data[i : i + size] for i in range(0, len(data), size)]))
-            for row in rows_of(columns)
+            for row in rows_of(columns, CSV_COLUMNS)
         ]
         where = f"TIDEGATE_SEED={seed}"
         assert len(found) == sum(bool(record) for record in records), where
         for record, row in zip(filter(None, records), found, strict=True):
             # The csv module's records of the whole file are these, too; its last may be without its end.
             try:
-                check(row, record, csv_wanted(record, header) if b'"open' not in record else None)
+                wanted = csv_wanted(record, header) if b'"open' not in record else None
+                check(row, record, wanted, CSV_COLUMNS)
             except AssertionError as wrong:
                 raise AssertionError(f"{where}: {record!r:.300}") from wrong
         structure = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")

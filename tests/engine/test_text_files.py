@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from tests.engine.test_property_decoders import decoder
+from tidegate.tasks.decode.bulk import parsed
 from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.place import PLACE, ROW
 from tidegate.tasks.decode.text_files import CsvFiles, JsonFiles, Span
@@ -156,3 +157,79 @@ def test_X2_a_compressed_file_that_is_damaged_loses_no_row_before_and_does_not_s
     path.unlink()
     with pytest.raises(OSError):
         list(made(iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])))
+
+
+FIRST_LINE = (
+    "unparseable: the first line of the file names no declared column "
+    "(without_header = 'true' reads files without one)"
+)
+NO_COLUMN = "unparseable: the header of the file has none of the columns"
+NO_CSV = "unparseable: the header of the file is not CSV"
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b"9,x,2026-01-01 10:00:00", [("9,x,2026-01-01 10:00:00", FIRST_LINE)]),
+        (b"\n\n9,x\n\n10,y\n", [("9,x", FIRST_LINE), ("10,y", NO_COLUMN)]),
+        (b"9,\xff\n10,y\n", [("base64:OSz/", FIRST_LINE), ("10,y", NO_COLUMN)]),
+        (b'9,"x" y\n10,y\n', [('9,"x" y', NO_CSV), ("10,y", NO_CSV)]),
+        (b"9" * 3_000 + b"\n10,y\n", [("9" * 3_000, NO_CSV), ("10,y", NO_CSV)]),
+        (b"id,\xff\n9,y\n", [(None, None)]),
+        (b"id,x,ID,id\n9,y,1,2\n", [("9,y,1,2", 'unparseable: column "id" is there twice')]),
+        (b"id\n", []),
+        (b"", []),
+    ],
+)
+def test_W5_the_first_line_of_a_csv_file_is_a_row_unless_it_names_a_column(
+    tmp_path: Path, data: bytes, wanted: list[tuple[str | None, str | None]]
+) -> None:
+    """Where nothing of a file can be read by its header, the header may be a row: it must not vanish."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    small = replace(decoder("CSV", "id BIGINT, name VARCHAR"), limits=Limits(row_bytes=1_000))
+    files = CsvFiles(pafs.LocalFileSystem(), small, ((Span(str(path), path.as_uri()),),), place=tuple(PLACE))
+    batches = list(files(iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])))
+    found = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["_raw"], row["_why"]) for row in found] == wanted
+    # A header that names a column is none of the rows.
+    assert [row[ROW] for row in found] == list(range(len(wanted)))
+
+
+def test_X4_no_value_of_a_csv_file_without_a_header_is_taken_for_a_name(tmp_path: Path) -> None:
+    files = CsvFiles(
+        pafs.LocalFileSystem(),
+        decoder("CSV", "id BIGINT, name VARCHAR, kind VARCHAR"),
+        (),
+        place=tuple(PLACE),
+    )
+
+    def undeclared(header: str) -> list[str]:
+        (tmp_path / "a.csv").write_text(f"{header}\n")
+        return list(files.undeclared(str(tmp_path / "a.csv")))
+
+    assert undeclared("id,name,more") == ["more"]
+    # Text of a row may happen to be the name of a column.
+    assert undeclared("4711,name,secret") == ["field 1 of 3", "field 3 of 3"]
+    assert undeclared("4711,alice,secret") == []
+
+
+@pytest.mark.parametrize("null", ["", "NA"])
+def test_X5_csv_has_no_spelling_for_values_inside_of_values(null: str) -> None:
+    """What is there and can't be read is rejected, and never NULL without a word."""
+    columns = "id BIGINT, y BYTEA, ar INT[], st STRUCT<a INT>, m MAP<VARCHAR, INT>"
+    decode = decoder(f"CSV (null_value = '{null}')" if null else "CSV", columns)
+    wants = {2: ("ar", "INT[]"), 3: ("st", "STRUCT<a INT>"), 4: ("m", "MAP<VARCHAR, INT>")}
+    for place, (name, kind) in wants.items():
+        for text in ("1", "[]", '"[1,2]"', '"{""a"":1}"', " "):
+            fields = ["1", "AP8=", "", null, ""]
+            fields[place] = text
+            found = parsed(decode, pa.array([",".join(fields).encode(), f"1,AA==,,,{null}".encode()]))
+            assert found["_why"].to_pylist() == [f'unparseable: column "{name}" wants {kind}', None]
+            assert found["_raw"][0].as_py() == ",".join(fields)
+            assert (found["c0"][1].as_py(), found["t1"].to_pylist()[1]) == (1, "AA==")
+    # Of a file whose header names such columns only, too.
+    files = CsvFiles(pafs.LocalFileSystem(), decode, (), place=tuple(PLACE))
+    (found,) = files.rows(iter([b'ar,st\n"",\n1,\n,\n']))
+    unfit = 'unparseable: column "ar" wants INT[]'
+    assert found["_why"].to_pylist() == ([unfit if null else None, unfit, None])

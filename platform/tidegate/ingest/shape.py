@@ -30,10 +30,10 @@ def add_generated(frame: DataFrame, relation: Relation) -> DataFrame:
 
 
 def reason(relation: Relation, decoded: bool = False) -> str:
-    """Why a row is rejected, or NULL, as SQL: what its decoder says in `_why` (if it was `decoded`), `unparseable`,
-    `null_event_time`, `not_null: …`, in this order."""
+    """Why a row is rejected, or NULL, as SQL: what its decoder says in `_why` (if it was `decoded`), `null_event_time`,
+    `not_null: …`, in this order; else `unparseable` where it has a raw text (as in copies of recordings that earlier
+    versions made)."""
     cases = ["WHEN _why IS NOT NULL THEN _why"] if decoded else []
-    cases.append("WHEN _raw IS NOT NULL THEN 'unparseable'")
     if relation.watermark is not None:
         cases.append(f"WHEN {quote(relation.watermark.column)} IS NULL THEN 'null_event_time'")
     cases += [
@@ -41,6 +41,7 @@ def reason(relation: Relation, decoded: bool = False) -> str:
         for column in relation.columns
         if not column.nullable
     ]
+    cases.append("WHEN _raw IS NOT NULL THEN 'unparseable'")
     return f"CASE {' '.join(cases)} END"
 
 
@@ -92,4 +93,4 @@ def partition_name(columns: tuple[str, ...]) -> Column:
         # 'a/b', 'c' and 'a', 'b/c' are two partitions.
         parts = [F.replace(F.replace(p, F.lit("%"), F.lit("%25")), F.lit("/"), F.lit("%2F")) for p in parts]
     # A row that does not parse has no trustworthy columns: it belongs to no partition that has a say in G.
-    return F.when(F.col("_raw").isNotNull(), F.lit(UNKNOWN_PARTITION)).otherwise(F.concat_ws("/", *parts))
+    return F.when(F.col("_why").isNotNull(), F.lit(UNKNOWN_PARTITION)).otherwise(F.concat_ws("/", *parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import quote
@@ -19,16 +20,18 @@ if TYPE_CHECKING:
 def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> DataFrame:
     """From `parsed` columns to the relation's stored ones, `_raw` and `_why`: Spark converts what was left to it, one
     column after the other, so that a row that fails names the column. `system`: columns that stay as they are."""
+    from pyspark.sql import Column
     from pyspark.sql import functions as F
 
     assert relation.format is not None
     is_json = relation.format.encode == "json"
     options = _reader_options(relation.format) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_raw"}
     found, problems = [], []
-    for place, target in enumerate(text_decoder(relation).targets):
+    targets = text_decoder(relation).targets
+    for place, target in enumerate(targets):
         value = F.col(f"c{place}") if target.arrow is not None else F.lit(None).cast(target.type)
         if not target.may_be_left:
-            found.append(value.alias(target.name))
+            found.append(value)
             continue
         left = F.col(f"t{place}")
         name = "v" if target.arrow is not None else target.name
@@ -37,6 +40,15 @@ def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> Da
             if target.arrow is None:
                 text = F.coalesce(text, F.when(F.col("_whole"), F.col("_text")))
             read = F.from_json(text, f"{quote(name)} {target.type}, _raw string", options)
+        elif target.nested:
+            # The decoder has rejected what is not NULL.
+            found.append(value)
+            continue
+        elif target.type == "binary":
+            # Base64, as JSON has it: the same text gives the same bytes (X5).
+            text = F.when(left.isNotNull(), F.to_json(F.struct(left.alias("v"))))
+            read = F.from_json(text, "v binary, _raw string", options)
+            name = "v"
         else:
             text = F.concat(F.lit('"'), F.replace(left, F.lit('"'), F.lit('""')), F.lit('"'))
             read = F.from_csv(text, f"v {target.type}, _raw string", options | {"sep": ","})
@@ -45,11 +57,15 @@ def converted(frame: DataFrame, relation: Relation, system: Sequence[str]) -> Da
         row = f"r{place}"
         bad = text.isNotNull() & (F.col(row).isNull() | F.col(f"{row}._raw").isNotNull())
         problems.append(F.when(bad, F.lit(target.misfit)))
-        found.append(F.coalesce(F.col(f"{row}.{quote(name)}"), value).alias(target.name))
+        found.append(F.coalesce(F.col(f"{row}.{quote(name)}"), value))
     late = F.coalesce(*problems) if problems else F.lit(None).cast("string")
     why = F.coalesce("_why", late)
-    raw = F.coalesce("_raw", F.when(why.isNotNull(), F.col("_text")))
-    return frame.select(*found, raw.alias("_raw"), why.alias("_why"), *system)
+    # The gate rejects a row without what it must have: a misspelled name is found in its text only (W5).
+    missing = [value.isNull() for value, target in zip(found, targets, strict=True) if target.required]
+    rejected = reduce(Column.__or__, missing, why.isNotNull())
+    raw = F.coalesce("_raw", F.when(rejected, F.col("_text")))
+    own = [value.alias(target.name) for value, target in zip(found, targets, strict=True)]
+    return frame.select(*own, raw.alias("_raw"), why.alias("_why"), *system)
 
 
 def _reader_options(form: Format) -> dict[str, str]:

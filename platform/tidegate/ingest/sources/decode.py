@@ -19,7 +19,7 @@ from tidegate.tasks.crashes.crashes import Decode, Parse, Work
 from tidegate.tasks.decode.avro import avro_decoder
 from tidegate.tasks.decode.binary import DecodeTask
 from tidegate.tasks.decode.bulk import parsed, parsed_fields
-from tidegate.tasks.decode.columns import stored_columns, wanted_of
+from tidegate.tasks.decode.columns import required_columns, stored_columns, wanted_of
 from tidegate.tasks.decode.limits import Limits, limits_of
 from tidegate.tasks.decode.protobuf import protobuf_decoder
 from tidegate.tasks.decode.reasons import NULL_VALUE
@@ -43,7 +43,8 @@ def decode(
     """The relation's stored columns, `_raw` and `_why` in the place of `value`; all other columns as they are.
 
     `_why` is NULL for a row, else `null_value`, `invalid_utf8`, `unparseable: …` or `unknown_schema`; `_raw` is then
-    the text of the message (`base64:…` where it is not text), NULL for a message without a value. Schemas come from the
+    the text of the message (`base64:…` where it is not text), NULL for a message without a value. A row that the gate
+    will reject, since a column that it must have is NULL, has `_raw`, too. Schemas come from the
     project's files and registries: call it after the batch is planned, so that a registry knows what its messages
     were written with. `environ`: for `${NAME}`, the process environment by default. Raises TG555, TG556, TG606, TG611.
     """
@@ -126,5 +127,5 @@ def _task(relation: Relation, project: Project, environ: Mapping[str, str] | Non
     """What decodes AVRO and PROTOBUF. Its schemas are looked up here, on the driver, and go along with it."""
     assert relation.format is not None
     make = avro_decoder if relation.format.encode == "avro" else protobuf_decoder
-    wanted = wanted_of(stored_columns(relation))
+    wanted = wanted_of(stored_columns(relation), required_columns(relation))
     return DecodeTask(make(relation, wanted, project, environ), wanted)

@@ -15,7 +15,7 @@ from tidegate.tasks.crashes.crashes import found_in
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes
 from tidegate.tasks.crashes.text_crashes import FileCrashes
 from tidegate.tasks.decode.bulk import parsed_fields
-from tidegate.tasks.decode.columns import stored_columns, wanted_of
+from tidegate.tasks.decode.columns import required_columns, stored_columns, wanted_of
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.place import BLOCK, PATH, PLACE, ROW
 from tidegate.tasks.decode.tasks import on_tasks, tasks_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.project import Project
-    from tidegate.sql.catalog.objects import Column, Relation
+    from tidegate.sql.catalog.objects import Relation
 
 T = TypeVar("T")
 
@@ -50,17 +50,17 @@ def read_files(
     crashed: Iterable[Sequence[Any]] = (),
     care: int = 0,
 ) -> DataFrame:
-    """Rows of the files with `_raw` (text of a row that does not parse), `_why` it does not, and
-    `place.PLACE`.
+    """Rows of the files with `_raw` (text of a row that does not parse, or lacks what it must have), `_why` it does not
+    parse, and `place.PLACE`.
 
-    A row that does not parse has `_raw` set and whatever columns could be read. `BLOCK` and `ROW` order
+    A row that does not parse has `_why` set and whatever columns could be read. `BLOCK` and `ROW` order
     the rows inside one file. `crashed`: rows that no decoder may see, as (URI, block, row). `care`: of a plan.
     """
     assert relation.format is not None
     if any(uri.startswith("s3://") for uri in uris):
         require_s3(spark, f'source "{relation.name}"')
     if relation.format.encode == "parquet":
-        return _read_parquet(spark, project, stored_columns(relation), uris, crashed, care)
+        return _read_parquet(spark, project, relation, uris, crashed, care)
     reader = replace(_text_files(spark, project, relation, uris, crashed), at_most=rows_at_once(care))
     return _read_text(spark, relation, reader, care)
 
@@ -165,7 +165,7 @@ def _parquet_tasks(
 def _read_parquet(
     spark: SparkSession,
     project: Project,
-    columns: list[Column],
+    relation: Relation,
     uris: list[str],
     crashed: Iterable[Sequence[Any]],
     care: int,
@@ -173,13 +173,15 @@ def _read_parquet(
     """Rows of Parquet files, with `_why` beside `_raw`; a file's rows are in one task, in their order."""
     from pyspark.sql import functions as F
 
+    columns = stored_columns(relation)
+    wanted = wanted_of(columns, required_columns(relation))
     filesystem, tasks = _parquet_tasks(spark, project, uris, crashed)
     beside = {"_raw": "string", "_why": "string", PATH: "string", ROW: "bigint"}
     kinds = [*(c.type for c in columns), *beside.values()]
     rows = on_tasks(
         spark,
         len(tasks),
-        ParquetFrame(filesystem, wanted_of(columns), tasks, limits_of(project), rows_at_once(care)),
+        ParquetFrame(filesystem, wanted, tasks, limits_of(project), rows_at_once(care)),
         ", ".join(f"c{i} {kind}" for i, kind in enumerate(kinds)),
         care,
     )

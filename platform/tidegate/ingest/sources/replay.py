@@ -202,7 +202,7 @@ class ReplayConnector(Connector):
         rows = add_generated(rows, self._relation)
         if self._options.filter:
             # A row that does not parse is not filtered away: it has to end in the rejected rows.
-            rows = rows.where(F.col("_raw").isNotNull() | F.expr(self._options.filter))
+            rows = rows.where(F.col("_why").isNotNull() | F.expr(self._options.filter))
         columns = self._options.partition_columns
         rows = rows.withColumn("_source_partition", partition_name(columns) if columns else F.lit("0"))
         order = [F.col(quote(c)) for c in self._options.order_columns] + [F.col(c) for c in PLACE]

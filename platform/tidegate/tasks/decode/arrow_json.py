@@ -117,7 +117,14 @@ class JsonReader:
         for target, column in zip(self.decoder.targets, found.columns, strict=True):
             assert column is not None
             columns[target.name] = column
-        reason = reasons(n, columns, self.time_column, self.not_null)
+        reason, raw = reasons(n, columns, self.time_column, self.not_null), found.raw
+        if reason.null_count < n:
+            # What was not decoded has its text already, and may be none.
+            incomplete = pc.and_(reason.is_valid(), found.why.is_null())
+            value = batch.column("value")
+            raw = pc.coalesce(
+                raw, pc.if_else(incomplete, value, pa.scalar(None, value.type)).cast(pa.string())
+            )
         if found.why.null_count < n:
             reason = pc.coalesce(found.why, reason)
         if self.changes:
@@ -127,7 +134,7 @@ class JsonReader:
         columns["_source_partition"] = pa.DictionaryArray.from_arrays(numbers.indices, names)
         columns["_offset"] = batch.column("_offset")
         columns["_arrival"] = pa.repeat(pa.scalar(self.arrival, pa.timestamp("us", tz="UTC")), n)
-        columns["_raw"] = found.raw
+        columns["_raw"] = raw
         for name in self.kept:
             columns[name] = batch.column(name)
         columns["_reason"] = reason

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.tasks.decode.columns import Wanted
@@ -117,6 +118,11 @@ class DecodeTask:
                 # The first column that does not fit names the reason.
                 why[index] = why[index] or column.misfit
                 raw[index] = in_base64(values[index])
+            if column.required and array.null_count:
+                # The gate rejects it, and its bytes say what it has instead.
+                for index in np.flatnonzero(np.asarray(array.is_null())).tolist():
+                    if raw[index] is None and values[index] is not None:
+                        raw[index] = in_base64(values[index])
             arrays.append(array)
         names = [*(f"c{i}" for i in range(len(self.columns))), "_raw", "_why"]
         return pa.StructArray.from_arrays(

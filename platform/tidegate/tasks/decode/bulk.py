@@ -102,12 +102,12 @@ def _decoded(decoder: TextDecoder, value: pa.Array) -> Decoded:
 
 def parsed(decoder: TextDecoder, value: pa.Array) -> dict[str, pa.Array]:
     """Of texts (of any number): `c…` and `t…`, a target's values and what is left to Spark of them (if anything may
-    be), `_raw`, `_why`, `_text` where something is left, and `_whole`."""
+    be), `_raw`, `_why`, `_text` where something is left or what the row must have is NULL, and `_whole`."""
     chunks = []
     for piece in pieces(pa.RecordBatch.from_arrays([value], ["value"]), "value"):
         texts = piece.column("value")
         found = decode(decoder, texts)
-        needed = found.whole.fill_null(False)
+        needed = pc.or_(found.whole.fill_null(False), _incomplete(decoder.targets, found))
         columns = {}
         for place, target in enumerate(decoder.targets):
             if target.arrow is not None:
@@ -122,6 +122,18 @@ def parsed(decoder: TextDecoder, value: pa.Array) -> dict[str, pa.Array]:
     if len(chunks) == 1:
         return chunks[0]
     return {name: pa.concat_arrays([chunk[name] for chunk in chunks]) for name in chunks[0]}
+
+
+def _incomplete(targets: Sequence[Target], found: Decoded) -> pa.Array:
+    """Which rows the gate may reject, since a column that they must have is NULL here."""
+    incomplete = pa.repeat(pa.scalar(False), len(found.why))
+    for place, target in enumerate(targets):
+        column = found.columns[place]
+        if target.required and (column is None or column.null_count):
+            nothing = found.left[place].is_null()
+            nothing = nothing if column is None else pc.and_(nothing, column.is_null())
+            incomplete = pc.or_(incomplete, nothing)
+    return pc.and_(incomplete, found.why.is_null())
 
 
 def parsed_fields(targets: Sequence[Target]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """A declared column: its Arrow type, and its type as people wrote it."""
+    """A declared column: its Arrow type, and its type as people wrote it. `required`: a row in which it is NULL is
+    rejected."""
 
     name: str
     type: pa.DataType
     sql: str = ""
+    required: bool = False
 
     @property
     def misfit(self) -> str:
@@ -39,11 +41,20 @@ def computed(relation: Relation) -> bool:
     return len(stored_columns(relation)) < len(relation.columns) or isinstance(strategy, Expression)
 
 
-def wanted_of(columns: Iterable[Column]) -> tuple[Wanted, ...]:
+def required_columns(relation: Relation) -> frozenset[str]:
+    """Columns without which a row is rejected: those that are NOT NULL, and the watermark's. Driver side."""
+    time_column = relation.watermark.column if relation.watermark is not None else None
+    return frozenset(c.name for c in relation.columns if not c.nullable or c.name == time_column)
+
+
+def wanted_of(columns: Iterable[Column], required: Container[str] = ()) -> tuple[Wanted, ...]:
     """What a task must know of the declared columns. Driver side."""
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import DataType
 
     from tidegate.sql.dialect.types import display
 
-    return tuple(Wanted(c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type)) for c in columns)
+    return tuple(
+        Wanted(c.name, to_arrow_type(DataType.fromDDL(c.type)), display(c.type), c.name in required)
+        for c in columns
+    )

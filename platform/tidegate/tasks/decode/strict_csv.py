@@ -69,6 +69,8 @@ def _closing(text: str, place: int) -> int:
 def converted(target: Target, text: str) -> Any:
     """A field's value for an Arrow array of `target.parsed`. Raises Misfit, Left (Spark converts the text)."""
     kind = target.arrow
+    if target.nested:
+        raise Misfit  # CSV has no spelling for what is inside of a value
     if kind is None:
         raise Left
     if pa.types.is_string(kind):
@@ -98,10 +100,12 @@ def regex(filled: Sequence[Target | None], delimiter: str, null: str) -> str | N
     parts = []
     for target in filled:
         plain = pattern(target) if target is not None else None
-        if plain is None or target is None:
+        nothing = f"|{re.escape(null)}" if null else '|""'
+        if target is not None and target.nested:
+            parts.append(f"(?:{nothing})")
+        elif plain is None or target is None:
             parts.append(any_text)
         else:
-            nothing = f"|{re.escape(null)}" if null else '|""'
             parts.append(f'(?:{plain}|"{plain}"{nothing}|)')
     body = out.join(parts)
     return rf"\A(?:{body})\z"

@@ -21,7 +21,7 @@ from tidegate.tasks.decode.values import Left, Misfit, Target, number, pattern, 
 _OBJECT = "unparseable: not one JSON object"
 _SYNTAX = "unparseable: not valid JSON"
 _MORE = "unparseable: more text behind the JSON object"
-_TWICE = "unparseable: a name is there twice in an object"
+TWICE = "unparseable: a name is there twice in an object"
 _SURROGATE = "unparseable: half a character (an unpaired surrogate) in a JSON text"
 #: No value of any type needs more, and some parsers would write out all the zeros.
 _EXPONENT = 1000
@@ -30,7 +30,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMAS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|,', re.DOTALL)
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_scan_text = json.decoder.scanstring  # type: ignore[attr-defined]  # Python's own reader of texts, without a name
+scan_text = json.decoder.scanstring  # type: ignore[attr-defined]  # Python's own reader of texts, without a name
 
 
 class NotStrict(Exception):
@@ -58,7 +58,7 @@ class Member(NamedTuple):
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise NotStrict(_TWICE)
+        raise NotStrict(TWICE)
     return found
 
 
@@ -66,14 +66,14 @@ def _no_constant(_: str) -> NoReturn:
     raise NotStrict(_SYNTAX)
 
 
-_scan = json.JSONDecoder(  # type: ignore[attr-defined]  # the decoder's own scanner, without a name
+scan = json.JSONDecoder(  # type: ignore[attr-defined]  # the decoder's own scanner, without a name
     object_pairs_hook=_once, parse_float=Number, parse_int=Number, parse_constant=_no_constant
 ).scan_once
 
 
 def members(text: str, limits: Limits) -> dict[str, Member]:
     """The members of the one object that a text is, by name. Raises NotStrict."""
-    place = _after_space(text, 0)
+    place = after_space(text, 0)
     if text[place : place + 1] != "{":
         raise NotStrict(_OBJECT)
     if text.count("{") + text.count("[") > limits.depth and depth(text) > limits.depth:
@@ -84,7 +84,7 @@ def members(text: str, limits: Limits) -> dict[str, Member]:
         raise NotStrict(limits.too_deep) from None
     except (StopIteration, ValueError, IndexError):
         raise NotStrict(_SYNTAX) from None
-    if _after_space(text, place) != len(text):
+    if after_space(text, place) != len(text):
         raise NotStrict(_MORE)
     if _HALF.search(text) and not _whole_characters(text):
         raise NotStrict(_SURROGATE)
@@ -94,32 +94,33 @@ def members(text: str, limits: Limits) -> dict[str, Member]:
 def _object(text: str, place: int) -> tuple[dict[str, Member], int]:
     """Behind the brace; the place behind the other one. Raises NotStrict, StopIteration, ValueError, IndexError."""
     found: dict[str, Member] = {}
-    place = _after_space(text, place)
+    place = after_space(text, place)
     if text[place] == "}":
         return found, place + 1
     while True:
         if text[place] != '"':
             raise NotStrict(_SYNTAX)
         start = place
-        name, place = _scan_text(text, place + 1, True)
+        name, place = scan_text(text, place + 1, True)
         key = text[start:place]
-        place = _after_space(text, place)
+        place = after_space(text, place)
         if text[place] != ":":
             raise NotStrict(_SYNTAX)
-        start = _after_space(text, place + 1)
-        value, place = _scan(text, start)
+        start = after_space(text, place + 1)
+        value, place = scan(text, start)
         if name in found:
-            raise NotStrict(_TWICE, name)
+            raise NotStrict(TWICE, name)
         found[name] = Member(key, value, text[start:place])
-        place = _after_space(text, place)
+        place = after_space(text, place)
         if text[place] == "}":
             return found, place + 1
         if text[place] != ",":
             raise NotStrict(_SYNTAX)
-        place = _after_space(text, place + 1)
+        place = after_space(text, place + 1)
 
 
-def _after_space(text: str, place: int) -> int:
+def after_space(text: str, place: int) -> int:
+    """The place behind the blanks that begin at a place."""
     return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches the empty text, too
 
 
@@ -146,7 +147,7 @@ def _whole_characters(text: str) -> bool:
     for token in _BRACKETS.finditer(text):
         if len(token[0]) > 1 and _HALF.search(token[0]):
             try:
-                _scan_text(token[0], 1, True)[0].encode()
+                scan_text(token[0], 1, True)[0].encode()
             except UnicodeEncodeError:
                 return False
     return True

@@ -5,6 +5,7 @@ Each text is exactly one row, or is rejected with its reason and itself in `_raw
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ import pyarrow.json as pj
 
 from tidegate.tasks.decode import strict_csv, strict_json
 from tidegate.tasks.decode.bulk import Part, offsets_of, one_row, without
-from tidegate.tasks.decode.columns import stored_columns
+from tidegate.tasks.decode.columns import required_columns, stored_columns
 from tidegate.tasks.decode.folders import Constants, repeated, said
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import twice
 from tidegate.tasks.decode.strict_json import Member, NotStrict, Shape
+from tidegate.tasks.decode.struct_names import Names, folded, names_of, renamed
 from tidegate.tasks.decode.values import Target
 
 if TYPE_CHECKING:
@@ -35,13 +37,14 @@ _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError
 
 @dataclass
 class JsonDecoder:
-    """`insensitive`: names are compared without their case. `folders`: what an object without a member has in the place
-    of a target."""
+    """`insensitive`: names are compared without their case; `inside`: the names inside of targets' values then.
+    `folders`: what an object without a member has in the place of a target."""
 
     targets: tuple[Target, ...]
     insensitive: bool = False
     limits: Limits = STANDARD
     folders: Constants = field(default_factory=dict)
+    inside: Mapping[int, Names] = field(default_factory=dict)
     _places: dict[str, int] = field(default_factory=dict)
     _shapes: list[Shape] = field(default_factory=list)
 
@@ -56,7 +59,7 @@ class JsonDecoder:
 
     def one(self, text: str) -> tuple[list[Any], list[str | None], str | None]:
         try:
-            found = self._by_place(strict_json.members(text, self.limits))
+            found = self._renamed(self._by_place(strict_json.members(text, self.limits)))
         except NotStrict as error:
             nothing: list[Any] = [None] * len(self.targets)
             return nothing, nothing, self._reason(error)
@@ -95,7 +98,9 @@ class JsonDecoder:
     def _learned(self, text: str) -> Shape | None:
         try:
             found = strict_json.members(text, self.limits)
-            self._by_place(found)
+            by_place = self._by_place(found)
+            if self._renamed(by_place) != by_place:
+                return None  # Spark is not to see this spelling
         except NotStrict:
             return None
         return strict_json.shape(
@@ -164,12 +169,23 @@ class JsonDecoder:
                 by_place[place] = member
         return by_place
 
+    def _renamed(self, found: dict[int, Member]) -> dict[int, Member]:
+        """With the names inside of their values as they are declared. Raises NotStrict."""
+        if not self.inside:
+            return found
+        return {
+            place: member._replace(raw=renamed(member.raw, self.inside[place]))
+            if place in self.inside
+            else member
+            for place, member in found.items()
+        }
+
     def _reason(self, error: NotStrict) -> str:
         place = self._places.get(self._folded(error.name)) if error.name is not None else None
         return error.reason if place is None else twice(self.targets[place].name)
 
     def _folded(self, name: str) -> str:
-        return name.casefold() if self.insensitive else name
+        return folded(name) if self.insensitive else name
 
 
 def _lines(text: pa.Array) -> pa.Buffer:
@@ -245,13 +261,18 @@ class CsvDecoder:
 
     def _parse(self, text: pa.Array) -> tuple[list[pa.Array | None], list[pa.Array | None]]:
         data = _lines(text)
-        asked = {str(i): t.parsed for i, t in enumerate(self.targets) if self._field[i] >= 0 and t.parsed}
+        # What Spark converts is text until then; a nested value is NULL here.
+        asked = {
+            str(i): t.parsed or pa.string()
+            for i, t in enumerate(self.targets)
+            if self._field[i] >= 0 and not t.nested
+        }
         table = pcsv.read_csv(
             pa.BufferReader(data),
             read_options=pcsv.ReadOptions(
                 use_threads=False,
                 block_size=data.size + 1,
-                column_names=[f"-{n}" if i is None else str(i) for n, i in enumerate(self.fields)],
+                column_names=[str(i) if str(i) in asked else f"-{n}" for n, i in enumerate(self.fields)],
             ),
             parse_options=pcsv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=False
@@ -274,7 +295,7 @@ class CsvDecoder:
             if str(place) not in asked:
                 continue
             column = pa.concat_arrays(table.column(str(place)).chunks)
-            if target.formatted and target.arrow is not None and pa.types.is_temporal(target.arrow):
+            if target.arrow is None or (target.formatted and pa.types.is_temporal(target.arrow)):
                 left[place] = column
             else:
                 columns[place] = column
@@ -283,13 +304,21 @@ class CsvDecoder:
 
 def text_decoder(relation: Relation, limits: Limits = STANDARD) -> JsonDecoder | CsvDecoder:
     """The decoder of a relation with JSON or CSV, whose fields are its columns in their order. Driver side."""
-    from tidegate.sql.dialect.types import display
+    from tidegate.sql.dialect.types import display, parse_ddl
 
     assert relation.format is not None
     options = relation.format.options
     formatted = "timestamp_format" in options
-    targets = tuple(Target(c.name, c.type, display(c.type), formatted) for c in stored_columns(relation))
+    required = required_columns(relation)
+    targets = tuple(
+        Target(c.name, c.type, display(c.type), formatted, c.name in required)
+        for c in stored_columns(relation)
+    )
     if relation.format.encode == "json":
-        return JsonDecoder(targets, options.get("case") == "insensitive", limits)
+        if options.get("case") != "insensitive":
+            return JsonDecoder(targets, limits=limits)
+        found = [names_of(parse_ddl(target.type)) for target in targets]
+        inside = {place: names for place, names in enumerate(found) if names is not None}
+        return JsonDecoder(targets, True, limits, inside=inside)
     delimiter, null = options.get("delimiter", ","), options.get("null_value", "")
     return CsvDecoder(targets, tuple(range(len(targets))), delimiter, null, limits)

@@ -46,6 +46,11 @@ _HEADER = 1 << 16
 _DAMAGED = "unreadable: the compressed file is damaged from here on"
 _NO_COLUMN = "unparseable: the header of the file has none of the columns"
 _NO_HEADER = "unparseable: the header of the file is not CSV"
+#: Of the first line itself, which may be a row.
+_FIRST_LINE = (
+    "unparseable: the first line of the file names no declared column "
+    "(without_header = 'true' reads files without one)"
+)
 
 
 class Span(NamedTuple):
@@ -221,15 +226,23 @@ class CsvFiles(TextFiles):
         for records, pieces in Records(self.decoder.delimiter, limits.row_bytes)(chunks):
             cut = set(pieces)
             kept = [(r, i in cut) for i, r in enumerate(records) if r or i in cut]
+            first: dict[int, str] = {}
             if decoder is None and kept:
-                decoder, wrong = self._of_header(kept.pop(0)[0], constants(path, self.decoder.targets))
+                decoder, wrong = self._of_header(kept[0][0], constants(path, self.decoder.targets))
+                if wrong in (_NO_COLUMN, _NO_HEADER):
+                    # By what is known of it, it is as well a row: nothing may vanish (W5).
+                    first = {0: _FIRST_LINE if wrong == _NO_COLUMN else wrong}
+                else:
+                    del kept[0]
             if kept and decoder is not None:
                 bad = {i: wrong or limits.too_long for i, (_, piece) in enumerate(kept) if wrong or piece}
+                bad |= first
                 yield Group(pa.array([r for r, _ in kept], pa.binary()), bad, decoder)
 
     def undeclared(self, path: str) -> Iterable[str]:
-        """The names in a file's header that no column has. None of a header that does not tell the columns: it may be
-        no header. Raises FileNotFoundError."""
+        """The names in a file's header that no column has. None of a header that does not tell the columns; of one that
+        names half of them or fewer the places of the names: it may be a row, and a value stands in no log (X4). Raises
+        FileNotFoundError."""
         assert isinstance(self.decoder, CsvDecoder)
         try:
             with self.filesystem.open_input_stream(path) as stream:
@@ -244,7 +257,9 @@ class CsvFiles(TextFiles):
         places, problem = by_name(names or [], self.decoder.targets)
         if problem or not any(place is not None for place in places):
             return []
-        return [name for name, place in zip(names or [], places, strict=True) if place is None and name]
+        sure = 2 * sum(place is not None for place in places) > len(self.decoder.targets)
+        rest = [(n, name) for n, name in enumerate(names or [], 1) if places[n - 1] is None and name]
+        return [name if sure else f"field {n} of {len(places)}" for n, name in rest]
 
     def _names(self, record: bytes) -> list[str] | None:
         """The names in a header; None if it is none."""

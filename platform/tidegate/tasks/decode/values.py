@@ -67,12 +67,13 @@ class Left(Exception):
 @dataclass(frozen=True)
 class Target:
     """A declared column. `type`: Spark's; `wants`: as SQL writes it; `formatted`: its times are written by a
-    `timestamp_format`."""
+    `timestamp_format`; `required`: a row in which it is NULL is rejected."""
 
     name: str
     type: str
     wants: str
     formatted: bool = False
+    required: bool = False
 
     @property
     def arrow(self) -> pa.DataType | None:
@@ -85,6 +86,11 @@ class Target:
         """The type that it has on the way there: times are text until the end."""
         kind = self.arrow
         return pa.string() if kind is not None and pa.types.is_temporal(kind) else kind
+
+    @property
+    def nested(self) -> bool:
+        """Whether it has values inside of its values."""
+        return self.type.startswith(("array<", "map<", "struct<"))
 
     @property
     def may_be_left(self) -> bool:

@@ -201,6 +201,9 @@ class Stored:
             if self._places[w.name] is None
         }
         self._names = [names[i] for i in self._places.values() if i is not None and i != TWICE]
+        # Of those that differ by case only no value is read, and all of them stand in the raw text.
+        several = {name.casefold() for name, place in self._places.items() if place == TWICE}
+        self._names += [name for name in names if name.casefold() in several and names.count(name) == 1]
 
     def __enter__(self) -> Stored:
         return self
@@ -286,6 +289,8 @@ class Stored:
         n, names = batch.num_rows, batch.schema.names
         why = pa.nulls(n, pa.string())
         columns: dict[str, pa.Array] = {}
+        # Rows that lack what they must have: the gate rejects them.
+        incomplete = np.zeros(n, dtype=bool)
         bad: Misfits = None
         for column in self._wanted:
             place = self._places[column.name]
@@ -300,16 +305,18 @@ class Stored:
                 stored = names.index(self._file.schema_arrow.names[place])
                 array, misfits = fit(batch.column(stored), column.type)
             columns[column.name] = array
+            if column.required and array.null_count:
+                incomplete |= np.asarray(array.is_null())
             if misfits is not None:
                 # The first column that does not fit is named.
                 reason = twice(column.name) if place == TWICE else column.misfit
                 why = pc.if_else(pc.and_(pa.array(misfits), why.is_null()), reason, why)
                 bad = misfits if bad is None else bad | misfits
         raw = pa.nulls(n, pa.string())
-        if bad is not None:
-            places = np.flatnonzero(bad)
-            texts = pa.array([row_text(batch, int(row)) for row in places], pa.string())
-            raw = pc.replace_with_mask(raw, pa.array(bad), texts)
+        rejected = incomplete if bad is None else incomplete | bad
+        if rejected.any():
+            texts = pa.array([row_text(batch, int(row)) for row in np.flatnonzero(rejected)], pa.string())
+            raw = pc.replace_with_mask(raw, pa.array(rejected), texts)
         return Rows(first, columns, raw, why)
 
     def _damage(self, group: int) -> str:

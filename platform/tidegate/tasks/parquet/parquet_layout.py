@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidegate.tasks.decode.columns import Wanted, computed, wanted_of
+from tidegate.tasks.decode.columns import Wanted, computed, required_columns, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def layout_of(
     declared = {c.name.casefold(): c.name for c in relation.columns}
     layout = Layout(
         columns=tuple((c.name, c.type, c.nullable) for c in relation.columns),
-        wanted=wanted_of(relation.columns),
+        wanted=wanted_of(relation.columns, required_columns(relation)),
         time_column=relation.watermark.column if relation.watermark is not None else None,
         partition_columns=tuple(declared[name.casefold()] for name in partition_columns),
         order_column=declared[order_column.casefold()] if order_column else None,

@@ -17,13 +17,19 @@ _LARGE = 1 << 16
 
 def row_text(batch: pa.RecordBatch, row: int, cut: bool = False) -> str:
     """A row's values as they are stored, as JSON. `cut`: of a large value only how large it is."""
-    values: dict[str, Any] = {}
+    values = []
     for i, name in enumerate(batch.schema.names):
         one = batch.column(i).slice(row, 1)
         bytes_, count = (int(each[0]) for each in sizes(one)) if cut else (0, 0)
         large = bytes_ > _LARGE or count > _LARGE
-        values[name] = f"… {bytes_:,} bytes, {count:,} values" if large else _plain(one[0])
-    return json.dumps(values, ensure_ascii=False, default=str)
+        value = f"… {bytes_:,} bytes, {count:,} values" if large else _plain(one[0])
+        # Two columns of a file may have the same name.
+        values.append(f"{_json(name)}: {_json(value)}")
+    return f"{{{', '.join(values)}}}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _plain(scalar: pa.Scalar) -> Any:
