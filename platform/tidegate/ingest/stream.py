@@ -21,7 +21,7 @@ import pyarrow.fs as pafs
 
 from tidegate.iceberg.partitions import Decisions
 from tidegate.ingest.connector import BatchPlan, Connector
-from tidegate.jvm.failures import failed, is_from_spark, too_little_memory, worker_died
+from tidegate.jvm.failures import failed, failed_later, is_from_spark, too_little_memory, worker_died
 from tidegate.plan.events import BatchCommitted
 from tidegate.project.disk import temporary_space
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
@@ -123,8 +123,10 @@ class SourceFeed:
         if not is_from_spark(error):
             raise error
         what, where = f'a batch of "{self.log.relation.name}"', self.log.relation.location
-        # What is committed is not planned anew: what has died then came behind it (R1).
-        if not worker_died(error) or self.log.progress.epoch >= plan.epoch:
+        if self.log.progress.epoch >= plan.epoch:
+            # What is committed is not planned anew (R1).
+            raise failed_later(what, error, where) from error
+        if not worker_died(error):
             raise failed(what, error, where) from error
         found = [] if blameless else self.connector.crashed(plan)
         other = (

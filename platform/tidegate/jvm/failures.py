@@ -51,6 +51,18 @@ def failed(what: str, error: BaseException, location: Location | None = None) ->
     return TidegateError("TG513", f"{what} failed: {text}", hint=hint, location=location)
 
 
+def failed_later(what: str, error: BaseException, location: Location | None = None) -> TidegateError:
+    """TG513 for a job that broke off behind the commit of its batch."""
+    if (known := trouble(error, location)) is not None:
+        return known
+    return TidegateError(
+        "TG513",
+        f"{what} is stored, but what comes after it failed: {spark_message(error)}",
+        hint="run again: the next run goes on behind this batch",
+        location=location,
+    )
+
+
 def too_little_memory(what: str, smallest: str, location: Location | None) -> TidegateError:
     """TG513 for a batch whose workers die, though no row is to blame and it is as small as it can be."""
     return TidegateError(
