@@ -69,9 +69,9 @@ def _closing(text: str, place: int) -> int:
 def converted(target: Target, text: str) -> Any:
     """A field's value for an Arrow array of `target.parsed`. Raises Misfit, Left (Spark converts the text)."""
     kind = target.arrow
-    if target.nested:
-        raise Misfit  # CSV has no spelling for what is inside of a value
     if kind is None:
+        if target.nested:
+            raise Misfit  # CSV has no spelling for what is inside of a value
         raise Left
     if pa.types.is_string(kind):
         return text
