@@ -27,7 +27,7 @@ from tidegate.sql import load_catalog
 from tidegate.tasks.decode.bulk import parsed
 from tidegate.tasks.decode.place import PLACE
 from tidegate.tasks.decode.text import text_decoder
-from tidegate.tasks.decode.text_files import CsvFiles
+from tidegate.tasks.decode.text_files import CsvFiles, JsonFiles
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 CASES = int(os.environ.get("TIDEGATE_CASES", "100000" if THOROUGH else "2000"))
@@ -140,6 +140,28 @@ def test_X5_property_a_json_text_is_what_json_says_or_rejected() -> None:
                 assert repr(decoded(alone, [data])) == repr([row]), where
             accepted, tried = accepted + (row["_why"] is None), tried + 1
     assert accepted >= 0.2 * tried
+
+
+@limited_memory()
+def test_X5_property_lines_of_a_json_file_are_those_of_messages() -> None:
+    """A file of lines, read in pieces of any size, gives for each line what a message of its bytes gives."""
+    shared = decoder("JSON")
+    for seed, r in batches("json file"):
+        made = [hostile.json_message(r) for _ in range(BATCH)]
+        # What a line can't hold, or what says nothing, is no line.
+        values = [
+            v for v in made if v and v.strip() and not {b"\n", b"\r"} & {v[i : i + 1] for i in range(len(v))}
+        ]
+        end = r.choice([b"\n", b"\r\n"])
+        data = end.join(values) + (end if r.random() < 0.7 else b"")
+        size = r.choice([1, 2, 7, 64, 1000, 1 << 20])
+        files = JsonFiles(pafs.LocalFileSystem(), decoder("JSON"), (), place=tuple(PLACE))
+        found = [
+            row
+            for columns in files.rows(iter([data[i : i + size] for i in range(0, len(data), size)]))
+            for row in rows_of(columns)
+        ]
+        assert repr(found) == repr(decoded(shared, [*values])), f"TIDEGATE_SEED={seed}"
 
 
 def csv_wanted(data: bytes, names: list[str]) -> dict[str, Any] | None:
