@@ -17,6 +17,7 @@ from tidegate.errors import TidegateError
 from tidegate.ingest import ingest
 from tidegate.ingest.ingest import Log
 from tidegate.ingest.sources import file_rows, filesystem
+from tidegate.ingest.sources.log import LogConnector
 from tidegate.ingest.stream import PlanInbox, SourceFeed
 from tidegate.session.session import Session
 from tidegate.tasks import smaller
@@ -144,6 +145,38 @@ def test_X2_of_a_recording_fewer_rows_are_played_at_once(
     parts = [(plan.epoch, plan.units[0]["from"], plan.units[0]["until"]) for plan in plans]
     assert parts[:4] == [(1, 0, 20), (1, 0, 10), (1, 0, 5), (1, 0, 3)]
     assert parts[4:7] == [(2, 3, 6), (3, 6, 9), (4, 9, 12)]
+
+
+def test_X2_a_batch_of_an_inline_gate_takes_fewer_commits(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.assets(
+        a="CREATE TABLE t (id INT, ts TIMESTAMP) APPEND ONLY;\n"
+        "CREATE MATERIALIZED VIEW v AS SELECT id, ts FROM WATERMARK(t, ts, INTERVAL '1 minute') EMIT ON WINDOW CLOSE;"
+    )
+    session = workbench.session()
+    for first in range(0, 16, 2):
+        session.execute(
+            f"INSERT INTO t VALUES ({first}, '2026-01-01 00:00:00'), ({first + 1}, '2026-01-01 00:00:01')"
+        )
+    ranges: list[tuple[int, int]] = []
+    read = LogConnector.read
+
+    def told(self: LogConnector, plan: Any) -> Any:
+        ranges.append((plan.units[0]["after"], plan.units[0]["until"]))
+        return read(self, plan)
+
+    monkeypatch.setattr(LogConnector, "read", told)
+    with monkeypatch.context() as dying:
+        dying.setattr(ingest, "GateTask", KillingGate)
+        session.run()
+    (gate,) = session.catalog.get("v").gates
+    rows = session.table(f"{gate.name}$raw").select("partition", "offset", "outcome").collect()
+    assert sorted(r["offset"] for r in rows) == list(range(16))
+    assert {r["outcome"] for r in rows} == {"on_time"}
+    # Eight commits of two rows: too many at once until there are two.
+    assert ranges[:3] == [(0, 8), (0, 4), (0, 2)]
+    assert ranges[3:] == [(2, 4), (4, 6), (6, 8)]
 
 
 def test_X2_the_smallest_batch_says_what_to_do_and_stays_planned(

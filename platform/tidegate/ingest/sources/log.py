@@ -19,8 +19,10 @@ from tidegate.iceberg.layout import ON_TIME, PROGRESS, quote
 from tidegate.iceberg.progress import ConsumedFile, LogPosition, Progress
 from tidegate.iceberg.retire import ROWS
 from tidegate.ingest.connector import BatchPlan, Connector, Pending, Rows
+from tidegate.jvm.failures import too_little_memory, worker_died
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
+from tidegate.tasks.smaller import FEW_ROWS, Size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,11 +57,12 @@ class LogConnector(Connector):
         it. `lent`: another environment's, whose upkeep does not keep what the gate still has to read."""
         self._spark, self._storage, self._gate, self._options = spark, storage, gate, options
         self._upstream, self._identifier = upstream, identifier
-        self._size = max_rows or options.max_rows_per_batch
+        self._size = Size(max_rows or options.max_rows_per_batch)
         self._read = position.epoch if position is not None else 0
         self._of = position.table if position is not None else None
         self._table = ""
         self._epochs: list[tuple[int, int]] = []
+        self._planned: list[tuple[int, int]] = []
         self._before: int | None = None
         self._lent = lent
         self._at: int | None = None
@@ -132,12 +135,29 @@ class LogConnector(Connector):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         if not self.waits():
             return None
-        after, rows = self._read, 0
-        while self._next() and (rows == 0 or rows + self._epochs[0][1] <= self._size):
-            self._read, added = self._epochs.pop(0)
+        after, rows, most = self._read, 0, self._size.next()
+        self._planned = []
+        while self._next() and (rows == 0 or rows + self._epochs[0][1] <= most):
+            self._planned.append(self._epochs.pop(0))
+            self._read, added = self._planned[-1]
             rows += added
         unit = {"table": self._table, "after": after, "until": self._read, "rows": rows}
         return BatchPlan(epoch, arrival.isoformat(), [unit])
+
+    def smaller(self, plan: BatchPlan) -> BatchPlan | None:
+        half = (len(self._planned) + 1) // 2
+        if half == len(self._planned):
+            return None
+        self._epochs[:0] = self._planned[half:]
+        del self._planned[half:]
+        self._read = self._planned[-1][0]
+        rows = sum(rows for _, rows in self._planned)
+        self._size.shrink(rows)
+        (unit,) = plan.units
+        return replace(plan, units=[unit | {"until": self._read, "rows": rows}])
+
+    def smallest(self, plan: BatchPlan) -> str:
+        return f'what one commit of "{self._upstream.name}" has added'
 
     def waits(self) -> bool:
         # Epochs without a row on time (say, of late rows only) are read along with the next that has one.
@@ -233,10 +253,27 @@ def advance(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitte
     connector.only_before(None if step is None else step.epoch)
     plan = connector.plan(log.progress.epoch + 1, datetime.now(UTC))
     if plan is not None:
-        rows, read = connector.read(plan), connector.consumed(plan)
-        on_batch(log.add(plan.epoch, rows, plan.arrived, read, last=not connector.waits()))
+        on_batch(_added(log, connector, plan))
         return connector.waits() or step is not None
     if step is None:
         return False
     log.reset(step.mark, datetime.now(UTC), {FOLLOWED_RESETS: json.dumps({connector.follows: step.number})})
     return True
+
+
+def _added(log: Log, connector: LogConnector, plan: BatchPlan) -> BatchCommitted:
+    """Judge a batch; where its workers die for want of memory, less of it, then one task at a time (X2)."""
+    while True:
+        rows = replace(connector.read(plan), care=plan.care)
+        try:
+            return log.add(
+                plan.epoch, rows, plan.arrived, connector.consumed(plan), last=not connector.waits()
+            )
+        except Exception as error:
+            if not worker_died(error) or log.progress.epoch >= plan.epoch:
+                raise
+            less = connector.smaller(plan)
+            if less is None and plan.care == FEW_ROWS:
+                what, where = f'a batch of "{log.relation.name}"', log.relation.location
+                raise too_little_memory(what, connector.smallest(plan), where) from error
+            plan = less or replace(plan, care=plan.care + 1)
