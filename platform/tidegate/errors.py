@@ -10,6 +10,9 @@ from typing import Any
 
 from tidegate.masking import masked
 
+#: What the errors of others say where there was no memory for a task, or for a library that it loads.
+NO_MEMORY = ("MemoryError", "allocate memory", "failed to map segment from shared object")
+
 
 @dataclass(frozen=True)
 class Location:

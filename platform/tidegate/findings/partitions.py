@@ -19,7 +19,7 @@ from tidegate.store.metadata import Progress
 #: Rows still count as arriving for so long, or three times the limit of the cause.
 _RECENT = 900.0
 #: Seconds ahead of the clock that no forecast in a file or table is.
-FAR_AHEAD = 366 * 86_400.0
+_FAR_AHEAD = 366 * 86_400.0
 
 Windows = tuple[Waiting, ...]
 _MICROS = 1_000_000
@@ -219,7 +219,7 @@ class _One:
             advice = "find the producer that wrote it; nothing else needs to be done"
             return [self._finding("future_timestamp", "info", text, advice, old.at, offset=offset)]
         rows = now.late - old.progress.late
-        if not self.source.live and not (rows and ahead > FAR_AHEAD):
+        if not self.source.live and not (rows and ahead > _FAR_AHEAD):
             return []
         name = self.source.reset_as or self.source.status.name
         return [

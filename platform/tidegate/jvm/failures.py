@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tidegate.errors import Location, TidegateError
+from tidegate.errors import NO_MEMORY, Location, TidegateError
 from tidegate.masking import masked
 from tidegate.project.disk import trouble
 
-#: What Spark says of a worker that has ended in the middle of a task, or had no memory for it, nor for a library.
-_GONE = (
-    "Python worker exited unexpectedly",
-    "MemoryError",
-    "Cannot allocate memory",
-    "failed to map segment from shared object",
-)
+#: What Spark says of a worker that has ended in the middle of a task.
+_GONE = ("Python worker exited unexpectedly", *NO_MEMORY)
 _NAMED_FILE = re.compile(r"reading file (?:file:/+)?(\S+?)\.\s")
 
 

@@ -107,15 +107,8 @@ def deployment_file(storage: Storage, name: str) -> str:
 def last_deployment(storage: Storage, name: str) -> dict[str, str] | None:
     """The `deployment` by which a sink has last delivered; None before, or where that was not recorded yet. Raises
     TG620 if it can't be read."""
-    filesystem, path = storage.filesystem(deployment_file(storage, name))
-    try:
-        with filesystem.open_input_stream(path) as stream:
-            document: dict[str, str] = json.loads(stream.read())
-            return document
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise TidegateError("TG620", f'can\'t read the last definition of sink "{name}": {error}') from None
+    found = _document(storage, deployment_file(storage, name), f'the last definition of sink "{name}"')
+    return None if found is None else found[0]
 
 
 def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
@@ -130,17 +123,31 @@ def read_position(storage: Storage, sink: Sink) -> tuple[Position, str] | None:
         if position is None or table.committed_ms is None:
             return None
         return position, _iso(table.committed_ms / 1000)
-    filesystem, path = storage.filesystem(position_file(storage, sink))
+    what = f'the position of sink "{sink.name}"'
+    found = _document(storage, position_file(storage, sink), what)
+    if found is None or found[0].get("sink", sink.name) != sink.name:
+        return None
+    try:
+        return Position.of_document(found[0]), _iso(found[1])
+    except KeyError as error:
+        raise _unreadable(what, error) from None
+
+
+def _document(storage: Storage, uri: str, what: str) -> tuple[dict[str, Any], float] | None:
+    """A JSON file, and when it was written, s since 1970; None if it is not there. Raises TG620."""
+    filesystem, path = storage.filesystem(uri)
     try:
         with filesystem.open_input_stream(path) as stream:
             document = json.loads(stream.read())
-        if document.get("sink", sink.name) != sink.name:
-            return None
-        return Position.of_document(document), _iso(filesystem.get_file_info(path).mtime.timestamp())
+        return document, filesystem.get_file_info(path).mtime.timestamp()
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError) as error:
-        raise TidegateError("TG620", f'can\'t read the position of sink "{sink.name}": {error}') from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(what, error) from None
+
+
+def _unreadable(what: str, error: Exception) -> TidegateError:
+    return TidegateError("TG620", f"can't read {what}: {error}")
 
 
 def _iso(seconds: float) -> str:

@@ -7,7 +7,6 @@ narrowed down by halves. One that alone ends three fresh processes is put aside:
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import pickle
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from tidegate.errors import NO_MEMORY
 from tidegate.tasks.decode.bulk import parsed
 from tidegate.tasks.decode.limits import hurry
 from tidegate.tasks.decode.raw_text import BASE64
@@ -169,11 +169,7 @@ def _do(task: bytes) -> NoReturn:
 
 def _is_for_memory(error: BaseException) -> bool:
     """Whether there was no memory, be it for a library that is loaded."""
-    return (
-        isinstance(error, MemoryError)
-        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
-        or any(sign in str(error) for sign in ("allocate memory", "failed to map segment"))
-    )
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY)
 
 
 def killers(nursery: Nursery, work: Work, values: Sequence[bytes | None]) -> list[int]:
