@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT
-from tidegate.cli.progress import Progress
+from tidegate.cli.progress import FileProgress
 from tidegate.console import CaptureConsole
 from tidegate.errors import TidegateError
 from tidegate.testing.files import load
@@ -34,7 +34,7 @@ def test_the_file_gives_the_output_below_it(
     file = Path("clicks.slt")
     file.write_text(BLOCKS[0])
     console = CaptureConsole()
-    progress = Progress(console, color=False)
+    progress = FileProgress(console, color=False)
     reports = run_files(spark, [(file, load(file))], Options(), progress.file)
     progress.summary(reports, not_run=0)
     shown = "\n".join(text for _, text in console.documents)

@@ -85,7 +85,7 @@ def run(given: argparse.Namespace, screen: Screen) -> int:
     with contextlib.ExitStack() as running:
         broker = LocalBroker(folder / "broker")
         running.callback(broker.stop)
-        broker.start(free_port(), with_parent=True, tell=screen.note)
+        broker.start(free_port(), with_parent=True, notify=screen.note)
         bootstrap = broker.status().bootstrap
         assert bootstrap is not None
         with Topics(bootstrap) as topics:

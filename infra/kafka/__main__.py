@@ -75,7 +75,7 @@ def _run(given: argparse.Namespace, broker: LocalBroker) -> int:
     if given.command in ("start", "restart"):
         if given.command == "restart":
             broker.stop()
-        started = broker.start(given.port, wait=given.wait, tell=print)
+        started = broker.start(given.port, wait=given.wait, notify=print)
         status = broker.status()
         state = "runs" if started and given.wait else "is starting" if started else "runs already"
         print(f"Kafka {state} at {status.bootstrap} (process {status.pid}, data in {given.dir})")

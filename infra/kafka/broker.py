@@ -111,11 +111,11 @@ class LocalBroker:
         wait: bool = True,
         timeout_s: float = 60.0,
         with_parent: bool = False,
-        tell: Callable[[str], None] = lambda line: None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> bool:
         """Start it on `port` (default: the last one, or 9092) and wait until it serves; False if it ran already.
 
-        `with_parent`: it ends with this process, even if that is killed. `tell` gets a line per slow step.
+        `with_parent`: it ends with this process, even if that is killed. `notify` gets a line per slow step.
         Raises BrokerError if the port is taken, the jars are not to be had, or it ends or does not answer in time.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ class LocalBroker:
                     f"port {port} is in use, and not by the broker of {self.folder}: "
                     "stop what uses it, or choose another with --port"
                 )
-            java = [require_java().path, *_jars(tell)]
+            java = [require_java().path, *_jars(notify)]
             # The controller listens for this process only: it needs no port that anybody knows.
             self._settings.write_text(
                 _SETTINGS.format(
@@ -271,13 +271,13 @@ def is_free(port: int) -> bool:
     return True
 
 
-def _jars(tell: Callable[[str], None]) -> list[str]:
+def _jars(notify: Callable[[str], None]) -> list[str]:
     """Java's options and class path; the jars are fetched the first time."""
     BROKER_IVY.mkdir(parents=True, exist_ok=True)
     folder, done = BROKER_IVY / "jars", BROKER_IVY / ".fetched"
     with _locked(BROKER_IVY / "lock"):
         if not done.is_file() or done.read_text() != " ".join(BROKER_PACKAGES):
-            tell("Fetching the broker's jars (38 MB, once) …")
+            notify("Fetching the broker's jars (38 MB, once) …")
             try:
                 resolve(BROKER_PACKAGES, BROKER_IVY)
                 verify_folder(folder.glob("*.jar"), read_sums(BROKER_SUMS))

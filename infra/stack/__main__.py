@@ -46,15 +46,15 @@ def main(arguments: list[str] | None = None) -> int:
     stack = Stack(given.project, given.env, given.dir or given.project / FOLDER, not given.no_kafka)
     out = sys.stderr if given.json else sys.stdout
 
-    def tell(line: str) -> None:
+    def notify(line: str) -> None:
         print(line, file=out, flush=True)
 
     try:
         if given.command == "start":
-            ports = stack.start(tell)
-            tell(f"Dagster on http://127.0.0.1:{ports['webserver']}; logs in {stack.folder}")
+            ports = stack.start(notify)
+            notify(f"Dagster on http://127.0.0.1:{ports['webserver']}; logs in {stack.folder}")
         elif given.command == "stop":
-            tell("stopped" if stack.stop(tell) else "nothing ran")
+            notify("stopped" if stack.stop(notify) else "nothing ran")
         status = stack.status()
     except (StackError, BrokerError, TidegateError) as error:
         print(error, file=sys.stderr)
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(status))
     elif given.command == "status":
         for name, state in status["services"].items():  # type: ignore[attr-defined]
-            tell(f"  {name:<10}{'running' if state else 'stopped'}")
+            notify(f"  {name:<10}{'running' if state else 'stopped'}")
     return 1 if given.command == "status" and not status["running"] else 0
 
 

@@ -31,13 +31,13 @@ class Postgres:
         self.log = self.folder / "postgres.log"
         self._password = self.folder / "password"
 
-    def start(self, port: int, tell: Callable[[str], None]) -> None:
+    def start(self, port: int, notify: Callable[[str], None]) -> None:
         """Make the data folder the first time, and start the server on `port`. StackError if there is no PostgreSQL, or
         it does not start."""
         programs = find_programs()
         self._make_folder()
         if not (self._data / "PG_VERSION").is_file():
-            tell("making PostgreSQL's data folder …")
+            notify("making PostgreSQL's data folder …")
             self._initialise(programs)
         if self.is_running():
             return

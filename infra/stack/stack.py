@@ -44,35 +44,35 @@ class Stack:
         self.broker = LocalBroker(self.project / ".tidegate" / "kafka") if kafka else None
         self._state = self.folder / "stack.json"
 
-    def start(self, tell: Callable[[str], None], timeout_s: float = 180.0) -> Ports:
+    def start(self, notify: Callable[[str], None], timeout_s: float = 180.0) -> Ports:
         """Start what does not run yet, each when the one before serves; the ports. Raises StackError or BrokerError
         with what went wrong; what runs by then goes on running."""
         self.folder.mkdir(parents=True, exist_ok=True)
         state = self._read()
         ports = state["ports"] = self._ports(state.get("ports", {}))
         self._write(state)
-        tell(f"PostgreSQL on {HOST}:{ports['postgres']} …")
-        self.postgres.start(ports["postgres"], tell)
+        notify(f"PostgreSQL on {HOST}:{ports['postgres']} …")
+        self.postgres.start(ports["postgres"], notify)
         if self.broker is not None:
-            tell("Kafka …")
-            self.broker.start(tell=tell)
+            notify("Kafka …")
+            self.broker.start(notify=notify)
         self._prepare(ports)
         for service in self._services(ports):
             if self._pid(state, service.name) is None:
-                tell(f"{service.name} …")
+                notify(f"{service.name} …")
                 state["pids"] = {**state.get("pids", {}), service.name: self._spawn(service, ports)}
                 self._write(state)
             self._wait(state, service, timeout_s)
         return ports
 
-    def stop(self, tell: Callable[[str], None], timeout_s: float = 60.0) -> bool:
+    def stop(self, notify: Callable[[str], None], timeout_s: float = 60.0) -> bool:
         """Stop everything, in the opposite order; False if nothing ran. Data stays."""
         state = self._read()
         stopped = False
         for name in reversed(list(state.get("pids", {}))):
             pid = self._pid(state, name)
             if pid is not None:
-                tell(f"stopping {name} …")
+                notify(f"stopping {name} …")
                 self._end(pid, timeout_s)
                 stopped = True
         state["pids"] = {}

@@ -17,7 +17,7 @@ from tests.cli.conftest import shop as shop  # the fixtures
 from tests.cli.conftest import tidegate as tidegate
 from tidegate.advise.facts import History
 from tidegate.advise.measure import waits
-from tidegate.advise.operator import Facts
+from tidegate.advise.operator import EpochHistory
 from tidegate.cli.commands.advise import read_share
 from tidegate.errors import TidegateError
 from tidegate.watermark import UNDEFINED
@@ -87,7 +87,7 @@ def test_waits_are_from_the_end_of_a_window_to_the_batch_that_closes_it() -> Non
     at = np.arange(1000, 1400, dtype=np.float64)
     mark = (at * second).astype(np.int64)
     empty = np.full(len(at), UNDEFINED, dtype=np.int64)
-    facts = Facts(np.arange(len(at)), mark, empty, empty, np.zeros(len(at), dtype=np.int64))
+    facts = EpochHistory(np.arange(len(at)), mark, empty, empty, np.zeros(len(at), dtype=np.int64))
     history = History(facts, at, mark, True, 0, 0)
     for delay in (0, 10, 60):
         median, late = waits(history, delay * second) or (0.0, 0.0)

@@ -13,7 +13,7 @@ import pytest
 from tests.advise.rows import Batch, late_rows, late_together
 from tests.oracle_strategies import SourceWatermark as PlainSourceWatermark
 from tidegate.advise.curve import Curve
-from tidegate.advise.operator import BLOCK_BITS, Facts, MeasureTask
+from tidegate.advise.operator import BLOCK_BITS, EpochHistory, MeasureTask
 from tidegate.sql.options.gate_options import GateOptions
 from tidegate.watermark import UNDEFINED, GateConfig, TimeKind
 
@@ -21,7 +21,7 @@ POINTS = np.arange(0, 200, dtype=np.int64)
 KIND = TimeKind.TIMESTAMP
 
 
-def facts(batches: list[Batch]) -> Facts:
+def facts(batches: list[Batch]) -> EpochHistory:
     """Of batches in which every partition takes part from the beginning: G follows from the rows alone, and only
     `newest` says anything."""
     epochs = np.arange(1, len(batches) + 1, dtype=np.int64)
@@ -30,7 +30,7 @@ def facts(batches: list[Batch]) -> Facts:
     for batch in batches:
         newest = max([newest, *(t for _, t in batch.rows)])
         found.append(newest)
-    return Facts(epochs + 1, nothing, nothing, np.array(found, dtype=np.int64), np.zeros_like(epochs))
+    return EpochHistory(epochs + 1, nothing, nothing, np.array(found, dtype=np.int64), np.zeros_like(epochs))
 
 
 def arrow(batches: list[Batch], cuts: int) -> list[pa.RecordBatch]:
@@ -126,7 +126,7 @@ def test_W9_a_reset_begins_anew_and_its_watermark_holds_under_every_delay() -> N
     first, then = [("a", t) for t in (10, 1000, 20)], [("a", t) for t in (30, 50, 39, 70, 55)]
     batches = [Batch(first, starts={"a"}), Batch([], reset=40), Batch(then)]
     epochs = np.array([1, 2, 3])
-    known = Facts(
+    known = EpochHistory(
         epochs + 1,
         np.array([1000, UNDEFINED, UNDEFINED]),
         np.array([UNDEFINED, 40, 40]),

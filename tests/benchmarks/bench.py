@@ -115,7 +115,7 @@ class Bench:
         with self.folder() as folder:
             broker, port = LocalBroker(folder), free_port()
             try:
-                broker.start(port, with_parent=True, tell=self.say)
+                broker.start(port, with_parent=True, notify=self.say)
                 yield f"127.0.0.1:{port}"
             finally:
                 broker.kill()

@@ -28,13 +28,13 @@ from sqlglot import exp
 from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import PROGRESS_TYPE
 from tidegate.iceberg.partitions import Decisions, Sighting
-from tidegate.iceberg.progress import Progress
+from tidegate.iceberg.progress import LogProgress
 from tidegate.ingest.connector import BatchPlan
 from tidegate.tasks.gate import GateTask, PartitionReport
 from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.writer import Target
 from tidegate.watermark import GateState
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 
 WINDOW = 5_000
 #: Partitions in one Spark task.
@@ -75,7 +75,7 @@ def states(count: int, memory: bool) -> dict[str, GateState]:
     found = {}
     for number in range(count):
         late = (rng.exponential(30e6, WINDOW) * (rng.random(WINDOW) < 0.4)).astype(np.int64)
-        kept = Memory(np.concatenate(([1, WINDOW, 1_767_225_600_000_000], late))) if memory else None
+        kept = StrategyMemory(np.concatenate(([1, WINDOW, 1_767_225_600_000_000], late))) if memory else None
         found[str(number)] = GateState(
             watermark=1_767_225_600_000_000 + number,
             next_offset=5_000_000 + number,
@@ -98,7 +98,7 @@ def measure(count: int, memory: bool) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         place = target(folder)
         sightings = {str(n): Sighting(0, 5_000_100 + n, 1_767_225_600_000_000, 1) for n in range(count)}
-        progress = Progress(7, 1_767_225_600_000_000, states(count, memory), sightings=sightings)
+        progress = LogProgress(7, 1_767_225_600_000_000, states(count, memory), sightings=sightings)
         memories = MemoryFiles(pafs.LocalFileSystem(), f"{folder}/memory")
         Path(memories.path).mkdir()
         some = dict(list(progress.states.items())[:PER_TASK])
@@ -110,8 +110,8 @@ def measure(count: int, memory: bool) -> dict[str, str]:
         beside = sum(path.stat().st_size for path in Path(memories.path).iterdir())
         writing, file = cpu(lambda: progress.write(place, AT, []))
         summary = progress.summary(file)
-        loading, _ = cpu(lambda: Progress.load(Snapshot(1, summary), place))
-        loaded = Progress.load(Snapshot(1, summary), place)
+        loading, _ = cpu(lambda: LogProgress.load(Snapshot(1, summary), place))
+        loaded = LogProgress.load(Snapshot(1, summary), place)
         task = GateTask(None, "ts", 0, loaded.states, 8, place, memories, False, False, False)
         pickling, text = cpu(lambda: pickle.dumps(task))
         changed = {n: PartitionReport(s, replace(s)).to_dict() for n, s in loaded.states.items()}

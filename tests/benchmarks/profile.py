@@ -36,7 +36,7 @@ from tidegate.tasks.decode.arrow_json import JsonReader
 from tidegate.tasks.parquet.parquet import ParquetReader
 from tidegate.tasks.transfer import departing
 from tidegate.tasks.writer import FileWriter
-from tidegate.views import plain_slices
+from tidegate.views import pane_slices
 from tidegate.views.view_table import ViewTable
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -153,10 +153,10 @@ def profiled(project: Path, profile: Profile) -> dict[str, Any]:
             ]
 
     with ExitStack() as stack:
-        for module in (ingest, plain_slices):
+        for module in (ingest, pane_slices):
             stack.enter_context(patch.object(module, "run_task", here))
         # One task makes panes and windows: those of several would meet in Spark's exchange.
-        stack.enter_context(patch.object(plain_slices, "_ROWS_PER_TASK", sys.maxsize))
+        stack.enter_context(patch.object(pane_slices, "_ROWS_PER_TASK", sys.maxsize))
         for owner, name, step in _STEPS:
             stack.enter_context(patch.object(owner, name, profile.wrapped(getattr(owner, name), step)))
         stack.enter_context(patch.object(ViewTable, "tick", _as_view(ViewTable.tick, profile)))
@@ -195,7 +195,7 @@ def main() -> None:
             load = Load(given.rows or 2_000_000, partitions=3, weights=(6.0, 3.0, 1.0), keys=10_000)
             broker, port = LocalBroker(Path(name)), free_port()
             stack.callback(broker.kill)
-            broker.start(port, with_parent=True, tell=say)
+            broker.start(port, with_parent=True, notify=say)
             topic = (f"127.0.0.1:{port}", "events")
             log = events(load)
             fill_topic(*topic, load, log)

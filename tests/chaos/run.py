@@ -36,7 +36,7 @@ from tests.chaos.replay import Verdict, check  # noqa: E402
 from tests.chaos.topic import end_offsets, read_topic  # noqa: E402
 from tidegate.errors import TidegateError  # noqa: E402
 from tidegate.project import Project  # noqa: E402
-from tidegate.store.metadata import TableState, load_table  # noqa: E402
+from tidegate.store.metadata import CommittedTable, load_table  # noqa: E402
 from tidegate.store.status import read_status  # noqa: E402
 from tidegate.store.status_values import ProjectStatus  # noqa: E402
 
@@ -122,7 +122,7 @@ class Chaos:
 
     def _prepare(self) -> None:
         say(f"a broker, a topic with {len(WEIGHTS)} partitions, a project (seed {self.options.seed})")
-        self.broker.start(self.port, with_parent=True, tell=say)
+        self.broker.start(self.port, with_parent=True, notify=say)
         # The broker's own clock on every row: it tells whether a partition was idle, whoever says so.
         config = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(2 * BIG)}
         with Topics(self.bootstrap) as topics:
@@ -271,7 +271,7 @@ class Chaos:
 
     # -- looking on --------------------------------------------------------------------------------------------
 
-    def _table(self) -> TableState | None:
+    def _table(self) -> CommittedTable | None:
         assert self.project is not None
         try:
             return load_table(self.project.storage, SOURCE)

@@ -28,11 +28,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, fake: type[FakeSession]) -> list[Any]
     calls: list[Any] = []
 
     def check_quality(
-        session: Any, names: list[str] | None, request: Any, tell: Any, steps: Any
+        session: Any, names: list[str] | None, request: Any, notify: Any, steps: Any
     ) -> Iterator[SuiteResult]:
         calls.append((names, request))
         found = [GONE] if names and "orders_hourly" in names else []
-        tell("orders_hourly: checking …")
+        notify("orders_hourly: checking …")
         yield SuiteResult("orders_hourly", "reconciliation", "24 windows", [HOLDS, *found], ["a note"])
         yield SuiteResult("orders_hourly", "late_rate", "24 windows", [LATE], [], "docs/index.html", 1.25)
 

@@ -29,16 +29,16 @@ from tidegate.plan.events import (
 )
 
 
-def tell(event: Event) -> None:
+def notify(event: Event) -> None:
     print(json.dumps(event.to_dict()), flush=True)
 
 
 def batch(epoch: int) -> None:
-    tell(BatchCommitted("orders", epoch, 5, 1, 0, 6 * epoch, "2026-03-01 10:30:00", 0.5))
+    notify(BatchCommitted("orders", epoch, 5, 1, 0, 6 * epoch, "2026-03-01 10:30:00", 0.5))
 
 
 def closed(groups: int) -> None:
-    tell(SliceCommitted("orders_hourly", "2026-03-01 10:30:00", groups, 0, 0.25))
+    notify(SliceCommitted("orders_hourly", "2026-03-01 10:30:00", groups, 0, 0.25))
 
 
 def main() -> int:
@@ -46,8 +46,8 @@ def main() -> int:
     Path("started.json").write_text(json.dumps({"pid": os.getpid(), "arguments": sys.argv[1:]}))
     asked: list[int] = []
     signal.signal(signal.SIGTERM, signal.SIG_IGN if mode == "stubborn" else lambda *_: asked.append(1))
-    tell(LiveStarted(("orders",), None))
-    tell(WorkerStarted("orders", ("orders", "orders_hourly"), os.getpid()))
+    notify(LiveStarted(("orders",), None))
+    notify(WorkerStarted("orders", ("orders", "orders_hourly"), os.getpid()))
     if mode == "refused":
         print(json.dumps({"error": {"code": "TG201", "message": "no such thing", "hint": None}}), flush=True)
         return 2
@@ -67,12 +67,12 @@ def main() -> int:
         tick += 1
         batch(tick)
         closed(tick)
-        tell(TickFinished("orders", tick, 6, False, 0.75, 0.2))
+        notify(TickFinished("orders", tick, 6, False, 0.75, 0.2))
         time.sleep(0.05)
     batch(tick + 1)
     closed(1_000)
-    tell(WorkerStopping("orders", "asked to", tick))
-    tell(LiveStopped(0, 1.0))
+    notify(WorkerStopping("orders", "asked to", tick))
+    notify(LiveStopped(0, 1.0))
     return 0
 
 

@@ -202,7 +202,7 @@ def test_R4_a_job_rebuilds_what_was_changed_and_records_it(
 ) -> None:
     asked = []
 
-    def rebuilt(session: object, tell: object, steps: object) -> list[Rebuilt]:
+    def rebuilt(session: object, notify: object, steps: object) -> list[Rebuilt]:
         asked.append(session)
         return [
             Rebuilt(

@@ -44,7 +44,7 @@ class Stream:
             assets, 60, self.output.append, lambda: self.at, lambda: datetime(2026, 3, 1, 11, 0, tzinfo=UTC)
         )
 
-    def tell(self, *events: Event) -> None:
+    def notify(self, *events: Event) -> None:
         for event in events:
             self.journal.take(json.dumps(event.to_dict()))
 
@@ -70,7 +70,7 @@ def closed(groups: int, frontier: str = "2026-03-01 10:30:00") -> Event:
 
 
 def test_the_first_commit_is_recorded_at_once_and_the_next_ones_are_added_up(stream: Stream) -> None:
-    stream.tell(batch(1), closed(3))
+    stream.notify(batch(1), closed(3))
     first = stream.due()
     assert first["orders"] == (
         "AssetMaterialization",
@@ -88,7 +88,7 @@ def test_the_first_commit_is_recorded_at_once_and_the_next_ones_are_added_up(str
 
     for n in range(2, 31):
         stream.at += 2
-        stream.tell(batch(n), closed(3 + n))
+        stream.notify(batch(n), closed(3 + n))
         assert stream.due() == {}
     stream.at = 60
     later = stream.due()
@@ -120,10 +120,10 @@ def _sums(n: int) -> dict[str, float]:
 
 
 def test_at_the_end_everything_that_waits_is_recorded(stream: Stream) -> None:
-    stream.tell(batch(1), closed(1))
+    stream.notify(batch(1), closed(1))
     stream.due()
     stream.at += 1
-    stream.tell(closed(4))
+    stream.notify(closed(4))
     assert stream.due() == {}
     assert stream.due(everything=True)["orders_hourly"][1]["final result rows since the last report"] == 3
     assert stream.due(everything=True) == {}
@@ -135,16 +135,16 @@ def test_a_week_of_ticks_leaves_one_event_a_minute_and_nothing_in_memory(stream:
     for n in range(hours * 60):
         stream.at = n * 60.0
         for _ in range(3):
-            stream.tell(batch(n + 1), closed(n), TickFinished("orders", n, 6, False, 0.1, 0.1))
+            stream.notify(batch(n + 1), closed(n), TickFinished("orders", n, 6, False, 0.1, 0.1))
         recorded += len(stream.journal.due())
     assert recorded == 2 * hours * 60
     assert stream.journal.lines() == []
 
 
 def test_a_sink_is_materialized_by_deliveries_only(stream: Stream) -> None:
-    stream.tell(SinkDelivered("exported", "filesystem", 0, 0.1))
+    stream.notify(SinkDelivered("exported", "filesystem", 0, 0.1))
     assert stream.due() == {}
-    stream.tell(
+    stream.notify(
         SinkDelivered("exported", "filesystem", 4, 0.5), SinkDelivered("exported", "filesystem", 2, 0.5)
     )
     kind, facts = stream.due()["exported"]
@@ -154,12 +154,12 @@ def test_a_sink_is_materialized_by_deliveries_only(stream: Stream) -> None:
     )  # fmt: skip
     # B2: also if all that there was to deliver is what was amended.
     stream.at += 120
-    stream.tell(SinkDelivered("exported", "iceberg", 0, 0.5, 3))
+    stream.notify(SinkDelivered("exported", "iceberg", 0, 0.5, 3))
     assert stream.due()["exported"][1]["amended windows since the last report"] == 3
 
 
 def test_what_is_no_asset_and_what_is_unknown_is_left_out(stream: Stream) -> None:
-    stream.tell(
+    stream.notify(
         SliceCommitted("$gate_1", "none", 1, 0, 0.1),
         BatchCommitted("elsewhere", 1, 1, 0, 0, 1, "none", 0.1),
         SourceStarted("orders", 1, 1),
@@ -171,12 +171,12 @@ def test_what_is_no_asset_and_what_is_unknown_is_left_out(stream: Stream) -> Non
 
 
 def test_a_source_without_a_watermark_yet_has_no_lag(stream: Stream) -> None:
-    stream.tell(batch(1, watermark="none"))
+    stream.notify(batch(1, watermark="none"))
     assert "seconds behind the clock" not in stream.due()["orders"][1]
 
 
 def test_errors_and_restarts_are_lines_of_the_log(stream: Stream) -> None:
-    stream.tell(
+    stream.notify(
         LiveStarted(("orders",), "http://127.0.0.1:9464"),
         MemberFailed("orders", "exported", "sink", "TG541", "not its own", 2, 4.0),
         WorkerFailed("orders", "TG503", "no such path", "make it", True),
@@ -212,7 +212,7 @@ def test_lines_are_bounded_in_number_and_length(stream: Stream) -> None:
 
 
 def test_silence_is_told_once_in_a_while(stream: Stream) -> None:
-    stream.tell(batch(1))
+    stream.notify(batch(1))
     stream.at = 299
     assert stream.journal.lines() == []
     stream.at = 300

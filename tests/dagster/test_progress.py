@@ -26,14 +26,14 @@ def batch(epoch: int, rows: int, total: int) -> BatchCommitted:
 
 def test_every_event_is_a_line_with_rows_so_far(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, LOG.name):
-        tell = ProgressLog(LOG)
-        tell(RunStarted(("orders",)))
-        tell(SourceStarted("orders", 2500, 3))
-        tell(batch(4, 1000, 11_000))
-        tell(batch(5, 1500, 12_500))
-        tell(SourceFinished("orders", 12_480, 10, 10, "2026-03-01 10:30:00", 2))
-        tell(SliceCommitted("hourly", "2026-03-01 10:30:00", 7, 0, 0.5))
-        tell(ViewFinished("hourly", "2026-03-01 10:30:00", 7, 0))
+        notify = ProgressLog(LOG)
+        notify(RunStarted(("orders",)))
+        notify(SourceStarted("orders", 2500, 3))
+        notify(batch(4, 1000, 11_000))
+        notify(batch(5, 1500, 12_500))
+        notify(SourceFinished("orders", 12_480, 10, 10, "2026-03-01 10:30:00", 2))
+        notify(SliceCommitted("hourly", "2026-03-01 10:30:00", 7, 0, 0.5))
+        notify(ViewFinished("hourly", "2026-03-01 10:30:00", 7, 0))
     assert caplog.messages[0] == "orders: 2,500 rows in 3 files waiting"
     assert "1,000 of 2,500 rows read, 11,000 in the log; watermark 2026-03-01 10:30:00" in caplog.messages[1]
     assert "2,500 of 2,500 rows read, 12,500 in the log" in caplog.messages[2]
@@ -45,9 +45,9 @@ def test_every_event_is_a_line_with_rows_so_far(caplog: pytest.LogCaptureFixture
 
 
 def test_a_quiet_time_says_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, LOG.name), ProgressLog(LOG).reminding(every=0.02) as tell:
-        tell(SourceStarted("orders", 2500, None))
-        tell(batch(1, 1000, 1000))
+    with caplog.at_level(logging.INFO, LOG.name), ProgressLog(LOG).reminding(every=0.02) as notify:
+        notify(SourceStarted("orders", 2500, None))
+        notify(batch(1, 1000, 1000))
         deadline = time.monotonic() + 10
         while not any(message.endswith(" s now") for message in caplog.messages):
             assert time.monotonic() < deadline

@@ -11,10 +11,10 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.iceberg.commit import IcebergTable
-from tidegate.iceberg.progress import Progress
+from tidegate.iceberg.progress import LogProgress
 from tidegate.plan.resets import steps
 from tidegate.watermark import GateState
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 
 TABLE = """
 CREATE TABLE events (
@@ -141,10 +141,10 @@ def lines(*times: str) -> list[dict[str, str]]:
 
 
 def test_W9_a_reset_takes_back_what_is_beyond_it_and_keeps_what_was_counted() -> None:
-    memory = Memory(np.arange(3))
+    memory = StrategyMemory(np.arange(3))
     poisoned = GateState(watermark=100, next_offset=7, on_time=5, late=2, max_event_time=999)
     other = GateState(watermark=30, next_offset=1, on_time=1, max_event_time=40)
-    before = Progress(epoch=3, published=100, states={"a": poisoned, "b": other, "c": GateState()})
+    before = LogProgress(epoch=3, published=100, states={"a": poisoned, "b": other, "c": GateState()})
     after = before.reset(50, {"a": memory}, {"tidegate.resets-followed": "{}"})
     assert (after.epoch, after.published) == (4, 50)
     assert after.states["a"] == replace(poisoned, watermark=50, max_event_time=50, memory=memory)

@@ -17,8 +17,8 @@ from tests.engine import hostile
 from tidegate.ingest.shape import gate_input
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
-from tidegate.tasks.decode.arrow_json import JsonReader, Turns, json_reader, supports
-from tidegate.tasks.reading import Unread
+from tidegate.tasks.decode.arrow_json import BackOff, JsonReader, json_reader, supports
+from tidegate.tasks.reading import NeedsSpark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def read_alone(reader: JsonReader, value: bytes | None) -> dict[str, Any] | None
     """What the gate gets of one message; None if it is not read."""
     try:
         return rows(read(reader, [value]))[0]
-    except Unread:
+    except NeedsSpark:
         return None
 
 
@@ -201,7 +201,7 @@ def test_W5_a_poisonous_message_is_rejected_and_its_neighbours_are_read_with_it(
 
 @pytest.mark.parametrize("left", [b'{"z": "2026-01-02 10-08:30"}', b'{"x": "NaN"}', b'{"ts": 1700000000}'])
 def test_W4_what_spark_has_to_convert_is_left_to_it(left: bytes) -> None:
-    with pytest.raises(Unread):
+    with pytest.raises(NeedsSpark):
         read(json_reader(source(), NOON), [b"{}", left])
 
 
@@ -294,7 +294,7 @@ def test_what_spark_must_convert_or_compute_is_left_to_it(columns: str, format_:
 
 
 def test_a_poisoned_source_is_left_to_spark_for_longer_and_longer() -> None:
-    turns, tried = Turns(), []
+    turns, tried = BackOff(), []
     for number in range(300):
         if turns.ours():
             tried.append(number)

@@ -14,7 +14,7 @@ from tidegate.sql import Catalog
 from tidegate.sql.catalog.objects import View
 from tidegate.tasks.conditions import fulfilled
 from tidegate.tasks.pane_parts import by_position
-from tidegate.watermark import Condition, PlainWindows, Value
+from tidegate.watermark import PaneWindows, RowCondition, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,12 +25,12 @@ CREATE TABLE t (ts TIMESTAMP, k VARCHAR, v BIGINT, i INT, b BOOLEAN, f DOUBLE, d
 """
 
 
-def plain(where: str) -> PlainWindows | None:
+def pane_windows(where: str) -> PaneWindows | None:
     view = f"""CREATE MATERIALIZED VIEW w AS SELECT window_end, count(*) AS n
         FROM TUMBLE(t, ts, INTERVAL '10 seconds') WHERE {where} GROUP BY window_end EMIT ON WINDOW CLOSE;"""
     found = load(Catalog(), SOURCE + view).get("w")
     assert isinstance(found, View)
-    return found.plain
+    return found.pane_windows
 
 
 NUMBERS = ("v", "i", "v % 3", "(i % 7)")
@@ -89,7 +89,7 @@ def test_it_lets_through_the_rows_that_sparks_sql_does(spark: SparkSession) -> N
     conditions = sorted({some_condition(chance) for _ in range(250)})
     ours = {}
     for where in conditions:
-        found = plain(where)
+        found = pane_windows(where)
         assert found is not None, where
         assert found.condition is not None
         assert set(by_position(found)[1]) <= {"ts", *"kvib"}
@@ -128,17 +128,19 @@ def test_it_lets_through_the_rows_that_sparks_sql_does(spark: SparkSession) -> N
     ],
 )
 def test_the_rest_is_sql(where: str) -> None:
-    assert plain(where) is None
+    assert pane_windows(where) is None
 
 
 def test_what_where_says() -> None:
-    found = plain("k = 'a' AND NOT (v % 50 <> 3 OR b)")
+    found = pane_windows("k = 'a' AND NOT (v % 50 <> 3 OR b)")
     assert found is not None
-    rest = Condition("%", (Value("v", "bigint"), 50))
-    assert found.condition == Condition(
+    rest = RowCondition("%", (Value("v", "bigint"), 50))
+    assert found.condition == RowCondition(
         "and",
         (
-            Condition("=", (Value("k", "string"), "a")),
-            Condition("not", (Condition("or", (Condition("<>", (rest, 3)), Value("b", "boolean"))),)),
+            RowCondition("=", (Value("k", "string"), "a")),
+            RowCondition(
+                "not", (RowCondition("or", (RowCondition("<>", (rest, 3)), Value("b", "boolean"))),)
+            ),
         ),
     )

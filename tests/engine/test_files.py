@@ -24,7 +24,7 @@ from tidegate.iceberg.progress import ConsumedFile, FilesRead
 from tidegate.ingest.connector import BatchPlan
 from tidegate.ingest.sources.filesystem import FilesystemConnector
 from tidegate.project import Project
-from tidegate.session.settled import settled
+from tidegate.session.up_to_date import up_to_date
 from tidegate.tasks.parquet.footers import EDGE, Looker, surely_same
 
 SOURCE = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 hour')
@@ -229,7 +229,7 @@ def test_E8_a_log_of_the_first_release_is_read_on_without_complaint(
         workbench.session().run()
     project = Project.load(workbench.root)
     later(workbench.root / "input/0.json")
-    assert settled(project, project.catalog()) is not None
+    assert up_to_date(project, project.catalog()) is not None
     session = workbench.session()
     assert session.run().sources[0].epochs == 0
     # What is read from now on is remembered with its content and time.
@@ -242,7 +242,7 @@ def test_E8_a_log_of_the_first_release_is_read_on_without_complaint(
         ("2.json", False),
     ]
     later(workbench.root / "input/2.json")
-    assert settled(project, project.catalog()) is None
+    assert up_to_date(project, project.catalog()) is None
     assert sorted(row["id"] for row in session.table("s").collect()) == [0, 1, 2]
 
 

@@ -77,7 +77,7 @@ def test_a_run_and_its_json_name_each_file_that_a_source_leaves(tmp_path: Path) 
     connector = folder.connector()
     connector.pending()
     heard: list[object] = []
-    steps = Steps(tell=heard.append)
+    steps = Steps(notify=heard.append)
     relation = folder.project.catalog().get("s")
     assert isinstance(relation, Relation)
 

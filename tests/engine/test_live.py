@@ -143,7 +143,7 @@ def test_B2_a_sink_that_upserts_looks_for_amendments_once_in_a_while(monkeypatch
     )
     delivered: list[str] = []
     monkeypatch.setattr(
-        "tidegate.session.live.deliver", lambda session, sink, tell: delivered.append(sink.name)
+        "tidegate.session.live.deliver", lambda session, sink, notify: delivered.append(sink.name)
     )
     now = [100.0]
     members = [SinkMember(cast("Any", None), sink, lambda: now[0]) for sink in catalog.sinks]
@@ -267,13 +267,13 @@ def test_a_tick_ends_between_two_commits_when_it_is_told_to(workbench: Workbench
     stopping: list[bool] = []
     group = LiveGroup(session, stopping=lambda: bool(stopping))
 
-    def tell(event: Event) -> None:
+    def notify(event: Event) -> None:
         told.append(event)
         if isinstance(event, events.BatchCommitted):
             stopping.append(True)
 
     with group:
-        assert not group.tick(tell)
+        assert not group.tick(notify)
     assert [type(event) for event in told] == [events.BatchCommitted, events.TickFinished]
     # What was left is done by whoever comes next.
     session.run()

@@ -15,7 +15,7 @@ import pytest
 from tests.engine.test_gate_operator import SECOND, batch, memories, run
 from tidegate.tasks.memories import SHORT, MemoryFiles, stored_in
 from tidegate.watermark import GateConfig, GateState, SourceWatermark, TimeKind
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 
 STRATEGY = SourceWatermark(
     window=500, quantile=0.95, interval=25, min_delay=0, max_delay=10**12, warm_up=((25, 60 * SECOND),)
@@ -116,7 +116,7 @@ def test_R2_what_a_broken_batch_left_goes_after_a_day(tmp_path: Path) -> None:
 def test_a_task_opens_a_file_of_memories_once_however_many_of_its_partitions_it_meets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states = {f"p{n}": GateState(memory=Memory(np.arange(n, n + SHORT + 1))) for n in range(100)}
+    states = {f"p{n}": GateState(memory=StrategyMemory(np.arange(n, n + SHORT + 1))) for n in range(100)}
     files = memories(tmp_path)
     expected = {name: state.memory.numbers.tolist() for name, state in states.items()}
     files.put_away(states)

@@ -21,7 +21,7 @@ from tidegate.audit.source import audit_source
 from tidegate.iceberg.progress import ConsumedFile
 from tidegate.ingest.sources.file_looks import look_at, problem_of
 from tidegate.ingest.sources.files import list_files
-from tidegate.session.settled import settled
+from tidegate.session.up_to_date import up_to_date
 from tidegate.sql.catalog.objects import Relation
 from tidegate.tasks.parquet.footers import EDGE, content_of, unpacked_content
 
@@ -252,10 +252,10 @@ def test_a_run_reads_nothing_of_empty_files_and_counts_what_came_into_them(workb
     session = workbench.session()
     assert session.run().sources[0].on_time == 1
     project = session.project
-    assert settled(project, project.catalog()) is not None
+    assert up_to_date(project, project.catalog()) is not None
     workbench.json_lines("input/2.json", [line(2)])
-    assert settled(project, project.catalog()) is None
+    assert up_to_date(project, project.catalog()) is None
     assert session.run().sources[0].on_time == 1
-    assert settled(project, project.catalog()) is not None
+    assert up_to_date(project, project.catalog()) is not None
     assert sorted(row["id"] for row in session.table("s").collect()) == [1, 2]
     assert audit_source(session, "s").ok

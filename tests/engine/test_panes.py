@@ -18,8 +18,8 @@ from tests.engine.pane_tasks import report_of
 from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
 from tidegate.tasks.writer import Target
 from tidegate.views import view_table
-from tidegate.views.plain_slices import dealt
-from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value
+from tidegate.views.pane_slices import dealt
+from tidegate.watermark import Aggregate, Hop, PaneWindows, Sessions, TimeKind, Tumble, Value
 
 KEY, V = Value("k", "string"), Value("v", "bigint")
 STORED = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
@@ -36,9 +36,9 @@ SYSTEM = {
 }
 
 
-def plain(window: Tumble | Hop | Sessions) -> PlainWindows:
+def pane_windows(window: Tumble | Hop | Sessions) -> PaneWindows:
     outputs = tuple(Aggregate(f"c{i}", function, column) for i, (function, column) in enumerate(OUTPUTS))
-    return PlainWindows(window, TimeKind.TIMESTAMP, "ts", (KEY,), outputs)
+    return PaneWindows(window, TimeKind.TIMESTAMP, "ts", (KEY,), outputs)
 
 
 def target(folder: Path) -> Target:
@@ -67,7 +67,7 @@ def run(
         table = pa.table({n: [r[i] for r in rows] for i, n in enumerate(STORED.names)}, STORED)
         pq.write_table(table, folder / f"{number}.parquet")
         found.append(LogFile(str(folder / f"{number}.parquet"), len(rows)))
-    what = plain(window)
+    what = pane_windows(window)
     panes = PaneTask(pafs.LocalFileSystem(), what, dealt(found, tasks), None, None)
     windows = WindowTask(what, target(folder), frontier, reached, only_closed, 7)
 
@@ -248,12 +248,12 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
 
     def noted(*args: Any) -> Any:
         found = compute(*args)
-        used.append((args[4].plain, found is not None))
+        used.append((args[4].pane_windows, found is not None))
         return found
 
     monkeypatch.setattr(view_table, "compute", noted)
     for size, shift in ((10**9, 0), (3, 60), (3, 120)):
-        monkeypatch.setattr("tidegate.views.plain_slices._ROWS_PER_TASK", size)
+        monkeypatch.setattr("tidegate.views.pane_slices._ROWS_PER_TASK", size)
         for number in range(4):
             values = [
                 f"(TIMESTAMP '2026-01-01 00:00:00' + INTERVAL '{shift + 7 * number + i} seconds', "
@@ -268,7 +268,7 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
             assert found[0] or some == "_all"
     assert session.table("plain").count() > 20, session.table("plain").collect()
     assert session.table("plain_all").count() == 2
-    assert {(type(plain.window), plain.condition is None) for plain, _ in used} == {
+    assert {(type(pane_windows.window), pane_windows.condition is None) for pane_windows, _ in used} == {
         (Hop, True),
         (Hop, False),
         (Sessions, True),
@@ -282,7 +282,7 @@ def test_what_leaves_64_bits_is_what_sql_makes_of_it(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, rows_per_task: int
 ) -> None:
     """C7: NULL, not a number that wrapped around; in one task, and where one of several says so."""
-    monkeypatch.setattr("tidegate.views.plain_slices._ROWS_PER_TASK", rows_per_task)
+    monkeypatch.setattr("tidegate.views.pane_slices._ROWS_PER_TASK", rows_per_task)
     # Its task has passed on what came before.
     monkeypatch.setattr("tidegate.tasks.panes._CHUNK", 1)
     session = workbench.assets(t=TABLE + VIEWS).session()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tidegate.iceberg.progress import UNKNOWN_PARTITION, Progress
+from tidegate.iceberg.progress import UNKNOWN_PARTITION, LogProgress
 from tidegate.watermark import GateState
 
 
 def test_W6_g_waits_for_every_enumerated_partition() -> None:
-    progress = Progress()
+    progress = LogProgress()
     progress.enumerate(["a", "b", UNKNOWN_PARTITION])
     assert set(progress.states) == {"a", "b"}
     first = progress.after(1, {"a": GateState(watermark=50, on_time=1)})
@@ -18,13 +18,13 @@ def test_W6_g_waits_for_every_enumerated_partition() -> None:
 
 
 def test_W6_a_partition_without_a_row_takes_no_part_once_nothing_waits() -> None:
-    progress = Progress()
+    progress = LogProgress()
     progress.enumerate(["a", "empty"])
     assert progress.after(1, {"a": GateState(watermark=50, on_time=1)}, last=True).published == 50
 
 
 def test_R3_a_partition_whose_first_row_comes_later_starts_at_g() -> None:
-    progress = Progress()
+    progress = LogProgress()
     progress.enumerate(["a", "empty"])
     published = progress.after(1, {"a": GateState(watermark=50, on_time=1)}, last=True)
     published.enumerate(["a", "empty", "new"])
@@ -33,6 +33,6 @@ def test_R3_a_partition_whose_first_row_comes_later_starts_at_g() -> None:
 
 def test_W6_rows_that_cannot_be_read_have_no_say() -> None:
     judged = {"a": GateState(watermark=50, on_time=1), UNKNOWN_PARTITION: GateState(rejected=1)}
-    after = Progress().after(1, judged)
+    after = LogProgress().after(1, judged)
     assert after.published == 50
     assert after.totals() == {"on_time": 1, "late": 0, "rejected": 1}

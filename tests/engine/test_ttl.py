@@ -13,7 +13,7 @@ from tidegate.audit.source import audit_source
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.session.session import Session
 from tidegate.tables.lives import state_identifier
-from tidegate.tables.table import TableState
+from tidegate.tables.table import KeyedTable
 
 #: The documentation's table, with INSERTs in the place of Kafka.
 DEPOSITS = """
@@ -218,7 +218,7 @@ def test_R2_a_crash_between_log_and_state(
     class Died(Exception):
         pass
 
-    def die(self: TableState) -> int:
+    def die(self: KeyedTable) -> int:
         raise Died
 
     session = workbench.session()
@@ -227,7 +227,7 @@ def test_R2_a_crash_between_log_and_state(
         2
     ):  # the second run dies before it has read anything: it could not apply what the first one left
         with monkeypatch.context() as patch:
-            patch.setattr(TableState, "catch_up", die)
+            patch.setattr(KeyedTable, "catch_up", die)
             with pytest.raises(Died):
                 session.run()
         assert rows(session, table) == []

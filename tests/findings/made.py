@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.findings import Finding, Memory, diagnose
-from tidegate.findings.facts import Facts, Past, SinkFacts, SourceFacts, ViewFacts
+from tidegate.findings import EarlierLooks, Finding, diagnose
+from tidegate.findings.facts import Past, ProjectFacts, SinkFacts, SourceFacts, ViewFacts
 from tidegate.project.stalls import Limits
 from tidegate.store.holding import holding_back
-from tidegate.store.metadata import Progress
+from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import PartitionStatus, RelationStatus, ViewStatus
 from tidegate.watermark import TimeKind
@@ -23,13 +23,13 @@ def micros(seconds: float | None) -> int | None:
     return None if seconds is None else round((NOON + seconds) * 1e6)
 
 
-def part(name: str, quiet: float, newest: float | None, **given: Any) -> Progress:
+def part(name: str, quiet: float, newest: float | None, **given: Any) -> ProgressRow:
     """A partition to which something last came at `quiet`, with `newest` event time; a minute of delay."""
     mark = given.pop("watermark", None if newest is None else newest - 60)
     counts = {"on_time": 1_000, "late": 0, "rejected": 0, "state": "active"} | given
     offset = counts.pop("next_offset", counts["on_time"] + counts["late"] + counts["rejected"])
     end = counts.pop("end", offset)
-    return Progress(
+    return ProgressRow(
         name,
         watermark=micros(mark),
         published=None,
@@ -42,7 +42,7 @@ def part(name: str, quiet: float, newest: float | None, **given: Any) -> Progres
 
 
 def source(
-    *history: tuple[float, list[Progress]], end: dict[str, int] | None = None, **given: Any
+    *history: tuple[float, list[ProgressRow]], end: dict[str, int] | None = None, **given: Any
 ) -> SourceFacts:
     """The source `s`: (when it committed, its partitions), oldest first. `end`: end offsets at the broker now."""
     newest = history[-1][1] if history else []
@@ -149,12 +149,12 @@ def found(
     *sources: SourceFacts,
     at: float = 0.0,
     limits: Limits | None = None,
-    memory: Memory | None = None,
+    memory: EarlierLooks | None = None,
     views: tuple[ViewFacts, ...] | None = None,
     sinks: tuple[SinkFacts, ...] = (),
 ) -> dict[str, Finding]:
     """The findings at `at`, by their keys."""
-    facts = Facts(NOON + at, sources, (view(),) if views is None else views, sinks)
+    facts = ProjectFacts(NOON + at, sources, (view(),) if views is None else views, sinks)
     findings, _ = diagnose(facts, lambda name: limits or Limits(), memory)
     return {f.key: f for f in findings}
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.findings.made import NOON, found, micros, part, sink, source, view
-from tidegate.findings import KINDS, Memory, Waiting, diagnose
-from tidegate.findings.facts import Facts
+from tidegate.findings import KINDS, EarlierLooks, Waiting, diagnose
+from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.findings.skews import _middle
@@ -56,7 +56,7 @@ def test_not_running_while_rows_wait(writer: Writer, says: str) -> None:
     assert finding.since == iso(NOON - 4_000)
     assert finding.advice.startswith("tidegate run s")
     # A schedule that runs every hour is no stop.
-    assert found(stopped, at=-1_000, memory=Memory(1)) == {}
+    assert found(stopped, at=-1_000, memory=EarlierLooks(1)) == {}
 
 
 def test_not_running_although_a_live_run_is_wanted() -> None:
@@ -68,8 +68,8 @@ def test_not_running_although_a_live_run_is_wanted() -> None:
     # Nobody saw when it was killed: the first look counts, and whoever asks once is told at once.
     killed = replace(quiet, writer=Writer("killed", 4711, "here", NOON - 9_000))
     assert "not_running:s:" in found(killed)
-    assert "not_running:s:" not in found(killed, memory=Memory(1))
-    assert "not_running:s:" in found(killed, memory=Memory(5, {"not_running:s:": NOON - 301}))
+    assert "not_running:s:" not in found(killed, memory=EarlierLooks(1))
+    assert "not_running:s:" in found(killed, memory=EarlierLooks(5, {"not_running:s:": NOON - 301}))
 
 
 def test_a_live_run_that_never_started_is_missed() -> None:
@@ -83,7 +83,7 @@ def test_a_live_run_that_never_started_is_missed() -> None:
 
 def test_a_row_after_days_of_silence_is_no_stop() -> None:
     fresh = source(moving(-200_000), end={"a": -1_900_000 + 1}, writer=Writer())
-    assert "not_running:s:" not in found(fresh, memory=Memory(9))
+    assert "not_running:s:" not in found(fresh, memory=EarlierLooks(9))
 
 
 def test_stuck_a_process_holds_it_and_commits_nothing() -> None:
@@ -139,7 +139,7 @@ def test_the_backlog_of_earlier_looks_counts_where_nothing_is_committed() -> Non
     one = source(moving(-1_300), end={"a": 200_000, "b": 200_000}, writer=HELD)
     end, following = 390_000, 174_000
     points = tuple((NOON + at, end + 50 * at, following) for at in (-800, -600, -400, -200))
-    memory = Memory(9, {}, {"s": points})
+    memory = EarlierLooks(9, {}, {"s": points})
     assert "backlog_growing:s:" in found(one, memory=memory, limits=Limits(backlog_rows=10))
 
 
@@ -199,7 +199,7 @@ def test_history_that_expired_is_remembered() -> None:
     ]
     late = source(*commits, writer=HELD)
     assert found(late) == {}
-    findings = found(late, memory=Memory(9, {"all_late:s:a": NOON - 1_000}))
+    findings = found(late, memory=EarlierLooks(9, {"all_late:s:a": NOON - 1_000}))
     assert findings["all_late:s:a"].since == iso(NOON - 1_000)
 
 
@@ -355,7 +355,7 @@ def test_warming_up() -> None:
     [finding] = found(new).values()
     assert (finding.key, finding.severity, finding.waiting) == ("warming_up:s:a", "info", WAITS)
     assert "has seen only 180 of 250 rows" in finding.text
-    long = found(new, memory=Memory(9, {"warming_up:s:a": NOON - 90_000}))
+    long = found(new, memory=EarlierLooks(9, {"warming_up:s:a": NOON - 90_000}))
     assert long["warming_up:s:a"].severity == "warning"
 
 
@@ -385,8 +385,8 @@ def test_view_behind_its_source() -> None:
     assert found(views=(replace(late, due_since=NOON - 500),)) == {}
     # Several inputs: what was seen earlier counts, and every tick of the view.
     unknown = replace(late, due_since=None)
-    assert found(views=(unknown,), memory=Memory(9)) == {}
-    earlier = Memory(9, {"view_behind:v:": NOON - 800})
+    assert found(views=(unknown,), memory=EarlierLooks(9)) == {}
+    earlier = EarlierLooks(9, {"view_behind:v:": NOON - 800})
     assert found(views=(unknown,), memory=earlier) == {}  # its last tick was a minute ago
     never = replace(unknown, status=replace(late.status, committed_at=None))
     assert "view_behind:v:" in found(views=(never,), memory=earlier)
@@ -415,8 +415,8 @@ def test_sink_behind_its_view() -> None:
     assert found(sinks=(behind,), limits=Limits(sink_behind=3_600)) == {}
     # Where commits have expired it counts from the look that saw it first.
     expired = replace(behind, due_since=NOON - 100, since_is_exact=False, delivered_upto=None)
-    assert found(sinks=(expired,), memory=Memory(9)) == {}
-    seen = found(sinks=(expired,), memory=Memory(9, {"sink_behind:out:": NOON - 800}))
+    assert found(sinks=(expired,), memory=EarlierLooks(9)) == {}
+    seen = found(sinks=(expired,), memory=EarlierLooks(9, {"sink_behind:out:": NOON - 800}))
     assert (
         seen["sink_behind:out:"].text == "out: 12 final rows of v wait to be delivered: no process delivers"
     )
@@ -479,20 +479,20 @@ def test_limits_of_an_asset_win_over_those_of_all() -> None:
 
 
 def test_the_memory_is_bounded_and_survives_a_cursor() -> None:
-    memory = Memory()
+    memory = EarlierLooks()
     for n in range(200):
         memory = memory.after(NOON + n, [f"k{n + i}" for i in range(400)], {"s": (n, n)}, spacing=5)
     assert (len(memory.first), len(memory.points["s"])) == (300, 16)
-    assert Memory.from_json(memory.to_json()) == memory
+    assert EarlierLooks.from_json(memory.to_json()) == memory
     # What has begun earlier stays remembered.
     assert memory.first["k200"] < memory.first["k400"]
 
 
 def test_what_no_longer_holds_is_forgotten() -> None:
     late = source(*silent(1_000), writer=HELD)
-    _, memory = diagnose(Facts(NOON, (late,)), lambda n: Limits())
+    _, memory = diagnose(ProjectFacts(NOON, (late,)), lambda n: Limits())
     assert set(memory.first) == {"silent_partition:s:b"}
-    _, memory = diagnose(Facts(NOON, (source(*GOOD, writer=HELD),)), lambda n: Limits(), memory)
+    _, memory = diagnose(ProjectFacts(NOON, (source(*GOOD, writer=HELD),)), lambda n: Limits(), memory)
     assert (set(memory.first), memory.looks) == ({"idle:s:"}, 2)
 
 

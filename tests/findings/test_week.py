@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from tests.findings.made import NOON, part, source, view
 from tidegate.alerts import State, plan
-from tidegate.findings import Memory, diagnose
-from tidegate.findings.facts import Facts
+from tidegate.findings import EarlierLooks, diagnose
+from tidegate.findings.facts import ProjectFacts
 from tidegate.project.alerts import Alerts
 from tidegate.project.stalls import Limits
 from tidegate.store.writers import Writer
@@ -75,18 +75,18 @@ class Pipeline:
             self.commits.append((at, parts))
             self.commits = self.commits[-12:]
 
-    def facts(self, at: float) -> Facts:
+    def facts(self, at: float) -> ProjectFacts:
         """What a look would see: six commits of the last quarter of an hour."""
         chosen = [c for c in self.commits[:-1] if at - c[0] <= 900][::3] + self.commits[-1:]
         writer = Writer("held", 1, "here", NOON)
         ends = {name: int(end) for name, end in self.ends.items()}
-        return Facts(
+        return ProjectFacts(
             NOON + at, (source(*chosen, end=ends, writer=writer, expected="live"),), (view(writer=writer),)
         )
 
 
 def test_silence_for_a_simulated_week_when_all_is_well() -> None:
-    pipeline, memory, state = Pipeline(), Memory(1), State()
+    pipeline, memory, state = Pipeline(), EarlierLooks(1), State()
     looks, infos = 0, set()
     for minute in range(7 * DAY // MINUTE):
         at = minute * MINUTE
@@ -103,7 +103,7 @@ def test_silence_for_a_simulated_week_when_all_is_well() -> None:
 
 
 def test_one_message_when_a_partition_dies_and_one_when_it_is_back() -> None:
-    pipeline, memory, state = Pipeline(), Memory(1), State()
+    pipeline, memory, state = Pipeline(), EarlierLooks(1), State()
     told = []
     for minute in range(2 * DAY // MINUTE):
         at = minute * MINUTE

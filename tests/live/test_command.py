@@ -34,10 +34,10 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
     started: list[list[str]] = []
     real = process.WorkerProcess
 
-    def idle(command: list[str], tell: Callable[[process.Message], None]) -> process.WorkerProcess:
+    def idle(command: list[str], notify: Callable[[process.Message], None]) -> process.WorkerProcess:
         started.append(command)
         group = command[command.index("live") + 1].partition("=")[2]
-        return real([sys.executable, str(WORKER), group, "idle"], tell)
+        return real([sys.executable, str(WORKER), group, "idle"], notify)
 
     monkeypatch.setattr(process, "WorkerProcess", idle)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

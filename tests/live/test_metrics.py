@@ -151,16 +151,16 @@ def test_W5_rows_by_outcome_and_what_views_and_sinks_have() -> None:
 
 def test_events_become_histograms_and_counters() -> None:
     bench = Bench()
-    tell = bench.metrics
-    tell.expect("clicks")
-    tell("clicks", events.BatchCommitted("clicks", 1, 5, 0, 0, 5, "", 0.4, 0.06))
-    tell("clicks", events.SliceCommitted("per_minute", "", 3, 0, 0.2, 0.03))
-    tell("clicks", events.SinkDelivered("out", "kafka", 3, 0.1))
-    tell("clicks", events.TickFinished("clicks", 1, 5, True, 0.7, 0.09))
-    tell("clicks", events.MemberFailed("clicks", "per_minute", "view", "TG507", "no", 1, 1.0))
-    tell("clicks", events.WorkerFailed("clicks", None, "boom", None, True))
-    tell("clicks", "text that a worker printed")
-    tell("clicks", events.WorkerSpawned("clicks", 7, 0))
+    notify = bench.metrics
+    notify.expect("clicks")
+    notify("clicks", events.BatchCommitted("clicks", 1, 5, 0, 0, 5, "", 0.4, 0.06))
+    notify("clicks", events.SliceCommitted("per_minute", "", 3, 0, 0.2, 0.03))
+    notify("clicks", events.SinkDelivered("out", "kafka", 3, 0.1))
+    notify("clicks", events.TickFinished("clicks", 1, 5, True, 0.7, 0.09))
+    notify("clicks", events.MemberFailed("clicks", "per_minute", "view", "TG507", "no", 1, 1.0))
+    notify("clicks", events.WorkerFailed("clicks", None, "boom", None, True))
+    notify("clicks", "text that a worker printed")
+    notify("clicks", events.WorkerSpawned("clicks", 7, 0))
     found = bench.samples()
     assert found["tidegate_batch_seconds_sum", ("clicks",)] == 0.4
     assert found["tidegate_batch_seconds_bucket", ("clicks", "0.25")] == 0
@@ -176,8 +176,8 @@ def test_events_become_histograms_and_counters() -> None:
     assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 1
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 0
     assert found["tidegate_worker_up", ("clicks",)] == 1
-    tell("clicks", events.MemberRecovered("clicks", "per_minute", "view", 1))
-    tell("clicks", events.WorkerSpawned("clicks", 8, 1))
+    notify("clicks", events.MemberRecovered("clicks", "per_minute", "view", 1))
+    notify("clicks", events.WorkerSpawned("clicks", 8, 1))
     found = bench.samples()
     assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 0
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 1

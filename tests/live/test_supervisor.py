@@ -53,7 +53,7 @@ class Bench:
         )
         self.supervisor.start()
 
-    def _spawn(self, group: Group, tell: Callable[[Message], None]) -> FakeWorker:
+    def _spawn(self, group: Group, notify: Callable[[Message], None]) -> FakeWorker:
         self.workers.append(FakeWorker(100 + len(self.workers)))
         return self.workers[-1]
 
@@ -216,7 +216,7 @@ class Real:
         self.code: int | None = None
         self.supervisor = Supervisor(
             [A],
-            lambda group, tell: WorkerProcess([sys.executable, str(WORKER), group.name, behaviour], tell),
+            lambda group, notify: WorkerProcess([sys.executable, str(WORKER), group.name, behaviour], notify),
             lambda group, event: self.told.append(event),
             back_off=lambda: BackOff(first=0.05, longest=0.05),
             **options,

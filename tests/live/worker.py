@@ -12,23 +12,23 @@ import time
 GROUP, BEHAVIOUR = sys.argv[1], sys.argv[2]
 
 
-def tell(event: str, **facts: object) -> None:
+def notify(event: str, **facts: object) -> None:
     print(json.dumps({"event": event, "group": GROUP, **facts}), flush=True)
 
 
 def tick(number: int) -> None:
-    tell("tick_finished", tick=number, rows=7, backlog=False, seconds=0.5, commit_seconds=0.1, failing=[])
+    notify("tick_finished", tick=number, rows=7, backlog=False, seconds=0.5, commit_seconds=0.1, failing=[])
 
 
 def main() -> int:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     print("words that are no event", file=sys.stderr, flush=True)
-    tell("worker_started", names=["a", "b"], pid=os.getpid())
+    notify("worker_started", names=["a", "b"], pid=os.getpid())
     tick(1)
     match BEHAVIOUR:
         case "definition":
-            tell("worker_failed", code="TG506", message="changed", hint="DROP it", curable=False)
+            notify("worker_failed", code="TG506", message="changed", hint="DROP it", curable=False)
             return 2
         case "crash":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -44,7 +44,7 @@ def main() -> int:
             return 0
     while not stop.wait(0.02):
         pass
-    tell("worker_stopping", why="asked to", ticks=1)
+    notify("worker_stopping", why="asked to", ticks=1)
     return 0
 
 

@@ -20,7 +20,7 @@ from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.inner_names import LOST
 from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
 from tidegate.tasks.writer import Target
-from tidegate.views.plain_slices import dealt
+from tidegate.views.pane_slices import dealt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def stored(case: Case, relation: Relation) -> pa.Table:
 def by_tasks(case: Case, view: View, rows: pa.Table, types: list[pa.DataType], folder: Path) -> Any:
     """The result's rows (`normal`) by the tasks of the fast path; UNREAD if they leave it to SQL. `types`: of
     the view's columns."""
-    assert view.plain is not None
+    assert view.pane_windows is not None
     (folder / "out").mkdir(parents=True)
     bound = rows.schema.field(0).type
     names = [c.name for c in view.columns]
@@ -102,9 +102,9 @@ def by_tasks(case: Case, view: View, rows: pa.Table, types: list[pa.DataType], f
         pq.write_table(rows.slice(begin, size), path)
         files.append(LogFile(path, size))
     panes = PaneTask(
-        pafs.LocalFileSystem(), view.plain, dealt(files, case.tasks) if files else (), None, None
+        pafs.LocalFileSystem(), view.pane_windows, dealt(files, case.tasks) if files else (), None, None
     )
-    windows = WindowTask(view.plain, target, case.frontier, case.reached, True, 1)
+    windows = WindowTask(view.pane_windows, target, case.frontier, case.reached, True, 1)
 
     report = report_of(panes, windows, case.tasks)
     if report == UNREAD:

@@ -31,7 +31,7 @@ class Wrong(AssertionError):
 
 
 def check(spark: SparkSession, case: Case) -> str:
-    """What became of a case: `plain`, `unread`, `sql` or `refused`. Raises Wrong, or whatever went wrong."""
+    """What became of a case: `pane_windows`, `unread`, `sql` or `refused`. Raises Wrong, or whatever went wrong."""
     hard, easy = defined(case), defined(case, hard=False)
     if isinstance(hard, str) or isinstance(easy, str):
         # Names that are there twice but for their case, or that are reserved, are refused; nothing else differs.
@@ -54,7 +54,7 @@ def check(spark: SparkSession, case: Case) -> str:
         if refusal.getCondition() != same_refusal.value.getCondition():
             raise
         return "refused"
-    if view.plain is not None:
+    if view.pane_windows is not None:
         with tempfile.TemporaryDirectory() as folder:
             found = by_tasks(case, view, rows, types, Path(folder) / "case")
         if found == UNREAD:

@@ -93,7 +93,7 @@ class Soak:
         producer = None
         try:
             say("a broker, a topic, a project")
-            self.broker.start(self.port, with_parent=True, tell=say)
+            self.broker.start(self.port, with_parent=True, notify=say)
             with Topics(bootstrap) as topics:
                 topics.create(TOPIC, len(WEIGHTS), {"max.message.bytes": str(2 * BIG)})
             write_project(self.root, bootstrap, TOPIC, idle_seconds=60)
@@ -146,13 +146,13 @@ class Soak:
             if (worker := self.pipeline.worker()) is not None:
                 workers.add(worker.pid)
             if n % max(1, round(60 / self.options.every)) == 0:
-                self._tell(sample)
+                self._notify(sample)
         if len(workers) > 1:
             self.failures.append(
                 f"the worker was restarted {len(workers) - 1} times: see {self.pipeline.log.name}"
             )
 
-    def _tell(self, sample: dict[str, float]) -> None:
+    def _notify(self, sample: dict[str, float]) -> None:
         def value(name: str) -> str:
             return f"{sample[name]:,.4g}" if name in sample else "?"
 

@@ -10,7 +10,7 @@ from tidegate.sql.dialect import dialect
 from tidegate.sql.dialect.parsing import parse_query
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.dialect.types import parse_ddl
-from tidegate.sql.resolve.scope import Lost, Scope, ScopeColumn
+from tidegate.sql.resolve.scope import ColumnScope, Lost, ScopeColumn
 from tidegate.sql.views.over import OverCall, extract
 from tidegate.watermark import Identity
 
@@ -34,7 +34,7 @@ def read(sql: str, ties: tuple[str, ...] | None = None) -> tuple[list[str], list
         for name, ddl in types.items()
     )
     nodes, calls = extract(
-        text, select.expressions, select.args.get("windows") or [], Scope(text, columns), ties
+        text, select.expressions, select.args.get("windows") or [], ColumnScope(text, columns), ties
     )
     return [dialect.to_text(node) for node in nodes], calls
 

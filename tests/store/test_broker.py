@@ -12,7 +12,7 @@ from tests.kafka import Broker as TestBroker
 from tidegate.errors import TidegateError
 from tidegate.project.variables import expand
 from tidegate.sql.options.kafka_options import KafkaOptions
-from tidegate.store.broker import Broker, read_offsets
+from tidegate.store.broker import BrokerConnection, read_offsets
 from tidegate.store.broker_access import OnlyForJava, client_settings
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -133,7 +133,7 @@ def test_a_broker_that_is_not_there_is_named_unless_the_environment_names_it() -
     written = {"bootstrap.server": "${KAFKA}"}
     expanded = {"bootstrap.servers": expand("${KAFKA}", {"KAFKA": "127.0.0.1:1"})}
     with pytest.raises(TidegateError) as hidden:
-        Broker(expanded, 0.3, written)
+        BrokerConnection(expanded, 0.3, written)
     assert "${KAFKA}" in hidden.value.message
     assert "127.0.0.1" not in str(hidden.value)
     assert threading.active_count() == before
@@ -151,7 +151,7 @@ def test_offsets_are_those_of_the_broker(kafka: TestBroker) -> None:
         read_offsets(options(f"{topic}s", kafka.bootstrap))
     assert missing.value.code == "TG621"
     assert f'did you mean "{topic}"?' in (missing.value.hint or "")
-    with Broker({"bootstrap.servers": kafka.bootstrap}) as broker:
+    with BrokerConnection({"bootstrap.servers": kafka.bootstrap}) as broker:
         first = broker.topic_id(topic)
         assert first is not None
         assert broker.topic_id(topic) == first

@@ -12,7 +12,7 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.store import ProjectStatus, read_status
 from tidegate.store.holding import holding_back
-from tidegate.store.metadata import Progress
+from tidegate.store.metadata import ProgressRow
 
 SQL = """
 CREATE TABLE epochs (seq BIGINT, WATERMARK FOR seq AS seq - 5) APPEND ONLY;
@@ -100,8 +100,8 @@ def test_a_system_table_is_its_source(stored: Stored) -> None:
         stored.status("epohcs")
 
 
-def part(name: str, watermark: int | None, state: str = "active") -> Progress:
-    return Progress(name, watermark, None, state, 0, 0, 0, 0, None)
+def part(name: str, watermark: int | None, state: str = "active") -> ProgressRow:
+    return ProgressRow(name, watermark, None, state, 0, 0, 0, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def part(name: str, watermark: int | None, state: str = "active") -> Progress:
     ],
 )
 def test_W6_who_holds_the_watermark_back(
-    published: int | None, partitions: list[Progress], holding: tuple[str, ...]
+    published: int | None, partitions: list[ProgressRow], holding: tuple[str, ...]
 ) -> None:
     assert holding_back(published, partitions) == holding
 

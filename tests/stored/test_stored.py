@@ -17,7 +17,7 @@ from tests.stored.place import KEPT, kept_answers, place, unpack
 from tidegate.iceberg.layout import is_of_view, relation_identity
 from tidegate.project import Project
 from tidegate.session.session import Session
-from tidegate.session.settled import settled
+from tidegate.session.up_to_date import up_to_date
 from tidegate.store.metadata import load_table
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def test_E8_everything_is_read_to_the_same_answers_and_nothing_is_written(
     _same(answers(session, stored.broker, stored.module.OUT), stored.said["first"])
     # A run that has nothing to do does nothing, and says so without Spark where the release would.
     others = [r.name for r in session.catalog.relations if not r.primary_key and r.connector is not None]
-    assert settled(session.project, session.catalog, others) is not None
+    assert up_to_date(session.project, session.catalog, others) is not None
     assert _files(stored.root) == before
 
 

@@ -90,7 +90,7 @@ def test_every_kind_of_record() -> None:
     assert (fails.error.pattern.pattern, fails.retry) == ("nope", r.Retry(2, 1.0))
     assert found[7].names == ("a", "b")
     assert found[8].seconds == 1.5
-    assert found[10].conditions == (r.Condition(True, "postgres"), r.Condition(False, "tidegate"))
+    assert found[10].conditions == (r.RunCondition(True, "postgres"), r.RunCondition(False, "tidegate"))
 
 
 @pytest.mark.parametrize(

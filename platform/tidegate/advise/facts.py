@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegate.advise.operator import Facts
+from tidegate.advise.operator import EpochHistory
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.watermark import UNDEFINED, Column, Delay
 
@@ -26,7 +26,7 @@ class History:
     or is no constant.
     """
 
-    facts: Facts
+    facts: EpochHistory
     at: np.ndarray
     mark: np.ndarray
     exact: bool
@@ -78,7 +78,9 @@ def read_history(log: DataFrame, relation: Relation, rows: DataFrame, leads: Spa
         exact = not bool(np.any(moved & ~any_taking_part & ~is_reset))
     exact = exact and not is_reset.any()
     own = np.array([newest.get(int(e), UNDEFINED) for e in epochs], dtype=np.int64)
-    facts = Facts(epochs + 1, _running(mark, resets), fixed, _running(own, resets), resets.astype(np.int64))
+    facts = EpochHistory(
+        epochs + 1, _running(mark, resets), fixed, _running(own, resets), resets.astype(np.int64)
+    )
     return History(
         facts,
         np.array([r["at"] for r in batches], dtype=np.float64) / 1e6,

@@ -28,7 +28,7 @@ _TRACED = 400
 
 
 @dataclass(frozen=True)
-class Facts:
+class EpochHistory:
     """What holds for the whole source from each epoch on: ascending `epochs` int64[n], and int64[n] of
 
     `published`: G before the rows of the epoch, on the scale of a delay of 0: under a delay of d it is d lower.
@@ -91,7 +91,7 @@ class MeasureTask:
     """
 
     points: np.ndarray
-    facts: Facts
+    facts: EpochHistory
     sampled: bool
     skew: int | None
     by_batch: bool

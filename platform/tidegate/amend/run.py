@@ -15,7 +15,7 @@ from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import View
 from tidegate.views.amend.amend import amend_view, refusal
-from tidegate.views.revisions.amend_report import Scope, ViewAmendment
+from tidegate.views.revisions.amend_report import AmendmentScope, ViewAmendment
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session
@@ -29,7 +29,7 @@ def amend(
     upto: str | None = None,
     dry_run: bool = False,
     at: datetime | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     every: int | None = None,
     steps: Steps | None = None,
 ) -> list[ViewAmendment]:
@@ -38,7 +38,7 @@ def amend(
     `names`: None is every view; what can't be amended is then left as it is, and said so in its notes. `from_late`:
     take in the late rows of the logs (an amendment); else recompute what is stored, which changes nothing unless
     somebody has tampered with it (a backfill, B1). `after`, `upto`: only windows that end after the one, and at the
-    other or before: text in the views' time. `at`: the clock of the amendment. `every`: see `Scope`.
+    other or before: text in the views' time. `at`: the clock of the amendment. `every`: see `AmendmentScope`.
     `steps`: takes down what fails, and the other views are amended; None: the first failure is raised.
 
     Raises TG561 for a named view that can't be amended, or downstream of which is one that can't follow; TG562 for a
@@ -47,7 +47,7 @@ def amend(
     views = [o for o in catalog.order() if isinstance(o, View)]
     wanted = {view.name for view in views} if names is None else {_view(catalog, name).name for name in names}
     chosen = wanted | {v.name for name in wanted for v in downstream(catalog, name)}
-    scope = Scope(from_late, after, upto, everything=not from_late, every=every)
+    scope = AmendmentScope(from_late, after, upto, everything=not from_late, every=every)
     refused = _refused(session, [v for v in views if v.name in chosen], dict.fromkeys(wanted, scope))
     if names is not None and refused and steps is None:
         raise next(iter(refused.values()))
@@ -59,13 +59,13 @@ def amend(
                 raise refused[view.name]
             found.append(ViewAmendment(view.name, dry_run=dry_run, notes=[str(refused[view.name])]))
             return
-        own = scope if view.name in wanted else Scope(absorb=False)
-        report = amend_view(session, view, own, dry_run, at, tell)
+        own = scope if view.name in wanted else AmendmentScope(absorb=False)
+        report = amend_view(session, view, own, dry_run, at, notify)
         if dry_run and (above := [r.view for r in found if r.windows and r.view in view.reads]):
             report.notes.append(f"its windows over those of {' and '.join(above)} would be amended, too")
         elif own.whole is False and any(r.windows for r in found if r.view in view.reads):
             # What it reads was amended, and its windows over that may end beyond the range.
-            follows = amend_view(session, view, Scope(absorb=False), dry_run, at, tell)
+            follows = amend_view(session, view, AmendmentScope(absorb=False), dry_run, at, notify)
             found.extend([follows] if follows.windows else [])
         found.append(report)
 
@@ -89,7 +89,7 @@ def downstream(catalog: Catalog, name: str) -> list[View]:
 
 
 def _refused(
-    session: Session, views: Iterable[View], scopes: Mapping[str, Scope]
+    session: Session, views: Iterable[View], scopes: Mapping[str, AmendmentScope]
 ) -> dict[str, TidegateError]:
     """By name, why views can't be amended: by themselves, or because one that reads them could not follow."""
     found = {}

@@ -43,28 +43,28 @@ class Foreground:
             if not self._signals:
                 return code if code >= 0 else 1
             until = time.monotonic() + self._grace
-            while self._tell(0) and time.monotonic() < until:
+            while self._notify(0) and time.monotonic() < until:
                 time.sleep(0.05)
             return 128 + self._signals[0]
         finally:
-            self._tell(signal.SIGKILL)
+            self._notify(signal.SIGKILL)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         self._signals.append(number)
         if len(self._signals) > 1:
-            self._tell(signal.SIGKILL)
+            self._notify(signal.SIGKILL)
         elif self._process is not None:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        self._tell(signal.SIGINT)
-        timer = threading.Timer(self._grace, self._tell, [signal.SIGKILL])
+        self._notify(signal.SIGINT)
+        timer = threading.Timer(self._grace, self._notify, [signal.SIGKILL])
         timer.daemon = True
         timer.start()
 
-    def _tell(self, number: int) -> bool:
+    def _notify(self, number: int) -> bool:
         """Send a signal to the group; whether it is there."""
         with suppress(ProcessLookupError, PermissionError):
             if self._process is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _GREEN, _RED, _YELLOW, _DIM, _PLAIN = "\033[32m", "\033[31m", "\033[33m", "\033[2m", "\033[0m"
 
 
-class Progress:
+class FileProgress:
     """Of test files, for people. `color`: whether what reads it is a terminal."""
 
     def __init__(self, console: Console, color: bool) -> None:

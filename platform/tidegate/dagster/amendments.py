@@ -46,7 +46,7 @@ def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resour
 
         session = getattr(context.resources, resource_key).session
         with isolated() as steps:
-            note(context, amend(session, names, tell=context.log.info, steps=steps))
+            note(context, amend(session, names, notify=context.log.info, steps=steps))
 
     def note(context: OpExecutionContext, reports: list[ViewAmendment]) -> None:
         for report in reports:

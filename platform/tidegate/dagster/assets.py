@@ -227,12 +227,12 @@ def _snapshot(asset: TidegateAsset) -> str | None:
 
 
 @contextmanager
-def isolated(tell: Callable[[Event], None] = lambda event: None) -> Iterator[Steps]:
+def isolated(notify: Callable[[Event], None] = lambda event: None) -> Iterator[Steps]:
     """Steps of which one that fails leaves the others alone; at the end they are a Dagster failure."""
     from tidegate.runtime.steps import Steps
 
     with failures():
-        steps = Steps(tell=tell)
+        steps = Steps(notify=notify)
         yield steps
         if steps.failures:
             raise _not_everything(steps)

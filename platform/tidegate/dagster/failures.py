@@ -30,7 +30,7 @@ from tidegate.alerts.send import send as send_by_apprise
 from tidegate.dagster.live import LIVE_TAG
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.sensor import INTERVAL_SECONDS, utc
-from tidegate.dagster.stall import tell
+from tidegate.dagster.stall import notify
 from tidegate.findings.model import Finding, iso
 from tidegate.project import Project
 from tidegate.project.live import live_members
@@ -86,7 +86,7 @@ def failure_sensor(
             after = max(after, record.update_timestamp)
         failing = dict(list(failing.items())[-_JOBS:])
         findings = [_finding(entry, _link(project, entry)) for entry in failing.values()]
-        state, lines = tell(project, State.from_json(cursor.get("alerts")), findings, at, name, send)
+        state, lines = notify(project, State.from_json(cursor.get("alerts")), findings, at, name, send)
         for line in lines:
             context.log.info(f"alert: {line}")
         told = {

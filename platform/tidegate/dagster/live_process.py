@@ -20,11 +20,11 @@ _logger = logging.getLogger(__name__)
 
 
 class LiveProcess:
-    """The child. `tell` is given every line of its standard output, on a thread of this object: what it prints is
+    """The child. `notify` is given every line of its standard output, on a thread of this object: what it prints is
     always read, so a slow event log never holds the stream back. Its standard error is this process's.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, command: Sequence[str], folder: Path, notify: Callable[[str], None]) -> None:
         guard = str(Path(__file__).with_name("live_child.py"))
         self._process = subprocess.Popen(
             [sys.executable, "-I", guard, str(os.getpid()), *command],
@@ -37,7 +37,7 @@ class LiveProcess:
             # Ctrl-C in a terminal is for Dagster, which then stops this in order; and a JVM is found by its group.
             start_new_session=True,
         )
-        self._tell = tell
+        self._notify = notify
         self._reader = threading.Thread(target=self._read, name="tidegate-live", daemon=True)
         self._reader.start()
 
@@ -83,7 +83,7 @@ class LiveProcess:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                self._tell(line)
+                self._notify(line)
             except Exception:
                 # Were this thread to end, the pipe would fill and the stream would stand still.
                 _logger.exception("a line was not understood: %.500s", line)

@@ -163,7 +163,7 @@ def _asset(
                     resource.session,
                     [view.name],
                     from_late=from_late,
-                    tell=context.log.info,
+                    notify=context.log.info,
                     every=closed.size,
                     after=low,
                     upto=high,

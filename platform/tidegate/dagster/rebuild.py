@@ -25,7 +25,7 @@ def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) ->
 
         session = getattr(context.resources, resource_key).session
         with isolated() as steps:
-            done = rebuild(session, tell=context.log.info, steps=steps)
+            done = rebuild(session, notify=context.log.info, steps=steps)
             if not done and not steps.failures:
                 context.log.info("no definition has changed")
             for one in done:

@@ -114,7 +114,7 @@ def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
 
         session = getattr(context.resources, resource_key).session
         with isolated() as steps:
-            reports = maintain_all(session, steps=steps, orphans=True, tell=context.log.debug)
+            reports = maintain_all(session, steps=steps, orphans=True, notify=context.log.debug)
             for done in (table for report in reports for table in report.tables):
                 files, snapshots = (" → ".join(map(str, pair)) for pair in (done.files, done.snapshots))
                 context.log.info(

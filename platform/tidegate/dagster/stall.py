@@ -35,7 +35,7 @@ from tidegate.dagster.metadata import table
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.sensor import INTERVAL_SECONDS, last_materializations, utc
 from tidegate.errors import TidegateError
-from tidegate.findings import Finding, Look, Memory, look
+from tidegate.findings import EarlierLooks, Finding, Look, look
 from tidegate.findings.model import rank
 from tidegate.project import Project
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 WATERMARK_STALL = "watermark_stall"
 
 #: Before the first tick: what holds then may have begun just now.
-_FIRST = Memory(looks=1)
+_FIRST = EarlierLooks(looks=1)
 
 _COLUMNS = dict.fromkeys(("cause", "severity", "partition", "what", "waits", "since", "what to do"), "string")
 
@@ -74,7 +74,7 @@ def stall_sensor(
     )
     def watermark_stall(context: SensorEvaluationContext) -> SensorResult:
         cursor = json.loads(context.cursor) if context.cursor else {}
-        memory = Memory.from_json(cursor["memory"]) if "memory" in cursor else _FIRST
+        memory = EarlierLooks.from_json(cursor["memory"]) if "memory" in cursor else _FIRST
         materialized = last_materializations(context.instance, keys)
         at = now()
         state = State.from_json(cursor.get("alerts"))
@@ -83,7 +83,7 @@ def stall_sensor(
         except TidegateError as error:
             # Who can't look says so, on the same routes: a failed tick alone would tell nobody.
             context.log.error(str(error))
-            state, lines = tell(project, state, [_blind(project, keys, error)], at, name, send)
+            state, lines = notify(project, state, [_blind(project, keys, error)], at, name, send)
             text = [
                 f"ERROR unreachable: {error.code}: {error.message}",
                 *(f"alert: {line}" for line in lines),
@@ -103,7 +103,7 @@ def stall_sensor(
             for n, verdict in verdicts.items()
             if before.get(n) != verdict or since.get(n) != materialized[n]
         ]
-        state, lines = tell(project, state, seen.findings, at, name, send)
+        state, lines = notify(project, state, seen.findings, at, name, send)
         for line in lines:
             context.log.info(f"alert: {line}")
         after = {"memory": seen.memory.to_json(), "verdicts": verdicts, "materialized": materialized}
@@ -128,7 +128,7 @@ def _blind(project: Project, keys: Mapping[str, AssetKey], error: TidegateError)
     )
 
 
-def tell(
+def notify(
     project: Project, state: State, findings: Sequence[Finding], now: datetime, sensor_name: str, send: Send
 ) -> tuple[State, tuple[str, ...]]:
     """Plan and deliver, and leave a word for `tidegate alerts status`. What has happened, in lines."""

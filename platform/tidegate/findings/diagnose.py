@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from tidegate.findings import partitions, sinks, sources, views
 from tidegate.findings.candidates import Candidate
-from tidegate.findings.facts import Facts, SourceFacts
-from tidegate.findings.memory import Memory
+from tidegate.findings.facts import ProjectFacts, SourceFacts
+from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Finding, Waiting, iso, rank
 from tidegate.project.stalls import Limits
 
@@ -22,14 +22,14 @@ LimitsOf = Callable[[str], Limits]
 
 
 def diagnose(
-    facts: Facts, limits: LimitsOf, memory: Memory | None = None
-) -> tuple[tuple[Finding, ...], Memory]:
+    facts: ProjectFacts, limits: LimitsOf, memory: EarlierLooks | None = None
+) -> tuple[tuple[Finding, ...], EarlierLooks]:
     """All findings, the worst first, and the memory for the next look. `limits` of an asset by its name.
 
     What began at an unknown time is counted from the first look that saw it; without any look before, it is told at
     once: who asks once wants to know.
     """
-    memory = memory or Memory()
+    memory = memory or EarlierLooks()
     found: list[Finding] = []
     keys: list[str] = []
     points: dict[str, tuple[int, int]] = {}
@@ -57,7 +57,9 @@ def diagnose(
     return tuple(found), memory.after(facts.at, keys, points, spacing)
 
 
-def _of_source(source: SourceFacts, facts: Facts, limits: Limits, memory: Memory) -> Iterator[Candidate]:
+def _of_source(
+    source: SourceFacts, facts: ProjectFacts, limits: Limits, memory: EarlierLooks
+) -> Iterator[Candidate]:
     waiting = tuple(
         Waiting(v.status.name, v.next_end or "the first partition")
         for v in facts.views
@@ -82,7 +84,7 @@ def _of_source(source: SourceFacts, facts: Facts, limits: Limits, memory: Memory
 
 
 def _told(
-    candidates: Iterable[Candidate], limits: Limits, at: float, memory: Memory
+    candidates: Iterable[Candidate], limits: Limits, at: float, memory: EarlierLooks
 ) -> tuple[list[Finding], list[str]]:
     """The findings that have lasted long enough, and the keys of all that hold."""
     told, keys = [], []

@@ -9,7 +9,7 @@ from typing import Literal
 from tidegate.findings.lag import Lag
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared
-from tidegate.store.metadata import Progress
+from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import RelationStatus, ViewStatus
 from tidegate.store.writers import Writer
@@ -23,7 +23,7 @@ class Past:
     """A source as of one commit: when (s since 1970), and each partition's progress."""
 
     at: float
-    partitions: Mapping[str, Progress]
+    partitions: Mapping[str, ProgressRow]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SinkFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ProjectFacts:
     """`at`: when it was looked, s since 1970."""
 
     at: float

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.findings import partitions
 from tidegate.findings.diagnose import LimitsOf, diagnose
-from tidegate.findings.facts import Facts, Past, SinkFacts, SourceFacts, StrategyKind, ViewFacts
+from tidegate.findings.facts import Past, ProjectFacts, SinkFacts, SourceFacts, StrategyKind, ViewFacts
 from tidegate.findings.lag import judge
-from tidegate.findings.memory import Memory
+from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Finding
 from tidegate.findings.skews import is_skewed
 from tidegate.plan.closing import closes_anything, window_of
@@ -27,7 +27,7 @@ from tidegate.sql.catalog.objects import Relation, Sink, View, reads
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.gates import gates_of, is_gate
 from tidegate.store.history import find_offset, read_history
-from tidegate.store.metadata import Commit, TableState, load_table
+from tidegate.store.metadata import Commit, CommittedTable, load_table
 from tidegate.store.positions import final_keys
 from tidegate.store.sinks import AMENDMENTS, sink_status
 from tidegate.store.status import read_status
@@ -50,9 +50,9 @@ _LEAST_HISTORY = 900
 class Look:
     """One look: what was found, and what the next look needs to know. `names`: what was asked for."""
 
-    facts: Facts
+    facts: ProjectFacts
     findings: tuple[Finding, ...]
-    memory: Memory
+    memory: EarlierLooks
     names: tuple[str, ...]
 
     def of(self, name: str) -> tuple[Finding, ...]:
@@ -63,7 +63,7 @@ class Look:
 def look(
     project: Project,
     names: Sequence[str] | None = None,
-    memory: Memory | None = None,
+    memory: EarlierLooks | None = None,
     now: datetime | None = None,
     ask_brokers: bool = True,
 ) -> Look:
@@ -128,7 +128,7 @@ def _gather(
     at: datetime,
     ask_brokers: bool,
     wanted: set[str],
-) -> Facts:
+) -> ProjectFacts:
     expected = {name: run.name for run in jobs.live if run.enabled for name in live_members(catalog, run)}
     # All views: which windows wait for a source is seen there.
     relations = [
@@ -172,7 +172,7 @@ def _gather(
             found_sinks.append(
                 replace(_sink(project, catalog, sink), writer=writer, expected=expected.get(sink.name))
             )
-    return Facts(at.timestamp(), tuple(found_sources), tuple(found_views), tuple(found_sinks))
+    return ProjectFacts(at.timestamp(), tuple(found_sources), tuple(found_views), tuple(found_sinks))
 
 
 def _source(
@@ -234,7 +234,7 @@ def _suspected(
 
 
 def _sought(
-    project: Project, table: TableState, partition: str, column: str, kind: TimeKind, value: int
+    project: Project, table: CommittedTable, partition: str, column: str, kind: TimeKind, value: int
 ) -> int | None:
     try:
         return find_offset(project.storage, table, partition, column, kind, value)
@@ -244,12 +244,12 @@ def _sought(
 
 
 def _newest(relation: Relation) -> dict[str, float]:
-    from tidegate.store.broker import Broker
+    from tidegate.store.broker import BrokerConnection
 
     options = relation.connector
     assert isinstance(options, KafkaOptions)
     try:
-        with Broker(java_properties(options), 3.0, options.properties) as broker:
+        with BrokerConnection(java_properties(options), 3.0, options.properties) as broker:
             return {str(p): ms / 1000 for p, ms in broker.newest(topic(options)).items()}
     except TidegateError:
         return {}  # read_status has said whether it answers
@@ -307,7 +307,7 @@ def _sink(project: Project, catalog: Catalog, sink: Sink) -> SinkFacts:
     kind = upstream.kind if isinstance(upstream, View) else upstream.watermark and upstream.watermark.kind
     mark = "tidegate.frontier" if isinstance(upstream, View) else "tidegate.watermark"
 
-    def upto(commit: TableState | Commit) -> str | None:
+    def upto(commit: CommittedTable | Commit) -> str | None:
         found = commit.integer(mark)
         return kind.format(found) if isinstance(kind, TimeKind) and found is not None else None
 

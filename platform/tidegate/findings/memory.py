@@ -12,7 +12,7 @@ MOST_POINTS = 16
 
 
 @dataclass(frozen=True)
-class Memory:
+class EarlierLooks:
     """`looks`: how many there were; 0: nothing is known of earlier ones. `first`: by key of a cause, when it was first
     seen, s since 1970. `points`: by source, (when, sum of end offsets, sum of next offsets), oldest first.
     """
@@ -23,7 +23,7 @@ class Memory:
 
     def after(
         self, at: float, keys: Iterable[str], points: Mapping[str, tuple[int, int]], spacing: float
-    ) -> Memory:
+    ) -> EarlierLooks:
         """The memory after a look: `keys` of all causes that hold now, `points` (end, next) of sources with a broker.
         Points closer than `spacing` seconds to the one before are not kept.
         """
@@ -34,7 +34,7 @@ class Memory:
             old = self.points.get(name, ())
             fresh = not old or at - old[-1][0] >= spacing
             series[name] = (*old, (at, end, following))[-MOST_POINTS:] if fresh else old
-        return Memory(min(self.looks + 1, 1_000_000), {key: kept[key] for key in oldest}, series)
+        return EarlierLooks(min(self.looks + 1, 1_000_000), {key: kept[key] for key in oldest}, series)
 
     def to_json(self) -> dict[str, Any]:
         """For a cursor."""
@@ -42,7 +42,7 @@ class Memory:
         return {"looks": self.looks, "first": dict(self.first), "points": points}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any] | None) -> Memory:
+    def from_json(cls, values: Mapping[str, Any] | None) -> EarlierLooks:
         """The inverse; None gives an empty memory."""
         if not values:
             return cls()

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
-from tidegate.findings.memory import Memory
+from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Finding, Severity, Waiting
 from tidegate.findings.skews import seconds_of, skews
 from tidegate.findings.sources import QUIET, committed
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import Limits
 from tidegate.store.holding import UNKNOWN_PARTITION
-from tidegate.store.metadata import Progress
+from tidegate.store.metadata import ProgressRow
 
 #: Rows still count as arriving for so long, or three times the limit of the cause.
 _RECENT = 900.0
@@ -26,7 +26,7 @@ _MICROS = 1_000_000
 
 
 def of_partitions(
-    source: SourceFacts, limits: Limits, at: float, waiting: Windows, memory: Memory
+    source: SourceFacts, limits: Limits, at: float, waiting: Windows, memory: EarlierLooks
 ) -> list[Candidate]:
     """What is wrong with each partition: one cause of its own, and whether it is silent or its clock is off."""
     if not source.history:
@@ -65,7 +65,7 @@ class _All:
     """What is looked up for every partition, of all of them together: there may be thousands."""
 
     def __init__(
-        self, source: SourceFacts, limits: Limits, at: float, waiting: Windows, memory: Memory
+        self, source: SourceFacts, limits: Limits, at: float, waiting: Windows, memory: EarlierLooks
     ) -> None:
         self.source, self.limits, self.at, self.waiting, self.memory = source, limits, at, waiting, memory
         status = source.status
@@ -86,7 +86,7 @@ class _All:
 class _One:
     """One partition. `progress`: as of the newest commit."""
 
-    def __init__(self, every: _All, name: str, progress: Progress) -> None:
+    def __init__(self, every: _All, name: str, progress: ProgressRow) -> None:
         self.every, self.name, self.progress = every, name, progress
         self.source, self.limits, self.at = every.source, every.limits, every.at
         self.held = name in every.held
@@ -314,20 +314,20 @@ class _One:
         )
         return Candidate(finding, since, after, or_earlier=True)
 
-    def _while(self, same: Callable[[Progress], bool]) -> _Then:
+    def _while(self, same: Callable[[ProgressRow], bool]) -> _Then:
         """The oldest commit from which on this was so, up to the newest; nothing of it before the partition came."""
         found = _Then(self.last, self.progress)
         for past in reversed(self.source.history):
             progress = past.partitions.get(self.name)
             if progress is None:
-                nothing = Progress(self.name, None, None, None, 0, 0, 0, 0, None)
+                nothing = ProgressRow(self.name, None, None, None, 0, 0, 0, 0, None)
                 return _Then(past.at, nothing) if same(nothing) else found
             if not same(progress):
                 return found
             found = _Then(past.at, progress)
         if found.progress is self.progress:
             # Nothing is known of earlier commits: it is all that there was.
-            nothing = Progress(self.name, None, None, None, 0, 0, 0, 0, None)
+            nothing = ProgressRow(self.name, None, None, None, 0, 0, 0, 0, None)
             return _Then(self.last, nothing) if same(nothing) else found
         return found
 
@@ -368,11 +368,11 @@ class _One:
 class _Then:
     """A partition as of an earlier commit."""
 
-    def __init__(self, at: float, progress: Progress) -> None:
+    def __init__(self, at: float, progress: ProgressRow) -> None:
         self.at, self.progress = at, progress
 
 
-def _rows(progress: Progress | None) -> int:
+def _rows(progress: ProgressRow | None) -> int:
     return 0 if progress is None else progress.on_time + progress.late + progress.rejected
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
-from tidegate.findings.memory import Memory
+from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Finding, Waiting
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared, undeclared_text
@@ -103,7 +103,7 @@ def _undeclared(name: str, undeclared: Undeclared) -> Finding:
 
 
 def running(
-    source: SourceFacts, limits: Limits, at: float, memory: Memory, waiting: Windows
+    source: SourceFacts, limits: Limits, at: float, memory: EarlierLooks, waiting: Windows
 ) -> Iterator[Candidate]:
     """Nobody keeps it up to date although rows wait or a live run is wanted; or somebody holds it and does nothing."""
     status, writer = source.status, source.writer
@@ -165,7 +165,7 @@ def running(
     yield Candidate(finding, since, limit)
 
 
-def _waiting_since(last: float | None, at: float, memory: Memory, finding: Finding) -> float | None:
+def _waiting_since(last: float | None, at: float, memory: EarlierLooks, finding: Finding) -> float | None:
     """Since when rows wait and nothing is read. A source that was caught up for days and gets a row now is not stuck:
     what earlier looks saw counts, and every commit."""
     if not memory.looks:
@@ -174,7 +174,7 @@ def _waiting_since(last: float | None, at: float, memory: Memory, finding: Findi
 
 
 def backlog(
-    source: SourceFacts, limits: Limits, at: float, memory: Memory, waiting: Windows
+    source: SourceFacts, limits: Limits, at: float, memory: EarlierLooks, waiting: Windows
 ) -> Iterator[Candidate]:
     """More arrives than is read: in the later half of the time all backlogs are larger than any in the earlier."""
     now = totals(source)
@@ -216,7 +216,7 @@ def backlog(
 
 
 def _points(
-    source: SourceFacts, memory: Memory, at: float, now: tuple[int, int], span: float
+    source: SourceFacts, memory: EarlierLooks, at: float, now: tuple[int, int], span: float
 ) -> list[tuple[float, int, int]]:
     """(when, end, next) of commits, earlier looks and now, of the last two spans, oldest first."""
     found = list(memory.points.get(source.status.name, ()))

@@ -7,14 +7,14 @@ from datetime import datetime
 
 from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import ViewFacts
-from tidegate.findings.memory import Memory
+from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Finding, Waiting
 from tidegate.plan.closing import lost_totals_text
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import Limits
 
 
-def of_view(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Iterator[Candidate]:
+def of_view(view: ViewFacts, limits: Limits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:
     """What keeps its windows open although, or because, its inputs are as far as they are."""
     yield from _reset(view)
     yield from _gone(view)
@@ -114,7 +114,7 @@ def _reset(view: ViewFacts) -> Iterator[Candidate]:
         yield Candidate(finding)
 
 
-def _behind(view: ViewFacts, limits: Limits, at: float, memory: Memory) -> Iterator[Candidate]:
+def _behind(view: ViewFacts, limits: Limits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:
     status = view.status
     if status.current or view.due_end is None or status.goes_back_to is not None:
         return

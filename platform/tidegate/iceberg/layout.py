@@ -166,7 +166,7 @@ def create_state(relation: Relation, table: str, owner: Owner | None = None) -> 
     """CREATE TABLE IF NOT EXISTS for the state of a table with a PRIMARY KEY.
 
     Hidden partitions: a bucket of the key, and the day of the event time, so that a change touches few files. A row
-    that is replaced is marked beside its file, which stays as it is until it is worth to write it anew (`TableState`).
+    that is replaced is marked beside its file, which stays as it is until it is worth to write it anew (`KeyedTable`).
     """
     types = {c.name: c.type for c in relation.columns}
     keys = [k for k in relation.primary_key if types[k] not in _NO_BUCKETS]

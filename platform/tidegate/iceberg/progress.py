@@ -22,7 +22,7 @@ from tidegate.plan.undeclared import UNDECLARED, Undeclared
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.writer import Target
 from tidegate.watermark import GateState, Strategy, publish, start_watermark
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class LogPosition:
 
 
 @dataclass
-class Progress:
+class LogProgress:
     """State after the last commit: epoch, published watermark `G`, and every partition's gate state.
 
     `files`: what a source of files has read (None: not known of a log of an earlier version). `strategy`: the one in
@@ -132,7 +132,7 @@ class Progress:
     absent_before: int | None = None
 
     @classmethod
-    def load(cls, snapshot: Snapshot, target: Target) -> Progress:
+    def load(cls, snapshot: Snapshot, target: Target) -> LogProgress:
         """Read what the newest commit recorded; empty if there is none."""
         uri = snapshot.summary.get("tidegate.progress")
         if uri is None:
@@ -193,7 +193,7 @@ class Progress:
         last: bool = False,
         decisions: Decisions | None = None,
         at: int = 0,
-    ) -> Progress:
+    ) -> LogProgress:
         """The progress once a batch is committed: new states, and `G` over all that take part (W6).
 
         `last`: nothing waits behind this batch, so a partition without a row has none, and takes no part. (An
@@ -223,8 +223,8 @@ class Progress:
         )
 
     def reset(
-        self, watermark: int, memories: Mapping[str, Memory | None], followed: Mapping[str, str]
-    ) -> Progress:
+        self, watermark: int, memories: Mapping[str, StrategyMemory | None], followed: Mapping[str, str]
+    ) -> LogProgress:
         """The progress with every `Wp`, `G`, and the largest event times, at `watermark` where they are beyond it
         (W9): a new definition, on record for whoever reads the log. `memories`: what the strategy remembers of each
         partition, made again from the log; `followed`: what is said of the reset that this one follows."""

@@ -89,7 +89,7 @@ class Shape:
         """How many snapshots are older."""
         return 0 if bound is None else sum(1 for at, _, _ in self.snapshots if at < bound)
 
-    def settled(self, key: str, before: float) -> int | None:
+    def last_before(self, key: str, before: float) -> int | None:
         """The newest number `key` (`tidegate.epoch`, `tidegate.tick`) that was committed by `before` (seconds)."""
         marks = (int(s[key]) for at, _, s in reversed(self.snapshots) if key in s and at <= before * 1000)
         return next(marks, None)

@@ -10,7 +10,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.commit import IcebergTable, Snapshot
 from tidegate.iceberg.layout import PROGRESS_ADDED, create_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
-from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, Progress
+from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
 from tidegate.ingest.connector import Rows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
@@ -18,7 +18,7 @@ from tidegate.jvm.spark import settings
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.undeclared import and_undeclared, undeclared_text
-from tidegate.tables.table import TableState
+from tidegate.tables.table import KeyedTable
 from tidegate.tasks.gate import GateTask, InTask
 from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.preceding import PrecedingTask
@@ -66,7 +66,7 @@ class StoredLog:
     def reload(self) -> None:
         """Take the state from the newest commit."""
         self._snapshot: Snapshot = self.table.current()
-        self.progress = Progress.load(self._snapshot, self._target)
+        self.progress = LogProgress.load(self._snapshot, self._target)
 
     def consumed_files(self) -> Iterable[ConsumedFile]:
         """Every file that is in the log (for connectors that read files)."""
@@ -98,7 +98,7 @@ class Log(StoredLog):
             super().__init__(spark, storage, relation, identifier, storage.owner)
         self._memories = MemoryFiles.of(storage, relation.name)
         self._memories.tidy(self.progress.states.values())
-        self.state = TableState(spark, relation, identifier, storage.owner) if relation.primary_key else None
+        self.state = KeyedTable(spark, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
 
@@ -135,7 +135,7 @@ class Log(StoredLog):
     ) -> BatchCommitted:
         """Judge and commit one batch as `epoch`, which must follow the last one. Returns what was committed.
 
-        `last`: nothing waits behind it (see `Progress.after`). `decisions`: what its plan says of a
+        `last`: nothing waits behind it (see `LogProgress.after`). `decisions`: what its plan says of a
         broker's partitions. `crashed`: of its rows those that no decoder has seen (`BatchPlan.crashed`).
         Raises TG502 if another run has committed meanwhile; then nothing of the batch is in the log.
         """
@@ -206,7 +206,7 @@ class Log(StoredLog):
 
     def _commit(
         self,
-        after: Progress,
+        after: LogProgress,
         at: datetime,
         written: list[dict[str, Any]],
         files: list[ConsumedFile],
@@ -307,7 +307,7 @@ def well_ordered(reports: list[dict[str, Any]]) -> bool:
     return ordered and len(names) == len(set(names))
 
 
-def altered(before: Progress, after: Progress) -> str | None:
+def altered(before: LogProgress, after: LogProgress) -> str | None:
     """The note of the first commit under another strategy (W13): what is judged from here on is judged by it."""
     was, now = before.strategy, after.strategy
     if was is None or now is None or was.identity == now.identity:

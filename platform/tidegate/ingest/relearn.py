@@ -18,7 +18,7 @@ from tidegate.iceberg.layout import LATE, ON_TIME, ticks_of
 from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.writer import run_task
 from tidegate.watermark import GateState, SourceWatermark
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def relearned(
     states: Mapping[str, GateState],
     memories: MemoryFiles,
     limit: int,
-) -> dict[str, Memory | None]:
+) -> dict[str, StrategyMemory | None]:
     """By partition, what the strategy remembers once the watermark was reset to `limit`. Windows over preceding
     rows (W11) remember values of the log's last rows, and the log stays as it is: so do they."""
     from pyspark.sql import functions as F
@@ -79,7 +79,7 @@ def relearned(
         "_source_partition", "_epoch", "_offset"
     )
     task = _Relearn(mark.strategy, limit, before, memories)
-    found: dict[str, Memory | None] = {}
+    found: dict[str, StrategyMemory | None] = {}
     for texts in run_task(narrow.select("_source_partition", "x"), task):
-        found |= {name: Memory(text=text) for name, text in texts.items()}
+        found |= {name: StrategyMemory(text=text) for name, text in texts.items()}
     return found

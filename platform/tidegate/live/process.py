@@ -33,16 +33,16 @@ class WorkerProcess:
     """A worker in a process group of its own: Ctrl-C at a terminal is the supervisor's, and its JVM ends with it.
 
     Its standard input stays open as long as the supervisor lives: a worker whose supervisor is gone stops by itself.
-    `tell` is called from threads.
+    `notify` is called from threads.
     """
 
     def __init__(
         self,
         command: Sequence[str],
-        tell: Callable[[Message], None],
+        notify: Callable[[Message], None],
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._tell = tell
+        self._notify = notify
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -80,12 +80,12 @@ class WorkerProcess:
         except ValueError:
             document = None
         if isinstance(document, dict) and "event" in document:
-            self._tell(("event", document))
+            self._notify(("event", document))
         else:
             self._output(text)
 
     def _output(self, text: str) -> None:
-        self._tell(("output", text[:_LONGEST_LINE]))
+        self._notify(("output", text[:_LONGEST_LINE]))
 
     def _wait(self, readers: list[threading.Thread]) -> None:
         code = self._process.wait()
@@ -93,7 +93,7 @@ class WorkerProcess:
         for thread in readers:
             thread.join(2.0)
         self.kill()
-        self._tell(("exit", code))
+        self._notify(("exit", code))
 
 
 def resident_bytes(pid: int, proc: Path = Path("/proc")) -> dict[str, int]:

@@ -32,7 +32,7 @@ from tidegate.plan.events import (
 State = Literal["starting", "running", "backing_off", "failed", "stopped"]
 Spawn = Callable[[Group, Callable[[Message], None]], Worker]
 #: Told of everything that happens: the group (None: the supervisor itself), and the event, or what a worker printed.
-Tell = Callable[[str | None, Event | str], None]
+Notify = Callable[[str | None, Event | str], None]
 
 DONE, UNCLEAN, GIVEN_UP = 0, 1, 2
 
@@ -67,7 +67,7 @@ class Supervisor:
 
     groups: Iterable[Group]
     spawn: Spawn
-    tell: Tell
+    notify: Notify
     grace: float = 60.0
     stuck: float = 300.0
     until_idle: bool = False
@@ -128,12 +128,12 @@ class Supervisor:
             self.on_time()
         code = self.exit_code
         failed = tuple(name for name, one in self.watched.items() if one.state == "failed")
-        self.tell(None, LiveStopped(code, round(self.clock() - started, 3), failed))
+        self.notify(None, LiveStopped(code, round(self.clock() - started, 3), failed))
         return code
 
     def start(self) -> None:
         """Start a worker for every group."""
-        self.tell(None, LiveStarted(tuple(self.watched), self.url))
+        self.notify(None, LiveStarted(tuple(self.watched), self.url))
         for one in self.watched.values():
             self._spawn(one)
 
@@ -174,19 +174,19 @@ class Supervisor:
         elif kind == "exit":
             self._exit(one, content)
         else:
-            self.tell(one.group.name, str(content))
+            self.notify(one.group.name, str(content))
 
     def _spawn(self, one: Watched) -> None:
         with self._lock:
             one.state, one.restart_at, one.failed = "starting", None, None
             one.ticking_since = one.last_tick = None
             one.worker = self.spawn(one.group, lambda message: self._queue.put((one, message)))
-        self.tell(one.group.name, WorkerSpawned(one.group.name, one.worker.pid, one.restarts))
+        self.notify(one.group.name, WorkerSpawned(one.group.name, one.worker.pid, one.restarts))
 
     def _event(self, one: Watched, document: dict[str, Any]) -> None:
         event = event_of(document)
         if event is None:
-            self.tell(one.group.name, str(document))
+            self.notify(one.group.name, str(document))
             return
         with self._lock:
             if isinstance(event, TickFinished):
@@ -198,7 +198,7 @@ class Supervisor:
                 one.last_error = event.code, event.message
             elif isinstance(event, MemberFailed):
                 one.last_error = event.code, event.message
-        self.tell(one.group.name, event)
+        self.notify(one.group.name, event)
 
     def _exit(self, one: Watched, code: int) -> None:
         assert one.worker is not None
@@ -216,7 +216,7 @@ class Supervisor:
                 one.state, one.restart_at = "backing_off", self.clock() + pause
                 if one.failed is None:
                     one.last_error = None, why
-        self.tell(
+        self.notify(
             one.group.name,
             WorkerExited(one.group.name, code, None if pause is None else round(pause, 3), why),
         )

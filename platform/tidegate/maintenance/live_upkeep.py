@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _KIND = "upkeep"
 
 
-class Caretaker:
+class LiveUpkeep:
     """Keeps the tables of a group small; the group holds their leases.
 
     Looks at all of them every `every` seconds, and in one call does what is due for one of them at most. What fails is
@@ -44,7 +44,7 @@ class Caretaker:
         self._looked_at = clock()
         self._failures: dict[str, int] = {}
 
-    def between_ticks(self, tell: Callable[[Event], None]) -> None:
+    def between_ticks(self, notify: Callable[[Event], None]) -> None:
         """Do what is due for the next table."""
         if not self._waiting:
             if self._clock() - self._looked_at < self._every:
@@ -55,19 +55,19 @@ class Caretaker:
         while self._waiting:
             item = self._waiting.popleft()
             try:
-                done = self._care(item, tell)
+                done = self._care(item, notify)
             except Exception as error:
                 failures = self._failures[item.name] = self._failures.get(item.name, 0) + 1
                 code = error.code if isinstance(error, TidegateError) else None
                 told = one_line(error)
-                tell(MemberFailed(self._group, item.name, _KIND, code, told, failures, self._every))
+                notify(MemberFailed(self._group, item.name, _KIND, code, told, failures, self._every))
                 return
             if failures := self._failures.pop(item.name, 0):
-                tell(MemberRecovered(self._group, item.name, _KIND, failures))
+                notify(MemberRecovered(self._group, item.name, _KIND, failures))
             if done:
                 return
 
-    def _care(self, item: Relation | View, tell: Callable[[Event], None]) -> bool:
+    def _care(self, item: Relation | View, notify: Callable[[Event], None]) -> bool:
         """Whether something was done."""
         if self._context.stored(item.name) is None:
             return False
@@ -80,7 +80,7 @@ class Caretaker:
             maintain(self._context, item.name, policy, leased=True)
             why += reasons
         if why:
-            tell(UpkeepFinished(self._group, item.name, tuple(why), round(self._clock() - started, 3)))
+            notify(UpkeepFinished(self._group, item.name, tuple(why), round(self._clock() - started, 3)))
         return bool(why)
 
 

@@ -123,7 +123,7 @@ def maintain(
     dry_run: bool = False,
     now: float | None = None,
     guard: float | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> UpkeepReport:
     """Keep the tables of one source, table or view small, and return what was done.
 
@@ -131,7 +131,7 @@ def maintain(
     needed: for the state of a table with a PRIMARY KEY, whose MERGE a compaction could defeat, and for a catalog that
     is a folder, where nothing but the lease keeps two processes apart; what another process is writing is then left
     out, with a note. `retention`, `orphans`: whether rows beyond their retention go, and files that no snapshot knows.
-    `guard`: seconds for which snapshots stay in any case. `tell`: told of each step as it begins.
+    `guard`: seconds for which snapshots stay in any case. `notify`: told of each step as it begins.
     Raises TG544 if nothing is stored of `name`, TG508 if another upkeep of it is running.
     """
     started = time.monotonic()
@@ -143,7 +143,7 @@ def maintain(
     report = UpkeepReport(source.name)
     with context.lease(source.name, ".upkeep"):
         for identifier in identifiers:
-            work = _Work(context, source, identifier, policy, now, guard, tell)
+            work = _Work(context, source, identifier, policy, now, guard, notify)
             if dry_run:
                 work.look(retention)
             else:
@@ -210,10 +210,10 @@ class _Work:
         policy: Policy,
         now: float,
         guard: float | None,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self._context, self._spark, self._source = context, context.spark, source
-        self._policy, self._now, self._tell = policy, now, tell
+        self._policy, self._now, self._notify = policy, now, notify
         self._guard = {} if guard is None else {"guard": guard}
         self._table = IcebergTable(context.spark, identifier, context.project.owner)
         self._is_state = identifier != context.identifier(source.name)
@@ -277,7 +277,7 @@ class _Work:
 
     def _attempt(self, what: str, step: Callable[[], None]) -> None:
         """A step; anew if another commit was in its way, which always wins. After a few tries it is left."""
-        self._tell(f"{self.done.table}: {what}")
+        self._notify(f"{self.done.table}: {what}")
         for _ in range(TRIES):
             try:
                 return step()
@@ -298,11 +298,11 @@ class _Work:
             self.done.compacted += gone
             return
         key = "tidegate.tick" if isinstance(self._source, View) else "tidegate.epoch"
-        settled = shape.settled(key, self._now - policy.settle)
-        if settled is None:
+        last = shape.last_before(key, self._now - policy.settle)
+        if last is None:
             return
         keep_bounds(self._table, _bounds(self._source))
-        where = expressions.lessThanOrEqual(self._number, settled)
+        where = expressions.lessThanOrEqual(self._number, last)
         if isinstance(self._source, View):
             # Open and carried rows are replaced by every tick; what amendments have replaced is beside the carried.
             still = expressions.equal("_open", False)

@@ -187,8 +187,8 @@ def _final(view: View) -> Facts:
     facts = [("final", f"{rule}; nothing is dropped here (W3)")]
     if not view.emit_on_window_close:
         facts.append(("open", "everything later, recomputed each time"))
-    if view.plain is not None:
-        window = view.plain.window
+    if view.pane_windows is not None:
+        window = view.pane_windows.window
         parts = "sessions that are joined"
         if not isinstance(window, Sessions):
             parts = f"panes of {view.kind.format_duration(window.slide)}"

@@ -70,7 +70,7 @@ def check_quality(
     session: Session,
     names: Sequence[str] | None = None,
     request: Request | None = None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     steps: Steps | None = None,
 ) -> Iterator[SuiteResult]:
     """The suites of sources, tables and views, each as soon as it is done; None: of all that have something stored.
@@ -93,8 +93,8 @@ def check_quality(
                 "TG512", f'"{item.name}" has nothing stored yet', hint=f"tidegate run {item.name}"
             )
         if stored is not None:
-            if tell is not None:
-                tell(f"{item.name}: checking …")
+            if notify is not None:
+                notify(f"{item.name}: checking …")
             found += _Asset(session, item, stored, quality, asked, audits).results()
 
     for name in names or own:

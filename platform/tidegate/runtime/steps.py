@@ -30,10 +30,10 @@ class Steps:
     is stored, unless that is of another definition, or the query itself is refused. `fail_fast`: the first failure is
     raised instead."""
 
-    def __init__(self, fail_fast: bool = False, tell: Callable[[Event], None] = lambda event: None) -> None:
+    def __init__(self, fail_fast: bool = False, notify: Callable[[Event], None] = lambda event: None) -> None:
         self.failures: list[Failure] = []
         self.skipped: list[Skipped] = []
-        self._fail_fast, self._tell = fail_fast, tell
+        self._fail_fast, self._notify = fail_fast, notify
         self._first: Exception | None = None
         self._over: set[str] = set()
         self._unusable: set[str] = set()
@@ -94,13 +94,13 @@ class Steps:
             told = known.to_dict()
         failure = Failure(item.name, kind_of(item), told)
         self.failures.append(failure)
-        self._tell(StepFailed(failure.name, failure.kind, failure.error))
+        self._notify(StepFailed(failure.name, failure.kind, failure.error))
 
     def _skip(self, item: Relation | View | Sink, why: str) -> None:
         self._over.add(item.name)
         self._unusable.add(item.name.casefold())
         self.skipped.append(Skipped(item.name, kind_of(item), why))
-        self._tell(StepSkipped(item.name, kind_of(item), why))
+        self._notify(StepSkipped(item.name, kind_of(item), why))
 
 
 def kind_of(item: Relation | View | Sink) -> str:

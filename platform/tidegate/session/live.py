@@ -23,7 +23,7 @@ from tidegate.ingest.ingest import Log
 from tidegate.ingest.sources.log import LogConnector, advance
 from tidegate.ingest.stream import SourceFeed, drive
 from tidegate.jvm.failures import one_line, refused
-from tidegate.maintenance.live_upkeep import Caretaker
+from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -90,7 +90,7 @@ class Member:
     def prepare(self) -> None:
         """What has to be right before the first row is read."""
 
-    def step(self, tell: Listener) -> tuple[bool, bool]:
+    def step(self, notify: Listener) -> tuple[bool, bool]:
         """Advance; whether something was committed, and whether more waits."""
         raise NotImplementedError
 
@@ -113,17 +113,17 @@ class SourceMember(Member):
         self.watches = not self.upstream
         self._open: tuple[Log, Connector, SourceFeed | None] | None = None
 
-    def step(self, tell: Listener) -> tuple[bool, bool]:
+    def step(self, notify: Listener) -> tuple[bool, bool]:
         if self._open is None:
             self._open = self._opened()
         log, connector, feed = self._open
         log.progress.enumerate(connector.pending().partitions)
         before = log.progress.epoch
         if feed is not None:
-            more = feed.advance(tell)
+            more = feed.advance(notify)
         else:
             assert isinstance(connector, LogConnector)
-            more = advance(log, connector, tell)
+            more = advance(log, connector, notify)
         return log.progress.epoch != before, more
 
     def problems(self) -> list[TidegateError]:
@@ -157,13 +157,13 @@ class ViewMember(Member):
     def prepare(self) -> None:
         resolve(self.context, self.view)
 
-    def step(self, tell: Listener) -> tuple[bool, bool]:
+    def step(self, notify: Listener) -> tuple[bool, bool]:
         if self._table is None:
             resolve(self.context, self.view)
             self._table = ViewTable(self.context, self.view)
         event = self._table.tick()
         if event is not None:
-            tell(event)
+            notify(event)
         return event is not None, False
 
     def close(self) -> None:
@@ -188,9 +188,9 @@ class SinkMember(Member):
         # One that wants only what is new wants what comes from here on.
         begin(self.context, self.sink)
 
-    def step(self, tell: Listener) -> tuple[bool, bool]:
+    def step(self, notify: Listener) -> tuple[bool, bool]:
         self._looked = self._clock()
-        deliver(self.context, self.sink, tell)
+        deliver(self.context, self.sink, notify)
         return False, False
 
 
@@ -258,14 +258,14 @@ class LiveGroup:
         """Members that wait for another try, and sources that leave inputs as they are."""
         return tuple(member.name for member in self.members if member.failures or member.left)
 
-    def prepare(self, tell: Listener) -> None:
+    def prepare(self, notify: Listener) -> None:
         """Let Spark check every query, and sinks begin, before the first row is read."""
         for member in self.members:
-            with self._isolated(member, tell):
+            with self._isolated(member, notify):
                 member.prepare()
-        tell(WorkerStarted(self.name, tuple(member.name for member in self.members), os.getpid()))
+        notify(WorkerStarted(self.name, tuple(member.name for member in self.members), os.getpid()))
 
-    def tick(self, tell: Listener) -> bool:
+    def tick(self, notify: Listener) -> bool:
         """Advance everything once; whether a backlog is left. Raises what ends the group."""
         started = self._clock()
         self.ticks += 1
@@ -277,7 +277,7 @@ class LiveGroup:
                 rows += event.rows
             if isinstance(event, BatchCommitted | SliceCommitted):
                 commit_seconds += event.commit_seconds
-            tell(event)
+            notify(event)
 
         backlog = False
         # Whoever inserts into a table tells nobody.
@@ -288,46 +288,46 @@ class LiveGroup:
             member.due = member.due or member.watches or bool(moved & member.upstream)
             if not member.due or (member.failures and self._clock() < member.retry_at):
                 continue
-            with self._isolated(member, tell):
+            with self._isolated(member, notify):
                 committed, member.due = member.step(on_event)
                 backlog = backlog or member.due
                 if committed:
                     moved.add(member.name.casefold())
                 if member.failures:
-                    tell(MemberRecovered(self.name, member.name, member.kind, member.failures))
+                    notify(MemberRecovered(self.name, member.name, member.kind, member.failures))
                     member.failures, member.error = 0, None
-                self._look_for_problems(member, tell)
+                self._look_for_problems(member, notify)
         seconds = round(self._clock() - started, 3)
-        tell(
+        notify(
             TickFinished(
                 self.name, self.ticks, rows, backlog, seconds, round(commit_seconds, 3), self.failing
             )
         )
         return backlog
 
-    def _look_for_problems(self, member: Member, tell: Listener) -> None:
+    def _look_for_problems(self, member: Member, notify: Listener) -> None:
         """Tell of inputs that a source leaves as they are: once, and again when they are in order."""
         problems, before = member.problems(), member.left
         member.left = together(problems) if problems else None
         if member.left is not None and str(member.left) != str(before):
             code, message = member.left.code, member.left.message
-            tell(MemberFailed(self.name, member.name, member.kind, code, message, 1, 0.0))
+            notify(MemberFailed(self.name, member.name, member.kind, code, message, 1, 0.0))
         elif member.left is None and before is not None:
-            tell(MemberRecovered(self.name, member.name, member.kind, 1))
+            notify(MemberRecovered(self.name, member.name, member.kind, 1))
 
     @contextmanager
-    def _isolated(self, member: Member, tell: Listener) -> Iterator[None]:
+    def _isolated(self, member: Member, notify: Listener) -> Iterator[None]:
         """Keep an error of one member from the others, unless it ends the group."""
         from pyspark.errors import AnalysisException
 
         try:
             yield
         except AnalysisException as error:
-            self._failed(member, refused(f'"{member.name}"', error, member.item.location), tell)
+            self._failed(member, refused(f'"{member.name}"', error, member.item.location), notify)
         except Exception as error:
-            self._failed(member, trouble(error, member.item.location) or error, tell)
+            self._failed(member, trouble(error, member.item.location) or error, notify)
 
-    def _failed(self, member: Member, error: Exception, tell: Listener) -> None:
+    def _failed(self, member: Member, error: Exception, notify: Listener) -> None:
         with suppress(Exception):  # what is broken may not even close
             member.close()
         member.due, member.error = True, error
@@ -345,7 +345,7 @@ class LiveGroup:
         failed = MemberFailed(
             self.name, member.name, member.kind, code, one_line(error), member.failures, round(pause, 3)
         )
-        tell(failed)
+        notify(failed)
 
     def _answers(self) -> bool:
         """Whether Spark is still there: without it every member would fail for ever."""
@@ -357,7 +357,7 @@ class LiveGroup:
 
 def serve(
     group: LiveGroup,
-    tell: Listener,
+    notify: Listener,
     stop: threading.Event,
     interval: float = 2.0,
     once_idle: bool = False,
@@ -366,21 +366,21 @@ def serve(
     """Tick every `interval` seconds, at once while there is a backlog, until `stop` is set; then what is under way is
     committed first. `once_idle`: stop when nothing waits any more; raises the error of what still fails then.
     `upkeep`: keep the tables small in between."""
-    caretaker = Caretaker(group.context, group.name, group.written) if upkeep else None
-    group.prepare(tell)
+    caretaker = LiveUpkeep(group.context, group.name, group.written) if upkeep else None
+    group.prepare(notify)
 
     def step() -> bool:
         backlog = True
         while backlog:
-            backlog = group.tick(tell)
+            backlog = group.tick(notify)
             if stop.is_set():
                 return False
             if caretaker is not None:
-                caretaker.between_ticks(tell)
+                caretaker.between_ticks(notify)
         return not (once_idle and _settled(group))
 
     drive(group.context.spark, f"tidegate live {group.name}", step, interval, stop)
-    tell(WorkerStopping(group.name, "asked to" if stop.is_set() else "nothing waits any more", group.ticks))
+    notify(WorkerStopping(group.name, "asked to" if stop.is_set() else "nothing waits any more", group.ticks))
 
 
 def _settled(group: LiveGroup) -> bool:

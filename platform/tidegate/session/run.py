@@ -54,15 +54,15 @@ def run(
     fail_fast: bool = True,
 ) -> RunReport:
     """See `Session.run`."""
-    tell: Listener = on_event or (lambda event: None)
+    notify: Listener = on_event or (lambda event: None)
     started = time.monotonic()
     names = None if names is None else list(names)
     relations, views = select(context.catalog, names, upstream)
     # What another environment ingests is read as it stands there.
     relations = [relation for relation in relations if relation.name not in context.foreign]
     sinks = select_sinks(context.catalog, names)
-    tell(RunStarted((*(r.name for r in relations), *(v.name for v in views), *(s.name for s in sinks))))
-    report, steps = RunReport(), Steps(fail_fast, tell)
+    notify(RunStarted((*(r.name for r in relations), *(v.name for v in views), *(s.name for s in sinks))))
+    report, steps = RunReport(), Steps(fail_fast, notify)
     for view in views:
         # Every query is checked by Spark before the first row of any source is read.
         steps.do(view, partial(resolve, context, view), needed=True)
@@ -70,10 +70,10 @@ def run(
         steps.do(sink, partial(begin, context, sink))
     for relation in relations:
         report.sources.append(SourceReport(relation.name))
-        steps.do(relation, partial(_read, context, relation, max_rows_per_batch, tell, report.sources[-1]))
+        steps.do(relation, partial(_read, context, relation, max_rows_per_batch, notify, report.sources[-1]))
 
     def close(view: View) -> None:
-        report.views.append(run_view(context, view, tell))
+        report.views.append(run_view(context, view, notify))
 
     def send(sink: Sink) -> None:
         report.sinks.append(deliver(context, sink, on_event))
@@ -87,15 +87,15 @@ def run(
     report.failed, report.skipped = steps.failures, steps.skipped
     report.seconds = round(time.monotonic() - started, 3)
     failed, skipped = (tuple(one.name for one in found) for found in (report.failed, report.skipped))
-    tell(RunFinished(report.seconds, failed, skipped))
+    notify(RunFinished(report.seconds, failed, skipped))
     return report
 
 
 def _read(
-    context: Context, relation: Relation, max_rows: int | None, tell: Listener, report: SourceReport
+    context: Context, relation: Relation, max_rows: int | None, notify: Listener, report: SourceReport
 ) -> None:
     with context.lease(relation.name):
-        run_source(context, relation, max_rows, tell, report)
+        run_source(context, relation, max_rows, notify, report)
 
 
 def select(
@@ -137,28 +137,28 @@ def resolve(context: Context, view: View) -> None:
 
 
 def refresh(
-    context: Context, view: View, max_rows: int | None = None, tell: Listener = lambda event: None
+    context: Context, view: View, max_rows: int | None = None, notify: Listener = lambda event: None
 ) -> ViewReport:
     """Close what the inputs' watermarks allow, after the implicit relations of the view have taken in their rows."""
     for gate in view.gates:
         with context.lease(gate.name):
-            run_source(context, gate, max_rows, tell)
-    return run_view(context, view, tell)
+            run_source(context, gate, max_rows, notify)
+    return run_view(context, view, notify)
 
 
-def run_sink(context: Context, sink: Sink, max_rows: int | None, tell: Listener) -> SinkReport:
+def run_sink(context: Context, sink: Sink, max_rows: int | None, notify: Listener) -> SinkReport:
     """Deliver what is stored, after the sink's own query has closed what it can. The caller has let the sink `begin`,
     before it ran what the sink delivers."""
     if sink.view is not None:
-        refresh(context, sink.view, max_rows, tell)
-    return deliver(context, sink, tell)
+        refresh(context, sink.view, max_rows, notify)
+    return deliver(context, sink, notify)
 
 
 def run_source(
     context: Context,
     relation: Relation,
     max_rows: int | None,
-    tell: Listener,
+    notify: Listener,
     report: SourceReport | None = None,
 ) -> SourceReport:
     """Read everything that waits in one source; its lease is held by the caller. `report` is filled as batches are
@@ -176,12 +176,12 @@ def run_source(
         report.late += event.late
         report.rejected += event.rejected
         report.watermark = event.watermark
-        tell(event)
+        notify(event)
 
     with closing(connector):
         pending = connector.pending()
         log.progress.enumerate(pending.partitions)
-        tell(SourceStarted(relation.name, pending.rows, pending.files))
+        notify(SourceStarted(relation.name, pending.rows, pending.files))
         if isinstance(connector, LogConnector):
             follow(log, connector, on_batch)
         else:
@@ -191,20 +191,20 @@ def run_source(
     if problems:
         raise together(problems)
     totals = log.progress.totals()
-    tell(SourceFinished(relation.name, **totals, watermark=report.watermark, epochs=report.epochs))
+    notify(SourceFinished(relation.name, **totals, watermark=report.watermark, epochs=report.epochs))
     return report
 
 
-def run_view(context: Context, view: View, tell: Listener) -> ViewReport:
+def run_view(context: Context, view: View, notify: Listener) -> ViewReport:
     """Close what the watermarks of its inputs allow."""
     with context.lease(view.name):
         table = ViewTable(context, view)
         _, before, _ = table.totals()
         event = table.tick()
         if event is not None:
-            tell(event)
+            notify(event)
         frontier, groups, opened = table.totals()
-    tell(ViewFinished(view.name, frontier, groups, opened))
+    notify(ViewFinished(view.name, frontier, groups, opened))
     return ViewReport(view.name, groups - before, opened, frontier)
 
 

@@ -139,12 +139,12 @@ class Session(Context):
         source, view or sink leaves the others alone, and is told in the report (`failed`, `skipped`).
         """
         from tidegate.session.run import run
-        from tidegate.session.settled import settled
+        from tidegate.session.up_to_date import up_to_date
 
         names = None if names is None else list(names)
         for name in names or ():
             self.require_unlent(name)
-        report = settled(self.project, self.catalog, names, on_event, upstream)
+        report = up_to_date(self.project, self.catalog, names, on_event, upstream)
         if report is not None:
             return report
         most = max_rows_per_batch or self.settings.max_rows_per_batch

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class ConsoleSink:
-    """See `SinkWriter`. `tell`: who shows the rows."""
+    """See `SinkWriter`. `notify`: who shows the rows."""
 
-    def __init__(self, context: Context, sink: Sink, tell: Callable[[Event], None]) -> None:
+    def __init__(self, context: Context, sink: Sink, notify: Callable[[Event], None]) -> None:
         assert isinstance(sink.connector, ConsoleSinkOptions)
-        self._spark, self._sink, self._tell = context.spark, sink, tell
+        self._spark, self._sink, self._notify = context.spark, sink, notify
         self._shown = sink.connector.rows
         storage = context.project.storage
         self._state = StateFile(storage, position_file(storage, sink), sink.name)
@@ -50,7 +50,7 @@ class ConsoleSink:
         count = len(shown) if len(shown) < self._shown else rows.count()
         if shown:
             found = tuple(tuple(row) for row in shown)
-            self._tell(RowsDelivered(self._sink.name, tuple(rows.columns), found, count - len(shown)))
+            self._notify(RowsDelivered(self._sink.name, tuple(rows.columns), found, count - len(shown)))
         self.begin(upstream.reached(after))
         return Delivered(count)
 

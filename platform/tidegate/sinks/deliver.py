@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
 
 
-def deliver(context: Context, sink: Sink, tell: Callable[[Event], None] | None = None) -> SinkReport:
+def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None = None) -> SinkReport:
     """Deliver everything that is final and not delivered yet, from the beginning (`snapshot`) the first time; and what
     was amended since it was delivered, if the sink upserts that (B2).
 
-    `tell`: who hears of it, and shows the rows of a console sink; None prints those on standard output. Raises TG508 if
-    another process delivers for this sink, TG541 if its place is not its own, TG542 if what it delivered from is gone.
-    """
+    `notify`: who hears of it, and shows the rows of a console sink; None prints those on standard output. Raises TG508
+    if another process delivers for this sink, TG541 if its place is not its own, TG542 if what it delivered from is
+    gone."""
     started = time.monotonic()
     with context.lease(sink.name):
         upstream = Upstream.of(context, sink)
         if upstream is None:
             return SinkReport(sink.name)
-        writer = open_sink(context, sink, tell)
+        writer = open_sink(context, sink, notify)
         position = _position(writer, sink, upstream, context)
         if not upstream.has_news(position):
             return SinkReport(sink.name)
         _record(context, sink)
         done = writer.deliver(upstream, position)
-    if (done.rows or done.amended) and tell is not None:
+    if (done.rows or done.amended) and notify is not None:
         seconds = round(time.monotonic() - started, 3)
-        tell(SinkDelivered(sink.name, sink.connector.connector, done.rows, seconds, done.amended))
+        notify(SinkDelivered(sink.name, sink.connector.connector, done.rows, seconds, done.amended))
     return SinkReport(sink.name, done.rows, done.amended)
 
 
@@ -69,7 +69,7 @@ def forget(context: Context, sink: Sink) -> None:
         StateFile(context.project.storage, deployment_file(context.project.storage, sink.name)).remove()
 
 
-def open_sink(context: Context, sink: Sink, tell: Callable[[Event], None] | None) -> SinkWriter:
+def open_sink(context: Context, sink: Sink, notify: Callable[[Event], None] | None) -> SinkWriter:
     """The sink's connector; hold the sink's lease while it is used. Raises TG515 for a branch's sink whose place is not
     the branch's."""
     context.borrowed.refuse(sink)
@@ -81,7 +81,7 @@ def open_sink(context: Context, sink: Sink, tell: Callable[[Event], None] | None
     if isinstance(options, KafkaSinkOptions):
         return KafkaSink(context, sink)
     assert isinstance(options, ConsoleSinkOptions)
-    return ConsoleSink(context, sink, tell or _print)
+    return ConsoleSink(context, sink, notify or _print)
 
 
 def _position(writer: SinkWriter, sink: Sink, upstream: Upstream, context: Context) -> Position:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import quote
-from tidegate.ingest.sources.kafka_broker import Broker as JavaBroker
-from tidegate.ingest.sources.kafka_broker import require_kafka
+from tidegate.ingest.sources.kafka_broker import KafkaTopic, require_kafka
 from tidegate.jvm.failures import spark_message
 from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
 from tidegate.project.kafka import READING, java_properties
@@ -36,7 +35,7 @@ from tidegate.sql.catalog.objects import View
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.dialect.secrets import variables
 from tidegate.sql.options.kafka_options import KafkaSinkOptions, written_servers
-from tidegate.store.broker import Broker, Offsets
+from tidegate.store.broker import BrokerConnection, Offsets
 from tidegate.store.broker_access import OnlyForJava
 from tidegate.store.positions import KAFKA_POSITION, Position, position_file
 from tidegate.tasks.transfer import map_in_arrow
@@ -246,12 +245,12 @@ class KafkaSink:
         has access to."""
         topic, properties = topic_name(self._options), java_properties(self._options)
         try:
-            with Broker(properties, shown=self._options.properties) as broker:
+            with BrokerConnection(properties, shown=self._options.properties) as broker:
                 return broker.offsets(topic), broker.topic_id(topic)
         except OnlyForJava:
             require_kafka(self._spark)
         servers = written_servers(self._options.properties)
-        java = JavaBroker(self._spark, properties, topic, servers, self._sink.name, self._sink.location)
+        java = KafkaTopic(self._spark, properties, topic, servers, self._sink.name, self._sink.location)
         try:
             earliest, latest = java.earliest(), java.latest()
             return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.store.metadata import TableState, load_table, read_progress
+from tidegate.store.metadata import CommittedTable, load_table, read_progress
 from tidegate.store.status import read_status
 from tidegate.store.status_values import ProjectStatus
 
-__all__ = ["ProjectStatus", "TableState", "load_table", "read_progress", "read_status"]
+__all__ = ["CommittedTable", "ProjectStatus", "load_table", "read_progress", "read_status"]

@@ -30,11 +30,11 @@ def read_offsets(options: KafkaOptions | KafkaSinkOptions, timeout_s: float = 5.
     Raises TG621 if there is no such topic, the broker can't be reached or lets nobody in, within about `timeout_s` for
     each of its answers; TG606 for a variable of the options that is not set.
     """
-    with Broker(java_properties(options), timeout_s, options.properties) as broker:
+    with BrokerConnection(java_properties(options), timeout_s, options.properties) as broker:
         return broker.offsets(topic_name(options))
 
 
-class Broker:
+class BrokerConnection:
     """A connection to a cluster, for those who ask more than once; close it, or use it in a `with` statement.
 
     `properties`: names and values as Java's client has them, expanded; `shown`: as they are written, for errors. Raises
@@ -64,7 +64,7 @@ class Broker:
         except CanNotConnect as error:
             raise self._unreachable(error.reason) from None
 
-    def __enter__(self) -> Broker:
+    def __enter__(self) -> BrokerConnection:
         return self
 
     def __exit__(

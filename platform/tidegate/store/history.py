@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidegate.errors import TidegateError
 from tidegate.project.storage import Storage
-from tidegate.store.metadata import Commit, Progress, TableState, read_progress
+from tidegate.store.metadata import Commit, CommittedTable, ProgressRow, read_progress
 from tidegate.watermark import TimeKind
 
 #: Commits whose progress is read at most: each is one small file.
@@ -26,7 +26,9 @@ def chosen(commits: Sequence[Commit], span: float, most: int = MOST_COMMITS) -> 
     return [batches[k] for k in sorted(picked, reverse=True)]
 
 
-def read_history(storage: Storage, table: TableState, span: float) -> list[tuple[float, list[Progress]]]:
+def read_history(
+    storage: Storage, table: CommittedTable, span: float
+) -> list[tuple[float, list[ProgressRow]]]:
     """(when, s since 1970, partitions) of the chosen commits, oldest first. What can't be read any more (compaction and
     expiry go on meanwhile) is left out, but for the newest: that raises TG620."""
     found = []
@@ -45,7 +47,7 @@ def read_history(storage: Storage, table: TableState, span: float) -> list[tuple
 
 
 def find_offset(
-    storage: Storage, table: TableState, partition: str, column: str, kind: TimeKind, value: int
+    storage: Storage, table: CommittedTable, partition: str, column: str, kind: TimeKind, value: int
 ) -> int | None:
     """The first offset of a partition whose row has this event time; None if it is not to be found any more."""
     return _find_offset(_Place(storage, table), table.uuid, partition, column, kind, value)
@@ -54,7 +56,7 @@ def find_offset(
 class _Place:
     """Where to look; the same for a cache, whatever the newest commit is: a row that is found stays found."""
 
-    def __init__(self, storage: Storage, table: TableState) -> None:
+    def __init__(self, storage: Storage, table: CommittedTable) -> None:
         self.storage, self.table = storage, table
 
     def __eq__(self, other: object) -> bool:

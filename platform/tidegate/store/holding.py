@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.store.metadata import Progress
+from tidegate.store.metadata import ProgressRow
 
 #: Where the engine counts rejected rows whose partition could not be read.
 UNKNOWN_PARTITION = "(unknown)"
 
 
-def holding_back(published: int | None, partitions: Sequence[Progress]) -> tuple[str, ...]:
+def holding_back(published: int | None, partitions: Sequence[ProgressRow]) -> tuple[str, ...]:
     """Names of the partitions that keep G where it is (W6).
 
     Before there is a G: those without a watermark. Afterwards: the lowest ones; nobody when all stand at the
@@ -26,7 +26,7 @@ def holding_back(published: int | None, partitions: Sequence[Progress]) -> tuple
     return tuple(p.partition or "" for p in voting if p.watermark == lowest)
 
 
-def _absent(partition: Progress) -> bool:
+def _absent(partition: ProgressRow) -> bool:
     """Whether it takes no part in G (W6, W7). A file's partition is empty until its first row is read; a broker's,
     whose `quiet_since` is known, has never held one."""
     return partition.state in ("idle", "gone") or (

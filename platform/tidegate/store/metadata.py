@@ -54,13 +54,13 @@ class Commit:
     summary: Mapping[str, str]
 
     def integer(self, key: str) -> int | None:
-        """As `TableState.integer`."""
+        """As `CommittedTable.integer`."""
         value = self.summary.get(key)
         return None if value is None else int(value)
 
 
 @dataclass(frozen=True)
-class TableState:
+class CommittedTable:
     """A table as of its newest commit by tidegate.
 
     `columns`: (name, Iceberg type) in order. `summary`: the snapshot's summary, tidegate's keys included;
@@ -90,7 +90,7 @@ class TableState:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ProgressRow:
     """One progress row: of a partition, or of the whole source (`partition` None).
 
     `watermark`, `published` and `max_event_time` are in the unit of the source's time column; None:
@@ -112,7 +112,7 @@ class Progress:
     moved_at: int | None = None
 
 
-def load_table(storage: Storage, name: str, namespace: str | None = None) -> TableState | None:
+def load_table(storage: Storage, name: str, namespace: str | None = None) -> CommittedTable | None:
     """State of table `name` of a namespace (None: the project's), or None if it was never created.
 
     Raises TG620 if its metadata can't be read, TG622 for a table of a later release.
@@ -140,7 +140,7 @@ def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, 
     return _from_catalog(storage, namespace, name)
 
 
-def read_progress(storage: Storage, table: TableState, commit: Commit | None = None) -> list[Progress]:
+def read_progress(storage: Storage, table: CommittedTable, commit: Commit | None = None) -> list[ProgressRow]:
     """The progress rows of a log as of a commit (None: the newest), partitions in their order of name, the source's own
     row last.
 
@@ -251,7 +251,7 @@ def _means_no_tables(error: Exception) -> bool:
     return "iceberg_tables" in text and ("no such table" in text or "does not exist" in text)
 
 
-def _state(name: str, path: str, metadata: dict[str, Any]) -> TableState:
+def _state(name: str, path: str, metadata: dict[str, Any]) -> CommittedTable:
     current = metadata.get("current-snapshot-id")
     current = None if current in (None, -1) else current
     commits = tuple(
@@ -264,7 +264,7 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> TableState:
         (s for s in metadata.get("schemas", []) if s.get("schema-id") == metadata.get("current-schema-id")),
         metadata.get("schema") or {"fields": []},
     )
-    return TableState(
+    return CommittedTable(
         name=name,
         location=metadata["location"],
         metadata_location=path,
@@ -297,7 +297,7 @@ def _type_text(kind: Any) -> str:
     return kind if isinstance(kind, str) else str(kind.get("type"))
 
 
-def _progress_file(storage: Storage, path: str) -> list[Progress]:
+def _progress_file(storage: Storage, path: str) -> list[ProgressRow]:
     import pyarrow.parquet as pq
 
     filesystem, local = storage.filesystem(path)
@@ -307,7 +307,7 @@ def _progress_file(storage: Storage, path: str) -> list[Progress]:
     return _rows(table.to_pylist())
 
 
-def _progress_scan(storage: Storage, table: TableState, epoch: int) -> list[Progress]:
+def _progress_scan(storage: Storage, table: CommittedTable, epoch: int) -> list[ProgressRow]:
     from pyiceberg.table import StaticTable
 
     static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
@@ -319,9 +319,9 @@ def _progress_scan(storage: Storage, table: TableState, epoch: int) -> list[Prog
     return _rows(scan.to_arrow().to_pylist())
 
 
-def _rows(rows: list[dict[str, Any]]) -> list[Progress]:
+def _rows(rows: list[dict[str, Any]]) -> list[ProgressRow]:
     return [
-        Progress(
+        ProgressRow(
             partition=row["_source_partition"],
             watermark=progress["watermark"],
             published=progress["published"],

@@ -18,7 +18,7 @@ from tidegate.sql.catalog.objects import Object, Relation, Sink, SystemTable, Vi
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.gates import gates_of, is_gate, read_by
 from tidegate.store.holding import holding_back
-from tidegate.store.metadata import Progress, TableState, load_table, read_progress
+from tidegate.store.metadata import CommittedTable, ProgressRow, load_table, read_progress
 from tidegate.store.sinks import SinkStatus, sink_status
 from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus
 from tidegate.watermark import Mark, SessionMark, TimeKind
@@ -136,7 +136,7 @@ def _ends(relation: Relation) -> tuple[dict[str, int], str | None]:
 
 
 def _partition(
-    kind: TimeKind | None, row: Progress, clock: datetime, ends: Mapping[str, int], held: Sequence[str]
+    kind: TimeKind | None, row: ProgressRow, clock: datetime, ends: Mapping[str, int], held: Sequence[str]
 ) -> PartitionStatus:
     end = ends.get(row.partition or "", row.end_offset)
     return PartitionStatus(
@@ -206,25 +206,25 @@ def _view(storage: Storage, view: View, catalog: Catalog) -> ViewStatus:
     )
 
 
-def _edge(table: TableState | None) -> int | None:
+def _edge(table: CommittedTable | None) -> int | None:
     if table is None:
         return None
     return edge_of(table.summary, retained_from(table.summary, table.properties.get(RETAINED_FROM)))
 
 
-def _emitted_beyond(view: View, table: TableState | None) -> str | None:
+def _emitted_beyond(view: View, table: CommittedTable | None) -> str | None:
     stale = Beyond.of(table.summary) if table else None
     return None if stale is None else _text(view.kind, stale.upto)
 
 
-def _groups(table: TableState | None) -> int:
+def _groups(table: CommittedTable | None) -> int:
     """Closed result rows: those that ticks have released, and by how many amendments have changed that (B2)."""
     if table is None:
         return 0
     return (table.integer("tidegate.groups") or 0) + (table.integer("tidegate.amended-groups") or 0)
 
 
-def _mark(source: Object | SystemTable, state: TableState | None) -> Mark:
+def _mark(source: Object | SystemTable, state: CommittedTable | None) -> Mark:
     """How far an input of a view is, as the engine reads it (D2, D3)."""
     if state is None:
         return None
@@ -236,7 +236,7 @@ def _mark(source: Object | SystemTable, state: TableState | None) -> Mark:
     return SessionMark(frontier, state.integer("tidegate.earliest-open"))
 
 
-def _commit(source: Object | SystemTable, state: TableState | None) -> int | None:
+def _commit(source: Object | SystemTable, state: CommittedTable | None) -> int | None:
     """What the engine records as taken in: the epoch of a table with a key, which is stored elsewhere, else a
     snapshot."""
     if state is None:
@@ -294,7 +294,7 @@ def _lag(kind: TimeKind | None, watermark: int | None, clock: datetime) -> float
     return None if since_epoch is None else round(clock.timestamp() - since_epoch, 3)
 
 
-def _committed(table: TableState | None) -> str | None:
+def _committed(table: CommittedTable | None) -> str | None:
     if table is None or table.committed_ms is None:
         return None
     return _iso(table.committed_ms / 1000)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.project.storage import Storage
-from tidegate.store.metadata import TableState
+from tidegate.store.metadata import CommittedTable
 
 #: Commits that are read at most, evenly spread: each is one small file.
 MOST_MOMENTS = 240
@@ -32,7 +32,7 @@ class Moment:
 
 
 def read_timeline(
-    storage: Storage, table: TableState, partitions: Sequence[str] = (), most: int = MOST_MOMENTS
+    storage: Storage, table: CommittedTable, partitions: Sequence[str] = (), most: int = MOST_MOMENTS
 ) -> list[Moment]:
     """Moments of a log, oldest first: the newest, the oldest, and evenly those between. `partitions`: whose watermarks
     are read as well. Empty before the first batch. Raises TG620 if the log can't be read."""
@@ -81,7 +81,7 @@ def _moments(rows: Sequence[Mapping[str, Any]]) -> list[Moment]:
     return list(found.values())
 
 
-def read_closes(view: TableState) -> list[tuple[float, int]]:
+def read_closes(view: CommittedTable) -> list[tuple[float, int]]:
     """(when, s since 1970; frontier after it, ticks) of the commits that moved a view's frontier, oldest first, as far
     as its snapshots have not expired."""
     found: list[tuple[float, int]] = []

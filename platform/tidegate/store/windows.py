@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tidegate.errors import TidegateError
 from tidegate.project.storage import Storage
-from tidegate.store.metadata import TableState
+from tidegate.store.metadata import CommittedTable
 
 
-def earliest_end(storage: Storage, table: TableState) -> int | None:
+def earliest_end(storage: Storage, table: CommittedTable) -> int | None:
     """The end of the first window that a view's table holds, in ticks of its time; None where nothing is stored.
 
     Raises TG620 if the manifests can't be read.

@@ -66,7 +66,7 @@ class Cleaned:
     files_after: int
 
 
-class TableState:
+class KeyedTable:
     """The state of one table, open for applying changes; its caller holds the table's lease."""
 
     def __init__(self, spark: SparkSession, relation: Relation, log: str, owner: Owner | None = None) -> None:
@@ -265,7 +265,7 @@ _CHANGES = "_tidegate_changes"
 
 
 def is_untidy(spark: SparkSession, relation: Relation, log: str, keep_from: int | None) -> bool:
-    """Whether `TableState.tidy` has something to do; costs no Spark job."""
+    """Whether `KeyedTable.tidy` has something to do; costs no Spark job."""
     table = IcebergTable(spark, state_identifier(log))
     if _cleanable(relation, applied_of(table.current()), keep_from, rewrite=False) is not None:
         return True
@@ -273,7 +273,7 @@ def is_untidy(spark: SparkSession, relation: Relation, log: str, keep_from: int 
 
 
 def _cleanable(relation: Relation, now: Applied, keep_from: int | None, rewrite: bool) -> int | None:
-    """Up to which event time rows can go; None if no more than is gone already. See `TableState.cleanup`."""
+    """Up to which event time rows can go; None if no more than is gone already. See `KeyedTable.cleanup`."""
     if relation.watermark is None or not relation.ttl or now.watermark is None or keep_from == EVERYTHING:
         return None
     upto = now.watermark if keep_from is None else min(now.watermark, keep_from - 1)

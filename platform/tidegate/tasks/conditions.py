@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.watermark import Condition, Value
+from tidegate.watermark import RowCondition, Value
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "=": pc.equal,
@@ -25,7 +25,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def fulfilled(condition: Condition | Value, batch: pa.RecordBatch) -> pa.Array:
+def fulfilled(condition: RowCondition | Value, batch: pa.RecordBatch) -> pa.Array:
     """Which rows WHERE lets through: booleans, none of them NULL."""
     found = _value(condition, batch)
     if isinstance(found, pa.Scalar):
@@ -38,7 +38,7 @@ def _value(operand: Any, batch: pa.RecordBatch) -> Any:
     if isinstance(operand, Value):
         column = batch.column(operand.name)
         return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
-    if not isinstance(operand, Condition):
+    if not isinstance(operand, RowCondition):
         # A bool is an int to Python.
         return pa.scalar(operand, pa.int64()) if type(operand) is int else pa.scalar(operand)
     if operand.operator == "in":

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.offsets import Placed, by_partition, integers, place
 from tidegate.tasks.preceding import arguments
-from tidegate.tasks.reading import Unread
+from tidegate.tasks.reading import NeedsSpark
 from tidegate.tasks.writer import BUFFER_BYTES, FileWriter, Target
 from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
 from tidegate.watermark.preceding import remember
@@ -85,7 +85,7 @@ class InTask:
         run = _Run(self.gate)
         try:
             run.take(self.reader(batches))
-        except Unread:
+        except NeedsSpark:
             run.writer.abandon()
             yield pa.RecordBatch.from_pydict({"report": [json.dumps({"unread": True})]})
             return

@@ -2,7 +2,7 @@
 
 5,000 out-of-ordernesses of each of 10,000 partitions are 115 MB: far too much for a commit's progress file, for the
 driver, and for every task. So a task puts those of its own partitions into one file, and the partitions' states say
-which one it is (`Memory.stored`); the next batch's tasks read those of the partitions that they meet.
+which one it is (`StrategyMemory.stored`); the next batch's tasks read those of the partitions that they meet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tidegate.watermark import GateState
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 
 if TYPE_CHECKING:
     from tidegate.project import Storage
@@ -57,7 +57,7 @@ class MemoryFiles:
             for name, memory in long.items():
                 states[name].memory = memory.put_into(file)
 
-    def _write(self, memories: dict[str, Memory]) -> str:
+    def _write(self, memories: dict[str, StrategyMemory]) -> str:
         name = f"memory-{uuid.uuid4().hex}.parquet"
         names = sorted(memories)
         table = pa.table({"partition": names, "memory": [memories[n].text for n in names]})
@@ -120,7 +120,7 @@ class MemoryReader:
             raise ValueError(f"{memory.stored} has no memory of partition {partition}")
         size = content.metadata.row_group(0).num_rows
         text = self._group(memory.stored, row // size)[row % size]
-        return replace(state, memory=Memory(text=text.as_py()))
+        return replace(state, memory=StrategyMemory(text=text.as_py()))
 
     def _open(self, file: str) -> tuple[pq.ParquetFile, dict[str, int]]:
         """A file, and in which row each of its partitions is."""

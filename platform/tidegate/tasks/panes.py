@@ -2,7 +2,8 @@
 
 A pane is what one slide of a window and one group of keys come to: the rows of a task, put together. Panes of several
 tasks add up to windows (`windows.py` has the boundaries, `closing.py` says what is final); sessions join to sessions
-(`session_panes.py`). Numbers are exact: where a sum of integers might leave 64 bits, Spark is asked instead (`Unread`).
+(`session_panes.py`). Numbers are exact: where a sum of integers might leave 64 bits, Spark is asked instead
+(`NeedsSpark`).
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from tidegate.tasks.pane_parts import (
     unread_pane,
 )
 from tidegate.tasks.parquet.parquet import open_file
-from tidegate.tasks.reading import Unread
+from tidegate.tasks.reading import NeedsSpark
 from tidegate.tasks.session_panes import joined, of_rows
 from tidegate.tasks.writer import FileWriter, Target
-from tidegate.watermark import Hop, PlainWindows, Sessions, Tumble, window_is_closed
+from tidegate.watermark import Hop, PaneWindows, Sessions, Tumble, window_is_closed
 
 #: Rows that are grouped at once, enough to make groups of and little to hold; and that are read at once.
 _CHUNK, _READ = 1 << 20, 1 << 17
@@ -58,26 +59,26 @@ class PaneTask:
     """Turns numbers of `tasks` into panes of the rows with low <= time < high (ticks; None: no bound)."""
 
     filesystem: FileSystem
-    plain: PlainWindows
+    pane_windows: PaneWindows
     tasks: tuple[tuple[LogFile, ...], ...]
     low: int | None
     high: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         panes: list[pa.Table] = []
-        plain, _ = by_position(self.plain)
+        pane_windows, _ = by_position(self.pane_windows)
         try:
             for rows in self._chunks(batches):
                 panes.append(self._panes(rows))
                 if len(panes) > 1 and sum(p.num_rows for p in panes) > _CHUNK:
-                    panes = [merged(panes, plain)]
+                    panes = [merged(panes, pane_windows)]
                     if panes[0].num_rows > _CHUNK // 2:
                         # To put so many together with every further chunk would cost more than to pass them on.
                         yield from panes.pop().to_batches(_CHUNK)
             if panes:
-                yield from merged(panes, plain).to_batches(_CHUNK)
-        except Unread:
-            yield unread_pane(plain)
+                yield from merged(panes, pane_windows).to_batches(_CHUNK)
+        except NeedsSpark:
+            yield unread_pane(pane_windows)
 
     def _chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         pending: list[pa.RecordBatch] = []
@@ -93,13 +94,13 @@ class PaneTask:
             yield pa.Table.from_batches(pending)
 
     def _read(self, file: LogFile) -> Iterator[pa.RecordBatch]:
-        plain, names = by_position(self.plain)
+        pane_windows, names = by_position(self.pane_windows)
         inner = [f"c{i}" for i in range(len(names))]
         with open_file(self.filesystem, file.path) as parquet:
             groups = self._groups(parquet)
             for read in parquet.iter_batches(_READ, groups, columns=list(names), use_threads=False):
                 batch = pa.RecordBatch.from_arrays([read.column(name) for name in names], inner)
-                if batch.num_rows and (placed := self._placed(batch, plain)).num_rows:
+                if batch.num_rows and (placed := self._placed(batch, pane_windows)).num_rows:
                     yield placed
 
     def _groups(self, parquet: pq.ParquetFile) -> list[int]:
@@ -109,7 +110,7 @@ class PaneTask:
         for number in range(facts.num_row_groups):
             group = facts.row_group(number)
             columns = (group.column(i) for i in range(group.num_columns))
-            time = next(c for c in columns if c.path_in_schema == self.plain.time_column).statistics
+            time = next(c for c in columns if c.path_in_schema == self.pane_windows.time_column).statistics
             if time is not None and time.has_min_max:
                 # Microseconds, as the log has them, and not the calendar's: that of Python ends in 9999.
                 if self.low is not None and time.max_raw < self.low:
@@ -119,61 +120,61 @@ class PaneTask:
             found.append(number)
         return found
 
-    def _placed(self, batch: pa.RecordBatch, plain: PlainWindows) -> pa.RecordBatch:
+    def _placed(self, batch: pa.RecordBatch, pane_windows: PaneWindows) -> pa.RecordBatch:
         """The rows between the bounds, with their panes."""
-        column = batch.column(plain.time_column)
+        column = batch.column(pane_windows.time_column)
         if column.null_count:
-            raise Unread
+            raise NeedsSpark
         time = np.asarray(column.cast(pa.int64()))
         keep = np.ones(len(time), dtype=bool)
         if self.low is not None and time.min() < self.low:
             keep &= time >= self.low
         if self.high is not None and time.max() >= self.high:
             keep &= time < self.high
-        if plain.condition is not None:
-            keep &= np.asarray(fulfilled(plain.condition, batch))
+        if pane_windows.condition is not None:
+            keep &= np.asarray(fulfilled(pane_windows.condition, batch))
         if not keep.all():
             batch, time = batch.filter(pa.array(keep)), time[keep]
         if len(time) and max(-int(time.min()), int(time.max())) > SAFE:
-            raise Unread
-        window = plain.window
+            raise NeedsSpark
+        window = pane_windows.window
         if not isinstance(window, Sessions):
             time = time - (time % window.slide - window.offset) % window.slide
         return batch.append_column(PANE, pa.array(time))
 
     def _panes(self, rows: pa.Table) -> pa.Table:
-        plain, _ = by_position(self.plain)
-        parts = parts_of(plain)
-        if isinstance(plain.window, Sessions):
-            return merged([of_rows(rows, plain)], plain)
+        pane_windows, _ = by_position(self.pane_windows)
+        parts = parts_of(pane_windows)
+        if isinstance(pane_windows.window, Sessions):
+            return merged([of_rows(rows, pane_windows)], pane_windows)
         for part in parts:
             if part.function == "sum":
                 check_sum(rows.column(part.column))
-        keys = [PANE, *(k.name for k in plain.keys)]
+        keys = [PANE, *(k.name for k in pane_windows.keys)]
         wanted = [([], "count_all"), *((p.column, p.function) for p in parts)]
         found = rows.group_by(keys, use_threads=False).aggregate(wanted)
         columns = [found.column(k) for k in keys] + [found.column("count_all")]
         columns += [found.column(f"{p.column}_{p.function}") for p in parts]
-        return pa.table(columns, names=pane_names(plain))
+        return pa.table(columns, names=pane_names(pane_windows))
 
 
-def merged(panes: list[pa.Table], plain: PlainWindows) -> pa.Table:
+def merged(panes: list[pa.Table], pane_windows: PaneWindows) -> pa.Table:
     """Panes of the same slide and keys put together; sessions that are one."""
     table = pa.concat_tables(panes)
     if len(panes) == 1 and table.num_rows < 2:
         return table
-    parts = parts_of(plain)
+    parts = parts_of(pane_windows)
     for part in parts:
         if part.function == "sum":
             check_sum(table.column(part.name))
-    if isinstance(plain.window, Sessions):
-        return joined(table, plain, plain.window.gap)
-    keys = [PANE, *key_names(plain)]
+    if isinstance(pane_windows.window, Sessions):
+        return joined(table, pane_windows, pane_windows.window.gap)
+    keys = [PANE, *key_names(pane_windows)]
     wanted = [(ROWS, "sum"), *((p.name, p.merge) for p in parts)]
     found = table.group_by(keys, use_threads=False).aggregate(wanted)
     columns = [found.column(k) for k in keys] + [found.column(f"{ROWS}_sum")]
     columns += [found.column(f"{p.name}_{p.merge}") for p in parts]
-    return pa.table(columns, names=pane_names(plain))
+    return pa.table(columns, names=pane_names(pane_windows))
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class WindowTask:
     Reports the `files`, and of sessions `open_since`: where the first begins that is open at `reached`.
     """
 
-    plain: PlainWindows
+    pane_windows: PaneWindows
     target: Target
     frontier: int | None
     reached: int | None
@@ -207,18 +208,18 @@ class WindowTask:
         try:
             since = self._write(writer, [b for b in batches if b.num_rows])
             report: Any = {"files": writer.close(), "open_since": since}
-        except Unread:
+        except NeedsSpark:
             writer.abandon()
             report = UNREAD
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     def _write(self, writer: FileWriter, batches: list[pa.RecordBatch]) -> int | None:
         if any(says_unread(batch) for batch in batches):
-            raise Unread
+            raise NeedsSpark
         if not batches:
             return None
-        plain, _ = by_position(self.plain)
-        panes, window = merged([pa.Table.from_batches(batches)], plain), plain.window
+        pane_windows, _ = by_position(self.pane_windows)
+        panes, window = merged([pa.Table.from_batches(batches)], pane_windows), pane_windows.window
         if isinstance(window, Sessions):
             return self._write_sessions(writer, panes, window)
         panes = panes.take(pc.sort_indices(panes.column(PANE)))
@@ -265,7 +266,7 @@ class WindowTask:
                     shifted = pa.array(starts[low:high] - step * window.slide)
                     found.append(panes.slice(low, high - low).set_column(0, PANE, shifted))
             if found:
-                yield merged(found, by_position(self.plain)[0]) if steps > 1 else found[0]
+                yield merged(found, by_position(self.pane_windows)[0]) if steps > 1 else found[0]
                 least = end + window.slide
             elif begin < len(starts):
                 # Nothing is here: on to the first window that holds the next pane.
@@ -274,12 +275,12 @@ class WindowTask:
                 return
 
     def _result(self, windows: pa.Table, ends: np.ndarray) -> pa.Table:
-        (plain, _), schema = by_position(self.plain), self.target.schema
+        (pane_windows, _), schema = by_position(self.pane_windows), self.target.schema
         start = np.asarray(windows.column(PANE))
         bound = schema.field("_window_end").type
         bounds = {"window_start": pa.array(start).cast(bound), "window_end": pa.array(ends).cast(bound)}
         columns = {}
-        for output in plain.outputs:
+        for output in pane_windows.outputs:
             if output.function in bounds:
                 columns[output.name] = bounds[output.function]
             elif output.value is None:

@@ -17,7 +17,7 @@ from tidegate.tasks.memories import MemoryFiles, MemoryReader
 from tidegate.tasks.offsets import by_partition, integers, place
 from tidegate.tasks.transfer import departing, map_in_arrow
 from tidegate.watermark import GateState, PrecedingRows, preceding_column
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 from tidegate.watermark.preceding import Values, over, recall, remember
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class PrecedingTask:
     drop_repeats: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        places: dict[str, tuple[int, Memory | None]] = {}
+        places: dict[str, tuple[int, StrategyMemory | None]] = {}
         memories = self.memories.reader()
         for batch in batches:
             results = [
@@ -87,7 +87,7 @@ class PrecedingTask:
         partition: str,
         batch: pa.RecordBatch,
         rows: np.ndarray,
-        places: dict[str, tuple[int, Memory | None]],
+        places: dict[str, tuple[int, StrategyMemory | None]],
         memories: MemoryReader,
         results: list[Values],
     ) -> None:

@@ -10,5 +10,5 @@ import pyarrow as pa
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class Unread(Exception):
+class NeedsSpark(Exception):
     """A reader met what only Spark reads. Nothing of its micro-batch is kept, and Spark reads all of it."""

@@ -13,30 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.tasks.pane_parts import LAST, PANE, ROWS, SAFE, key_names, pane_names, parts_of
-from tidegate.watermark import PlainWindows
+from tidegate.watermark import PaneWindows
 
 _NUMBER = "_number"
 #: Numbers below it are sorted by counting.
 _SMALL = 1 << 16
 
 
-def of_rows(rows: pa.Table, plain: PlainWindows) -> pa.Table:
+def of_rows(rows: pa.Table, pane_windows: PaneWindows) -> pa.Table:
     """Each row as a session, with the columns of panes. `rows`: PANE is their time."""
-    columns = [rows.column(PANE), rows.column(PANE), *(rows.column(k.name) for k in plain.keys)]
+    columns = [rows.column(PANE), rows.column(PANE), *(rows.column(k.name) for k in pane_windows.keys)]
     columns.append(pa.chunked_array([np.ones(rows.num_rows, np.int64)]))
-    for part in parts_of(plain):
+    for part in parts_of(pane_windows):
         column = rows.column(part.column)
         if part.function == "count":
             column = column.is_valid().cast(pa.int64())
         elif part.function == "sum" and pa.types.is_integer(column.type):
             column = column.cast(pa.int64())
         columns.append(column)
-    return pa.table(columns, names=pane_names(plain))
+    return pa.table(columns, names=pane_names(pane_windows))
 
 
-def joined(sessions: pa.Table, plain: PlainWindows, gap: int) -> pa.Table:
+def joined(sessions: pa.Table, pane_windows: PaneWindows, gap: int) -> pa.Table:
     """The sessions that these come to. `gap`: ticks; rows exactly that far apart are two sessions."""
-    parts, keys = parts_of(plain), key_names(plain)
+    parts, keys = parts_of(pane_windows), key_names(pane_windows)
     first, last = (np.asarray(sessions.column(name)) for name in (PANE, LAST))
     codes = _codes([sessions.column(name) for name in keys], len(first))
     order = np.lexsort((first, codes.astype(np.uint16) if codes.max(initial=0) < _SMALL else codes))
@@ -54,7 +54,7 @@ def joined(sessions: pa.Table, plain: PlainWindows, gap: int) -> pa.Table:
     columns = [found.column(f"{PANE}_min"), found.column(f"{LAST}_max")]
     columns += [sessions.column(name).take(of_key) for name in keys]
     columns += [found.column(f"{name}_{how}") for name, how in wanted[2:]]
-    return pa.table(columns, names=pane_names(plain))
+    return pa.table(columns, names=pane_names(pane_windows))
 
 
 def _begins(first: np.ndarray, last: np.ndarray, codes: np.ndarray, gap: int) -> np.ndarray:

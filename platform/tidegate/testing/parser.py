@@ -50,7 +50,7 @@ class _Parser:
         self.file = file
         self.lines = text.splitlines()
         self.index = 0
-        self.conditions: list[r.Condition] = []
+        self.conditions: list[r.RunCondition] = []
 
     def parse(self) -> list[r.Record]:
         found = []
@@ -260,7 +260,7 @@ class _Parser:
         return r.Control(**at, what=what, value=value)
 
     def _condition(self, at: dict[str, Any], rest: list[str]) -> None:
-        self.conditions.append(r.Condition(at["text"].startswith("onlyif"), self._one(rest)))
+        self.conditions.append(r.RunCondition(at["text"].startswith("onlyif"), self._one(rest)))
 
     def _one(self, rest: list[str]) -> str:
         if len(rest) != 1:

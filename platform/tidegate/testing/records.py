@@ -26,7 +26,7 @@ class ExpectedError:
 
 
 @dataclass(frozen=True)
-class Condition:
+class RunCondition:
     """`onlyif label` or `skipif label`."""
 
     only: bool
@@ -52,7 +52,7 @@ class Sql(Record):
 
     sql: str
     sql_line: int
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[RunCondition, ...] = ()
     retry: Retry | None = None
 
 

@@ -30,7 +30,7 @@ from tidegate.tasks.writer import WriteTask, run_task
 from tidegate.views.inputs import Pinned, pending, positions
 from tidegate.views.over import CARRIED, Evaluation, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
-from tidegate.views.plain_slices import compute
+from tidegate.views.pane_slices import compute
 from tidegate.views.resolve import no_rows, pin, resolve_columns
 from tidegate.views.retention import begin, missing
 from tidegate.views.revisions.reclose import Reclosing
@@ -248,12 +248,12 @@ class ViewTable:
         number: int,
     ) -> Tick | None:
         """One tick of a view that needs no SQL; None if it does."""
-        if self.view.plain is None:
+        if self.view.pane_windows is None:
             return None
         emit = self.view.emit_on_window_close
         (entry,) = pinned
         bounds = entry.bounds(self.view, start, reached if emit else None)
-        windows = WindowTask(self.view.plain, self._target, frontier, reached, emit, number)
+        windows = WindowTask(self.view.pane_windows, self._target, frontier, reached, emit, number)
         found = compute(self._spark, self._context.project.storage, entry, bounds, windows)
         if found is None:
             return None

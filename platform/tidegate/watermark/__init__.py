@@ -22,7 +22,7 @@ from tidegate.watermark.derive import (
 )
 from tidegate.watermark.gate import UNDEFINED, GateConfig, GateState, Judgement, is_late, judge
 from tidegate.watermark.outoforder import SourceWatermark
-from tidegate.watermark.plain_windows import Aggregate, Condition, PlainWindows, Value
+from tidegate.watermark.pane_windows import Aggregate, PaneWindows, RowCondition, Value
 from tidegate.watermark.preceding import PrecedingRows
 from tidegate.watermark.publish import publish, start_watermark
 from tidegate.watermark.strategy import PROC_TIME, Column, Delay, Expression, Strategy, preceding_column
@@ -36,7 +36,6 @@ __all__ = [
     "CalendarHop",
     "CalendarTumble",
     "Column",
-    "Condition",
     "Cumulate",
     "Delay",
     "Derived",
@@ -50,8 +49,9 @@ __all__ = [
     "Judgement",
     "Least",
     "Mark",
-    "PlainWindows",
+    "PaneWindows",
     "PrecedingRows",
+    "RowCondition",
     "SessionMark",
     "Sessions",
     "Shift",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 from tidegate.watermark.outoforder import SourceWatermark
 from tidegate.watermark.strategy import Expression, Strategy
 from tidegate.watermark.timekind import TimeKind
@@ -60,7 +60,7 @@ class GateState:
     late: int = 0
     rejected: int = 0
     max_event_time: int | None = None
-    memory: Memory | None = None
+    memory: StrategyMemory | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain integers, ready for JSON; `memory`, where there is one, as short text."""
@@ -72,7 +72,7 @@ class GateState:
     def from_dict(cls, values: Mapping[str, Any]) -> GateState:
         """The inverse of `to_dict`; raises TypeError for a key it doesn't know."""
         text = values.get("memory")
-        return cls(**{**values, "memory": None if text is None else Memory(text=text)})
+        return cls(**{**values, "memory": None if text is None else StrategyMemory(text=text)})
 
 
 class Judgement(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 _STORED = "@"
 
 
-class Memory:
+class StrategyMemory:
     """Never changed once made. Either form is computed when it is first asked for, so the states of thousands of
     partitions can be read and written without unpacking those that no row came for.
 
@@ -62,9 +62,9 @@ class Memory:
             return tuple(int(number) for number in self._text.split(",")[1:])
         return tuple(self.numbers[:2].tolist())
 
-    def put_into(self, file: str) -> Memory:
+    def put_into(self, file: str) -> StrategyMemory:
         """The same memory, once `file` (a plain name) has its `text`."""
-        return Memory(text=",".join((f"{_STORED}{file}", *map(str, self.head))))
+        return StrategyMemory(text=",".join((f"{_STORED}{file}", *map(str, self.head))))
 
     def of(self, tag: int) -> np.ndarray | None:
         """The numbers behind the tag, or None if another strategy left them."""
@@ -72,7 +72,7 @@ class Memory:
         return numbers[1:] if len(numbers) and numbers[0] == tag else None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Memory) or self.stored != other.stored:
+        if not isinstance(other, StrategyMemory) or self.stored != other.stored:
             return False
         return self.text == other.text if self.stored else np.array_equal(self.numbers, other.numbers)
 
@@ -84,4 +84,4 @@ class Memory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Every task of a batch gets the states of all partitions: in their short form.
-        return Memory, (None, self.text)
+        return StrategyMemory, (None, self.text)

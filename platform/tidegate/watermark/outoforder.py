@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 from tidegate.watermark.timekind import TimeKind
 
 _INT64 = np.iinfo(np.int64)
@@ -51,7 +51,7 @@ class SourceWatermark:
         return "SOURCE_WATERMARK()"
 
     def offer(
-        self, memory: Memory | None, event_time: np.ndarray, accepted: np.ndarray, leads: np.ndarray
+        self, memory: StrategyMemory | None, event_time: np.ndarray, accepted: np.ndarray, leads: np.ndarray
     ) -> Offer:
         """The strategy's value for each of a partition's consecutive rows, and what to remember after them.
 
@@ -85,18 +85,18 @@ class SourceWatermark:
         after = _Known(rows, int(quantiles[-1]), newest_now, history[-self.window :])
         return Offer(values, valid, after.write())
 
-    def rows(self, memory: Memory | None) -> int:
+    def rows(self, memory: StrategyMemory | None) -> int:
         """How many rows the estimate rests on, or will."""
         tag, rows = (*memory.head, 0, 0)[:2] if memory is not None else (0, 0)
         return rows if tag == _TAG else 0
 
-    def delay(self, memory: Memory | None) -> int:
+    def delay(self, memory: StrategyMemory | None) -> int:
         """How far the next row's value will trail the newest event time (S2, S3)."""
         known = _Known.read(self, memory)
         margin = next((margin for bound, margin in self.warm_up if known.rows < bound), 0)
         return min(max(known.quantile + margin, self.min_delay), self.max_delay)
 
-    def resumed(self, rows: int, newest: int | None) -> Memory:
+    def resumed(self, rows: int, newest: int | None) -> StrategyMemory:
         """A memory to go on from in the middle of a partition, for estimates over a sample: rows seen and the newest
         event time are known, the rows' out-of-orderness is not, and is learned anew."""
         return _Known(rows, 0, newest, np.empty(0, dtype=np.int64)).write()
@@ -117,7 +117,7 @@ class Offer(NamedTuple):
 
     values: np.ndarray
     valid: np.ndarray
-    memory: Memory
+    memory: StrategyMemory
 
 
 #: First number of the memory, so that what another strategy left is not taken for this one's.
@@ -134,18 +134,18 @@ class _Known:
     behind: np.ndarray
 
     @classmethod
-    def read(cls, strategy: SourceWatermark, memory: Memory | None) -> _Known:
+    def read(cls, strategy: SourceWatermark, memory: StrategyMemory | None) -> _Known:
         numbers = memory.of(_TAG) if memory is not None else None
         if numbers is None:
             return cls(0, 0, None, np.empty(0, dtype=np.int64))
         newest = int(numbers[3]) if numbers[2] else None
         return cls(int(numbers[0]), int(numbers[1]), newest, numbers[4:][-strategy.window :])
 
-    def write(self) -> Memory:
+    def write(self) -> StrategyMemory:
         head = np.array(
             [_TAG, self.rows, self.quantile, self.newest is not None, self.newest or 0], dtype=np.int64
         )
-        return Memory(np.concatenate((head, self.behind)))
+        return StrategyMemory(np.concatenate((head, self.behind)))
 
 
 def _behind(largest: np.ndarray, event_time: np.ndarray) -> np.ndarray:

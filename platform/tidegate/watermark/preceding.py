@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tidegate.watermark.memory import Memory
+from tidegate.watermark.memory import StrategyMemory
 
 FUNCTIONS = ("max", "min", "sum", "count", "avg", "lag", "first_value")
 
@@ -59,7 +59,7 @@ class Values:
         return Values(self.numbers[rows], self.valid[rows])
 
 
-def recall(windows: tuple[PrecedingRows, ...], memory: Memory | None) -> list[Values]:
+def recall(windows: tuple[PrecedingRows, ...], memory: StrategyMemory | None) -> list[Values]:
     """The last values of each window's argument that `remember` stored, oldest first; none for another memory."""
     numbers = memory.of(_tag(windows)) if memory is not None else None
     if numbers is None:
@@ -75,7 +75,9 @@ def recall(windows: tuple[PrecedingRows, ...], memory: Memory | None) -> list[Va
     return out
 
 
-def remember(windows: tuple[PrecedingRows, ...], memory: Memory | None, judged: list[Values]) -> Memory:
+def remember(
+    windows: tuple[PrecedingRows, ...], memory: StrategyMemory | None, judged: list[Values]
+) -> StrategyMemory:
     """The memory after these rows of one partition, which were all judged; one column for each window."""
     parts = [np.array([_tag(windows)], dtype=np.int64)]
     for window, before, new in zip(windows, recall(windows, memory), judged, strict=True):
@@ -87,7 +89,7 @@ def remember(windows: tuple[PrecedingRows, ...], memory: Memory | None, judged: 
             valid[len(valid) - min(keep, len(valid)) :],
         )
         parts += [np.array([len(numbers)]), numbers.view(np.int64), valid.astype(np.int64)]
-    return Memory(np.concatenate(parts))
+    return StrategyMemory(np.concatenate(parts))
 
 
 def over(window: PrecedingRows, before: Values, judged: Values) -> Values:

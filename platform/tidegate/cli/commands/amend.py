@@ -105,7 +105,7 @@ def amend(
             after=after,
             upto=upto,
             dry_run=dry_run,
-            tell=call.console.note,
+            notify=call.console.note,
             steps=steps,
         )
     if call.json:

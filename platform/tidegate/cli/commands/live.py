@@ -215,14 +215,14 @@ def _supervise(
     members = [name for group in groups for name in group.members]
     listeners: list[Callable[[str | None, Event | str], None]] = []
 
-    def tell(group: str | None, event: Event | str) -> None:
+    def notify(group: str | None, event: Event | str) -> None:
         for listener in listeners:
             listener(group, event)
 
     supervisor = Supervisor(
         groups,
         lambda group, told: WorkerProcess(command(group), told),
-        tell,
+        notify,
         grace=grace,
         until_idle=once_idle,
     )
@@ -285,9 +285,9 @@ class _Worker:
         os.dup2(2, 1)
         self._take_signals()
         threading.Thread(target=self._watch_supervisor, daemon=True).start()
-        tell = _Pipe(out, self._stop)
+        notify = _Pipe(out, self._stop)
         try:
-            self._serve(call, project, tell)
+            self._serve(call, project, notify)
         except Exception as error:
             from tidegate.jvm.failures import one_line
             from tidegate.runtime.codes import is_curable
@@ -300,13 +300,13 @@ class _Worker:
                 known.hint if known else None,
                 is_curable(error),
             )
-            tell(failed)
+            notify(failed)
             if known is None or call.debug:
                 show_traceback(error)
             return 2 if known else 1
         return 0
 
-    def _serve(self, call: Invocation, project: Project, tell: Callable[[Event], None]) -> None:
+    def _serve(self, call: Invocation, project: Project, notify: Callable[[Event], None]) -> None:
         from tidegate.session.live import LiveGroup, serve
         from tidegate.session.session import Session
 
@@ -318,7 +318,7 @@ class _Worker:
                 with LiveGroup(
                     session, names, self._group, self._max_rows, stopping, patience=_LEASE_SECONDS
                 ) as group:
-                    serve(group, tell, self._stop, self._interval, self._once_idle, self._upkeep)
+                    serve(group, notify, self._stop, self._interval, self._once_idle, self._upkeep)
             finally:
                 # Of a JVM that is gone already nothing is heard but that; why it went is what is to be told.
                 with contextlib.suppress(Exception):

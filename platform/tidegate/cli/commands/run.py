@@ -71,7 +71,7 @@ def run(
         memory.add(event)
         call.console.event(event)
 
-    report = _settled(project, catalog, wanted, on_event, upstream)
+    report = _up_to_date(project, catalog, wanted, on_event, upstream)
     if report is None:
         call.console.note("starting Spark …")
         with call.session(project) as session:
@@ -87,7 +87,7 @@ def run(
     return conclude(call, report.failed, report.skipped, done)
 
 
-def _settled(
+def _up_to_date(
     project: Project,
     catalog: Catalog,
     names: list[str] | None,
@@ -95,9 +95,9 @@ def _settled(
     upstream: bool,
 ) -> RunReport | None:
     """The report of a run that has nothing to do: nobody should wait for Spark to learn that."""
-    from tidegate.session.settled import settled
+    from tidegate.session.up_to_date import up_to_date
 
-    return settled(project, catalog, names, on_event, upstream)
+    return up_to_date(project, catalog, names, on_event, upstream)
 
 
 class Committed:

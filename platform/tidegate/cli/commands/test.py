@@ -42,12 +42,12 @@ def run_tests(
 
     Example: tidegate test tests -k orders --junit report.xml
     """
-    from tidegate.cli.progress import Progress, is_terminal
+    from tidegate.cli.progress import FileProgress, is_terminal
     from tidegate.testing.files import find, load
 
     names = [p for p in find(paths) if pattern is None or pattern.casefold() in str(p).casefold()]
     files = [(path, load(path)) for path in names]
-    progress = Progress(call.console, color=not call.json and is_terminal())
+    progress = FileProgress(call.console, color=not call.json and is_terminal())
     if not files:
         call.console.note(f'no file has "{pattern}" in its path')
         return 1

@@ -67,7 +67,7 @@ def upkeep(
             retention=retention,
             orphans=orphans,
             dry_run=dry_run,
-            tell=call.console.note,
+            notify=call.console.note,
         )
     if call.json:
         document = {"dry_run": dry_run, "upkeep": [r.to_dict() for r in reports]}

@@ -19,12 +19,12 @@ from tidegate.iceberg.progress import ConsumedFile
 from tidegate.ingest.connector import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.ingest.shape import add_generated
 from tidegate.ingest.sources.decode import decode, decoding_work
-from tidegate.ingest.sources.kafka_broker import Broker, require_kafka
+from tidegate.ingest.sources.kafka_broker import KafkaTopic, require_kafka
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.options.kafka_options import written_servers
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
-from tidegate.tasks.decode.arrow_json import LONG, Turns, json_reader, supports
+from tidegate.tasks.decode.arrow_json import LONG, BackOff, json_reader, supports
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.smaller import Size, tasks_at_once
 from tidegate.tasks.transfer import map_in_arrow
@@ -70,8 +70,10 @@ class KafkaConnector(Connector):
         self._topic = topic_name(options)
         self._properties = java_properties(options)
         servers = written_servers(options.properties)
-        self._broker = Broker(spark, self._properties, self._topic, servers, relation.name, relation.location)
-        self._turns = Turns()
+        self._broker = KafkaTopic(
+            spark, self._properties, self._topic, servers, relation.name, relation.location
+        )
+        self._turns = BackOff()
         self._topic_id: str | None = None
         self._ends: dict[str, int] = {}
         self._earliest: dict[str, int] = {}

@@ -20,7 +20,7 @@ _PATIENCE = {"default.api.timeout.ms": "20000", "request.timeout.ms": "10000"}
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-class Broker:
+class KafkaTopic:
     """One topic at its broker. `properties`: of the Java client, expanded: maybe secrets. `servers`: as written in
     the options, for errors. Close it.
 

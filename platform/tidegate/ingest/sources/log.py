@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import ON_TIME, PROGRESS, quote
-from tidegate.iceberg.progress import ConsumedFile, LogPosition, Progress
+from tidegate.iceberg.progress import ConsumedFile, LogPosition, LogProgress
 from tidegate.iceberg.retire import ROWS
 from tidegate.ingest.connector import BatchPlan, Connector, Pending, Rows
 from tidegate.jvm.failures import too_little_memory, worker_died
@@ -106,7 +106,7 @@ class LogConnector(Connector):
             if (self._lent or not self._read) and table.property(ROWS) is not None:
                 self._at = snapshot.id
                 self._absent_before = self._missing(table.property(RETAINED_FROM), newest)
-        states = Progress.load(snapshot, table.target(self._storage, reading=True)).states
+        states = LogProgress.load(snapshot, table.target(self._storage, reading=True)).states
         return Pending(sorted(states), rows=sum(rows for _, rows in self._epochs))
 
     def _missing(self, retained_from: str | None, newest: int) -> int | None:

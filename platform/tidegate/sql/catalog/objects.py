@@ -10,7 +10,7 @@ from tidegate.sql.options.gate_options import GateOptions
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.option_types import ConnectorOptions, SinkOptions
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions, IcebergSinkOptions
-from tidegate.watermark import Derived, GateConfig, PlainWindows, Strategy, TimeKind, Window
+from tidegate.watermark import Derived, GateConfig, PaneWindows, Strategy, TimeKind, Window
 
 # Columns of the log and of stored views, and names that view queries use inside.
 _LOG = """_outcome _source_partition _offset _arrival _epoch _wm _strategy _proc_time _reason _watermark _late_by
@@ -206,8 +206,8 @@ class View:
     `order`: what decides between rows of one `_window_end` when sorted rows are released (C4); () for groups.
     `open_sql`: of a view of sessions: every session of `{input_0}` with `_window_start` and `_window_end`, to find the
     earliest open one. `watermarks`: the columns that carry one, from this view's own frontier (D3).
-    `gates`: implicit relations of WATERMARK(…) that the inputs name (W14). `plain`: all that `query_sql` says, where it
-    says no more than that.
+    `gates`: implicit relations of WATERMARK(…) that the inputs name (W14). `pane_windows`: all that `query_sql`
+    says, where it says no more than that.
     """
 
     name: str
@@ -222,7 +222,7 @@ class View:
     over: Over | None
     open_sql: str | None
     accounts: Accounts | None
-    plain: PlainWindows | None
+    pane_windows: PaneWindows | None
     watermarks: tuple[Carried, ...]
     derived: tuple[Node, ...]
     gates: tuple[Relation, ...]

@@ -9,7 +9,7 @@ from sqlglot import exp
 from tidegate.sql.dialect.intervals import constant_ticks
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.resolve.reach import moved
-from tidegate.sql.resolve.scope import Lost, Scope, ScopeColumn
+from tidegate.sql.resolve.scope import ColumnScope, Lost, ScopeColumn
 from tidegate.watermark import CalendarTumble, Extracted, Shift, TimeKind, Truncated, Tumble, Window
 
 _SECOND = 1_000_000
@@ -30,7 +30,7 @@ _SHORT = {"YYYY": "YEAR", "YY": "YEAR", "MON": "MONTH", "MM": "MONTH", "DD": "DA
 _EPOCH = ("unix_seconds", "unix_timestamp", "to_unix_timestamp")
 
 
-def derive(text: Text, node: exp.Expr, written: exp.Expr, scope: Scope) -> ScopeColumn:
+def derive(text: Text, node: exp.Expr, written: exp.Expr, scope: ColumnScope) -> ScopeColumn:
     """What is known of a column that is this (resolved) expression: the watermark that it carries (D1), or why it
     lost it. Its name and type are left to the caller."""
     bare = node.unnest()
@@ -57,7 +57,7 @@ def derive(text: Text, node: exp.Expr, written: exp.Expr, scope: Scope) -> Scope
     return ScopeColumn("", None)
 
 
-def _shifted(text: Text, bare: exp.Binary, written: exp.Expr, scope: Scope) -> ScopeColumn | None:
+def _shifted(text: Text, bare: exp.Binary, written: exp.Expr, scope: ColumnScope) -> ScopeColumn | None:
     """column ± constant; None if it is something else."""
     if isinstance(bare.this.unnest(), exp.Interval | exp.Literal):
         return None
@@ -78,7 +78,7 @@ def _shifted(text: Text, bare: exp.Binary, written: exp.Expr, scope: Scope) -> S
     return replace(column, derived=Shift(column.derived, ticks), spans=spans)
 
 
-def _merged(bare: exp.Expr, scope: Scope) -> ScopeColumn | None:
+def _merged(bare: exp.Expr, scope: ColumnScope) -> ScopeColumn | None:
     """COALESCE of the two times that a FULL JOIN put side by side."""
     if not (isinstance(bare, exp.Anonymous) and bare.name.lower() == "coalesce"):
         if not isinstance(bare, exp.Coalesce):
@@ -90,7 +90,7 @@ def _merged(bare: exp.Expr, scope: Scope) -> ScopeColumn | None:
     return scope.merged.get(frozenset(names)) if len(names) == len(parts) == 2 else None
 
 
-def _truncated(bare: exp.Expr, scope: Scope) -> ScopeColumn | None:
+def _truncated(bare: exp.Expr, scope: ColumnScope) -> ScopeColumn | None:
     if not (isinstance(bare, exp.Anonymous) and bare.name.lower() == "date_trunc"):
         return None
     if len(bare.expressions) != 2 or not isinstance(bare.expressions[0], exp.Literal):
@@ -107,7 +107,7 @@ def _truncated(bare: exp.Expr, scope: Scope) -> ScopeColumn | None:
     return replace(column, derived=Truncated(column.derived, unit.lower(), window), spans=spans)
 
 
-def _extracted(bare: exp.Expr, scope: Scope) -> ScopeColumn | None:
+def _extracted(bare: exp.Expr, scope: ColumnScope) -> ScopeColumn | None:
     if isinstance(bare, exp.Extract):
         part, time = bare.name.lower(), bare.expression.unnest()
     elif isinstance(bare, exp.Anonymous) and len(bare.expressions) == 1:

@@ -19,7 +19,7 @@ from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.syntax import Name
 from tidegate.sql.resolve.hidden import log_columns
 from tidegate.sql.resolve.reach import Reach, Ways, between
-from tidegate.sql.resolve.scope import Lost, Scope, ScopeColumn, known
+from tidegate.sql.resolve.scope import ColumnScope, Lost, ScopeColumn, known
 from tidegate.watermark import Derived, Identity, Sessions, TimeKind, Window, least, shift, substitute
 
 #: Where a row stands in its log; rows of one relation keep it until they are joined, united or grouped.
@@ -72,7 +72,7 @@ class Flow:
     merged: Mapping[frozenset[str], ScopeColumn] = field(default_factory=dict)
     ways: Ways = ()
 
-    def scope(self, text: Text) -> Scope:
+    def scope(self, text: Text) -> ColumnScope:
         """Its columns in sight, and the names that may stand before them."""
         qualifiers = frozenset(c.qualifier for c in self.columns if c.qualifier) or {self.name.casefold()}
         relation = self.relation
@@ -80,7 +80,7 @@ class Flow:
         plain = relation is not None and relation.name == self.name and self.sql.startswith("{")
         kind = f'{relation.kind} "{self.name}"' if relation is not None and plain else f'"{self.name}"'
         what = f"in {kind}" if len(qualifiers) == 1 else "here"
-        return Scope(text, self.columns, frozenset(qualifiers), what, merged=self.merged)
+        return ColumnScope(text, self.columns, frozenset(qualifiers), what, merged=self.merged)
 
     def everything(self) -> tuple[str, ...]:
         """The names of all that `sql` yields, each once: `$offset` in a query is one of the hidden ones."""

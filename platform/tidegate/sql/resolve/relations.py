@@ -34,7 +34,7 @@ from tidegate.sql.options.gate_options import (
 )
 from tidegate.sql.options.option_types import ConnectorOptions
 from tidegate.sql.resolve.hidden import message_columns
-from tidegate.sql.resolve.scope import Scope, ScopeColumn, known, require_scalar, require_type
+from tidegate.sql.resolve.scope import ColumnScope, ScopeColumn, known, require_scalar, require_type
 from tidegate.sql.resolve.strategies import analyse_strategy, shown_type
 from tidegate.sql.resolve.tables import check_table, primary_key, with_key
 from tidegate.watermark import TimeKind
@@ -223,7 +223,9 @@ def _converts(found: SparkType, wanted: SparkType) -> bool:
     return wanted.name == "string"
 
 
-def _scope(text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tuple[Column, ...]) -> Scope:
+def _scope(
+    text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tuple[Column, ...]
+) -> ColumnScope:
     """These columns, and what every message has beside them: of Kafka alone it is there before the gate."""
     name, messages = syntax.name.text, dict(connector_of(syntax.options).message_columns)
     hidden = [
@@ -231,7 +233,7 @@ def _scope(text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tup
         for c in (message_columns(messages) if messages else ())
     ]
     seen = (*(ScopeColumn(c.name, known(c.type)) for c in columns), *hidden)
-    return Scope(text, seen, frozenset([name.casefold()]), f'in {syntax.kind} "{name}"')
+    return ColumnScope(text, seen, frozenset([name.casefold()]), f'in {syntax.kind} "{name}"')
 
 
 @dataclass(frozen=True)

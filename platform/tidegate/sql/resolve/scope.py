@@ -42,7 +42,7 @@ class ScopeColumn:
     """`derived`: how its watermark follows from the inputs', `spans`: by input, how far that input's time may be from
     this column's value in rows that contribute to one row (no entry: anywhere). `written`: the name that a query
     uses, where it is not `name`, the unique one inside; `qualifier`: the relation's name or alias that may stand
-    before it, None for any in sight. `starred`: part of `*`; `plain`: may be named without a qualifier."""
+    before it, None for any in sight. `starred`: part of `*`; `unqualified`: may be named without a qualifier."""
 
     name: str
     type: SparkType | None
@@ -52,7 +52,7 @@ class ScopeColumn:
     written: str | None = None
     qualifier: str | None = None
     starred: bool = True
-    plain: bool = True
+    unqualified: bool = True
 
     @property
     def called(self) -> str:
@@ -61,7 +61,7 @@ class ScopeColumn:
 
 
 @dataclass(frozen=True)
-class Scope:
+class ColumnScope:
     """The columns in sight, and the names of relations that may stand before them (`flights.origin`). `repeatable`:
     part of a definition, which has to give the same whenever it is computed. `clock`: PROC_TIME() may be used.
     `merged`: columns that stand for COALESCE of two others by their names (FULL JOIN)."""
@@ -86,7 +86,7 @@ class Scope:
         """The columns that a query may mean by this name."""
         found = [c for c in self.columns if c.called.casefold() == name.casefold()]
         if qualifier is None:
-            return [c for c in found if c.plain]
+            return [c for c in found if c.unqualified]
         return [c for c in found if c.qualifier in (None, qualifier.casefold())]
 
     def at(self, node: exp.Expr) -> Location:
@@ -158,7 +158,7 @@ class Scope:
         found = matches[0] if matches else None
         if found is None:
             of = self.what if qualifier is None or len(self.qualifiers) < 2 else f'in "{qualifier}"'
-            called = [c.called for c in self.columns if c.plain or qualifier]
+            called = [c.called for c in self.columns if c.unqualified or qualifier]
             if len(parts) > 1:
                 hint = did_you_mean(first.name, [*self.qualifiers, *called])
                 message = f'there is no relation or column "{first.name}" {of}'

@@ -17,7 +17,7 @@ from tidegate.sql.grammar.syntax import WatermarkSyntax
 from tidegate.sql.options.gate_options import GateOptions
 from tidegate.sql.resolve.scope import (
     CLOCK,
-    Scope,
+    ColumnScope,
     ScopeColumn,
     name_location,
     refuse_long_intervals,
@@ -42,7 +42,12 @@ _EXAMPLE = "max(event_time) OVER (ROWS BETWEEN 10 PRECEDING AND CURRENT ROW)"
 
 
 def analyse_strategy(
-    text: Text, scope: Scope, watermark: WatermarkSyntax, column: Column, kind: TimeKind, options: GateOptions
+    text: Text,
+    scope: ColumnScope,
+    watermark: WatermarkSyntax,
+    column: Column,
+    kind: TimeKind,
+    options: GateOptions,
 ) -> Strategy:
     """Raises TG2xx for names and functions, TG303 for the type, TG331 for windows, TG403 and TG404 for the numbers of
     SOURCE_WATERMARK()."""
@@ -125,8 +130,8 @@ def _with_clock(text: Text, resolved: exp.Expr) -> exp.Expr:
 
 
 def _over_rows(
-    text: Text, scope: Scope, resolved: exp.Expr
-) -> tuple[exp.Expr, Scope, tuple[PrecedingRows, ...]]:
+    text: Text, scope: ColumnScope, resolved: exp.Expr
+) -> tuple[exp.Expr, ColumnScope, tuple[PrecedingRows, ...]]:
     """Every window over preceding rows as a column, the scope with these columns, and the windows."""
     scope = replace(scope, columns=(*scope.columns, ScopeColumn(PROC_TIME, TIMESTAMPTZ)))
     windows: list[PrecedingRows] = []
@@ -141,7 +146,7 @@ def _over_rows(
     return root.this.pop(), replace(scope, columns=(*scope.columns, *columns)), tuple(windows)
 
 
-def _window(text: Text, scope: Scope, window: exp.Window) -> tuple[PrecedingRows, SparkType]:
+def _window(text: Text, scope: ColumnScope, window: exp.Window) -> tuple[PrecedingRows, SparkType]:
     where = text.at(node_span(window))
     call = window.this
     if not isinstance(call, exp.Anonymous) or any(isinstance(a, exp.Distinct) for a in call.expressions):
@@ -181,7 +186,7 @@ def _window(text: Text, scope: Scope, window: exp.Window) -> tuple[PrecedingRows
     return PrecedingRows(name, without_attempts(sql), start, end, str(type_), str(result), sql), result
 
 
-def _argument(text: Text, scope: Scope, function: str, argument: exp.Expr) -> tuple[str, SparkType]:
+def _argument(text: Text, scope: ColumnScope, function: str, argument: exp.Expr) -> tuple[str, SparkType]:
     """Spark SQL of what is aggregated, and its type: an integer, a double, a time or a date."""
     where = text.at(node_span(argument))
     if function == "count":

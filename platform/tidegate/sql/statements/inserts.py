@@ -12,7 +12,7 @@ from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.syntax import InsertSyntax
-from tidegate.sql.resolve.scope import Scope, require_scalar
+from tidegate.sql.resolve.scope import ColumnScope, require_scalar
 from tidegate.sql.statements.queries import QueryAnalysis
 from tidegate.sql.statements.statements import InsertSelect, InsertValues
 
@@ -35,7 +35,7 @@ def analyse_insert(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Insert
         return InsertSelect(
             table.name, columns, sql, tuple(analysis.relations), where, tuple(analysis.hidden)
         )
-    scope = Scope(text, (), what="in VALUES", repeatable=False)
+    scope = ColumnScope(text, (), what="in VALUES", repeatable=False)
     rows = []
     for span, values in syntax.rows:
         if len(values) != len(targets):

@@ -18,7 +18,7 @@ from tidegate.sql.dialect.warnings import warn
 from tidegate.sql.grammar.parts import group_by_all, keyword_location, refuse_arguments
 from tidegate.sql.resolve.flow import Item, quoted
 from tidegate.sql.resolve.scope import (
-    Scope,
+    ColumnScope,
     ScopeColumn,
     aggregates,
     name_location,
@@ -74,7 +74,7 @@ class Grouping:
     def sql(
         self,
         source: str,
-        scope: Scope,
+        scope: ColumnScope,
         items: Sequence[Item],
         extra: Sequence[str] = (),
         counted: bool = False,
@@ -96,7 +96,7 @@ class Grouping:
         grouping = self._group_by(names)
         return f"SELECT {', '.join([*selected, *extra])} FROM {source}{grouping}{having}"
 
-    def with_keys(self, source: str, scope: Scope) -> tuple[Scope, str, dict[exp.Expr, str]]:
+    def with_keys(self, source: str, scope: ColumnScope) -> tuple[ColumnScope, str, dict[exp.Expr, str]]:
         """Keys that are expressions become columns of the source: evaluated once, and Spark need not see for itself
         that the expression in SELECT is the one in GROUP BY (for lambdas it doesn't)."""
         computed = [k for k in self.everything if not isinstance(k, exp.Column | exp.Literal)]
@@ -156,7 +156,7 @@ def with_names(node: exp.Expr, names: dict[exp.Expr, str]) -> exp.Expr:
 
 
 def read_grouping(
-    text: Text, select: exp.Select, scope: Scope, items: Sequence[Item], paired: bool
+    text: Text, select: exp.Select, scope: ColumnScope, items: Sequence[Item], paired: bool
 ) -> Grouping | None:
     """What a SELECT groups by; None if it does not. Raises TG210, TG217, TG106."""
     group, having, distinct = (select.args.get(k) for k in ("group", "having", "distinct"))
@@ -179,7 +179,7 @@ def read_grouping(
     return Grouping(text, tuple(dict.fromkeys(keys)), tuple(several), condition, paired)
 
 
-def warn_of_text(call: exp.Expr, scope: Scope, where: Location) -> None:
+def warn_of_text(call: exp.Expr, scope: ColumnScope, where: Location) -> None:
     """TG903 for a sum of text, which Spark turns into numbers row by row. `call`: of any aggregate, resolved."""
     if call.name.lower() not in _OF_NUMBERS or not call.expressions:
         return
@@ -190,7 +190,7 @@ def warn_of_text(call: exp.Expr, scope: Scope, where: Location) -> None:
         warn("TG903", message, where, hint)
 
 
-def check_aggregates(text: Text, node: exp.Expr, scope: Scope) -> None:
+def check_aggregates(text: Text, node: exp.Expr, scope: ColumnScope) -> None:
     """TG210 for aggregates in aggregates; TG106 for what a group can't hold."""
     for window in node.find_all(exp.Window):
         raise unsupported(
@@ -223,7 +223,7 @@ def _distinct(
 
 
 def _keys(
-    text: Text, select: exp.Select, group: exp.Expr, scope: Scope, items: Sequence[Item]
+    text: Text, select: exp.Select, group: exp.Expr, scope: ColumnScope, items: Sequence[Item]
 ) -> tuple[list[exp.Expr], list[tuple[str, tuple[exp.Expr, ...]]]]:
     if group.args.get("all"):
         raise unsupported("GROUP BY ALL in a view", group_by_all(text, select), "name the columns")
@@ -241,7 +241,7 @@ def _keys(
     return [_key(text, node, scope, items) for node in plain], several
 
 
-def _key(text: Text, node: exp.Expr, scope: Scope, items: Sequence[Item]) -> exp.Expr:
+def _key(text: Text, node: exp.Expr, scope: ColumnScope, items: Sequence[Item]) -> exp.Expr:
     if isinstance(node, exp.Literal) and not node.is_string:
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(items):
             message = f"there is no column {node.name} in SELECT: the last one is {len(items)}"
@@ -259,7 +259,7 @@ def _key(text: Text, node: exp.Expr, scope: Scope, items: Sequence[Item]) -> exp
     return key.unnest()
 
 
-def _with_aliases(node: exp.Expr, scope: Scope, items: Sequence[Item]) -> exp.Expr:
+def _with_aliases(node: exp.Expr, scope: ColumnScope, items: Sequence[Item]) -> exp.Expr:
     """HAVING may name the columns of SELECT."""
     by_name = {i.name.text.casefold(): i for i in items}
 

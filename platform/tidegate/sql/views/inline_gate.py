@@ -28,7 +28,14 @@ from tidegate.sql.resolve.derivation import derive
 from tidegate.sql.resolve.flow import quoted
 from tidegate.sql.resolve.hidden import rowtime_stored, scope_columns
 from tidegate.sql.resolve.relations import analyse_watermark, as_time, check_column_name
-from tidegate.sql.resolve.scope import Scope, ScopeColumn, known, name_location, require_scalar, require_type
+from tidegate.sql.resolve.scope import (
+    ColumnScope,
+    ScopeColumn,
+    known,
+    name_location,
+    require_scalar,
+    require_type,
+)
 from tidegate.watermark import Derived, Identity, TimeKind
 
 #: What stands for the rows of the relation in `LogOptions.sql`.
@@ -50,12 +57,12 @@ class _Rows:
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     times: Mapping[str, Derived] = field(default_factory=dict)
 
-    def scope(self, text: Text) -> Scope:
+    def scope(self, text: Text) -> ColumnScope:
         columns = [ScopeColumn(c.name, known(c.type)) for c in self.columns]
         # `$rowtime` is in sight where a relation is read, and not in `*` (W12).
         own = {c.name for c in self.columns}
         columns += [c for c in scope_columns(self.relation) if c.called not in own]
-        return Scope(text, tuple(columns), frozenset([self.name.casefold()]), f'in "{self.name}"')
+        return ColumnScope(text, tuple(columns), frozenset([self.name.casefold()]), f'in "{self.name}"')
 
 
 def watermark_call(item: exp.Expr | None) -> exp.Anonymous | None:
@@ -257,7 +264,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
     return _Rows(inner.relation, inner.name, tuple(columns), sql, windows, times)
 
 
-def _item(text: Text, item: exp.Expr, scope: Scope, inner: _Rows) -> tuple[Column, str]:
+def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple[Column, str]:
     """One column of the subquery, and its SQL."""
     written = item.unalias()
     node = scope.resolve(written)
@@ -277,7 +284,7 @@ def _item(text: Text, item: exp.Expr, scope: Scope, inner: _Rows) -> tuple[Colum
     return Column(name.text, str(type_)), safe_sql(node, scope.lookup)
 
 
-def _time(text: Text, written: exp.Expr, scope: Scope, inner: _Rows) -> Derived | None:
+def _time(text: Text, written: exp.Expr, scope: ColumnScope, inner: _Rows) -> Derived | None:
     """How a watermark of an item follows from that of the relation (D1); None: it does not."""
     columns = tuple(replace(c, derived=inner.times.get(c.name.casefold())) for c in scope.columns)
     return derive(text, scope.resolve(written), written, replace(scope, columns=columns)).derived

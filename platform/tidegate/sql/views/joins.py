@@ -16,7 +16,14 @@ from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.parts import keyword_location
 from tidegate.sql.resolve.flow import Flow, Reader, held, losing, quoted
 from tidegate.sql.resolve.reach import Ways, add, between, hull, moved
-from tidegate.sql.resolve.scope import Lost, Scope, ScopeColumn, common_type, require_scalar, require_type
+from tidegate.sql.resolve.scope import (
+    ColumnScope,
+    Lost,
+    ScopeColumn,
+    common_type,
+    require_scalar,
+    require_type,
+)
 from tidegate.sql.views.lookups import looked_up, lookup_side
 from tidegate.watermark import TimeKind, least, shift
 
@@ -90,17 +97,19 @@ def _apart(right: Flow, left: Flow) -> Flow:
     return replace(right, columns=columns, sql=f"(SELECT {items} FROM {right.sql})")
 
 
-def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp.Expr | None, Scope]:
+def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp.Expr | None, ColumnScope]:
     """ON or USING, resolved over both sides, and their common scope."""
     qualifiers = {c.qualifier for c in (*left.columns, *right.columns) if c.qualifier}
-    scope = Scope(text, (*left.columns, *right.columns), frozenset(qualifiers))
+    scope = ColumnScope(text, (*left.columns, *right.columns), frozenset(qualifiers))
     using = node.args.get("using")
     if using:
         equal: list[exp.Expr] = []
         for name in using:
             sides = []
             for flow in (left, right):
-                found = [c for c in flow.columns if c.called.casefold() == name.name.casefold() and c.plain]
+                found = [
+                    c for c in flow.columns if c.called.casefold() == name.name.casefold() and c.unqualified
+                ]
                 if len(found) != 1:
                     message = f'there is not exactly one column "{name.name}" in "{flow.name}"'
                     raise error("TG202", message, text.at(node_span(name)))
@@ -116,7 +125,7 @@ def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp
     return resolved, scope
 
 
-def _bounds_in(scope: Scope, where: exp.Expr) -> exp.Expr:
+def _bounds_in(scope: ColumnScope, where: exp.Expr) -> exp.Expr:
     """WHERE as far as it can be resolved here: conditions on relations that are joined later say nothing yet."""
     found: list[exp.Expr] = []
     for part in where.flatten() if isinstance(where, exp.And) else [where]:
@@ -246,7 +255,7 @@ def _joined(
     right: Flow,
     side: str,
     on: exp.Expr | None,
-    scope: Scope,
+    scope: ColumnScope,
     distance: Distance | None,
 ) -> Flow:
     columns = [*left.columns, *right.columns]
@@ -266,7 +275,7 @@ def _joined(
             written=f"{a.called} of either side",
             qualifier="",
             starred=False,
-            plain=False,
+            unqualified=False,
         )
         merged[frozenset((a.name, b.name))] = both
         columns.append(both)
@@ -341,10 +350,10 @@ def _using(
             written=a.called,
             qualifier="",
             starred=True,
-            plain=True,
+            unqualified=True,
         )
         first.append(shown)
         first_items.append(f"coalesce({quoted(a.name)}, {quoted(b.name)}) AS {quoted(shown.name)}")
         for one in (a, b):
-            columns[columns.index(one)] = replace(one, starred=False, plain=False)
+            columns[columns.index(one)] = replace(one, starred=False, unqualified=False)
     return [*first, *columns], [*first_items, *items]

@@ -18,7 +18,7 @@ from tidegate.sql.catalog.objects import OverFunction
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.rewrite import safe_sql
 from tidegate.sql.dialect.text import Text, node_span
-from tidegate.sql.resolve.scope import Scope, ScopeColumn, refuse_subqueries, require_scalar
+from tidegate.sql.resolve.scope import ColumnScope, ScopeColumn, refuse_subqueries, require_scalar
 from tidegate.sql.views.over_call import Call, read_call
 from tidegate.sql.views.over_frame import DEFAULT, plain_frame, read_frame
 from tidegate.watermark import TimeKind
@@ -61,7 +61,7 @@ def extract(
     text: Text,
     nodes: Sequence[exp.Expr],
     named: Sequence[exp.Expr],
-    scope: Scope,
+    scope: ColumnScope,
     ties: Sequence[str] | None = None,
 ) -> tuple[list[exp.Expr], list[OverCall]]:
     """The written expressions with a column for each call with OVER, and these calls.
@@ -107,7 +107,7 @@ def _over(
     text: Text,
     written: exp.Window,
     named: Mapping[str, exp.Window],
-    scope: Scope,
+    scope: ColumnScope,
     name: str,
     ties: Sequence[str],
 ) -> OverCall:
@@ -165,10 +165,14 @@ def _called(column: exp.Expr, window: exp.Window, call: OverCall) -> exp.Alias:
 
 
 def _time(
-    text: Text, written: Sequence[exp.Ordered], order: Sequence[exp.Ordered], scope: Scope, where: Location
+    text: Text,
+    written: Sequence[exp.Ordered],
+    order: Sequence[exp.Ordered],
+    scope: ColumnScope,
+    where: Location,
 ) -> ScopeColumn:
     """The column of event time that the rows are in the order of. Raises TG361."""
-    carriers = [c.called for c in scope.columns if c.derived is not None and c.plain]
+    carriers = [c.called for c in scope.columns if c.derived is not None and c.unqualified]
     example = f"ORDER BY {carriers[0]}" if carriers else "order by a watermark column"
     if not carriers:
         message = "OVER needs an order in event time, and no column here carries a watermark"
@@ -198,12 +202,12 @@ def _time(
     return column
 
 
-def _carrier(node: exp.Expr, scope: Scope) -> ScopeColumn | None:
+def _carrier(node: exp.Expr, scope: ColumnScope) -> ScopeColumn | None:
     column = _column(node, scope)
     return column if column is not None and column.derived is not None else None
 
 
-def _column(node: exp.Expr, scope: Scope) -> ScopeColumn | None:
+def _column(node: exp.Expr, scope: ColumnScope) -> ScopeColumn | None:
     bare = node.unnest()
     return scope.find(bare.name) if isinstance(bare, exp.Column) else None
 
@@ -213,7 +217,7 @@ def _plain(
     partition: Sequence[exp.Expr],
     order: Sequence[exp.Ordered],
     spec: exp.WindowSpec | None,
-    scope: Scope,
+    scope: ColumnScope,
     ties: Sequence[str],
     where: Location,
 ) -> str:
@@ -240,7 +244,7 @@ def _plain(
     return safe_sql(window, scope.lookup)
 
 
-def _order_sql(node: exp.Ordered, scope: Scope) -> str:
+def _order_sql(node: exp.Ordered, scope: ColumnScope) -> str:
     """One expression of ORDER BY, with what it says about direction and NULLs."""
     sql = safe_sql(node.this, scope.lookup)
     descending, nulls_first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
@@ -255,7 +259,7 @@ def _terms(window: exp.Window) -> list[exp.Ordered]:
     return [t if isinstance(t, exp.Ordered) else exp.Ordered(this=t, nulls_first=True) for t in terms]
 
 
-def _ordered(term: exp.Ordered, scope: Scope) -> exp.Ordered:
+def _ordered(term: exp.Ordered, scope: ColumnScope) -> exp.Ordered:
     flags = {key: term.args.get(key) for key in ("desc", "nulls_first")}
     return exp.Ordered(this=scope.resolve(term.this), **flags)
 

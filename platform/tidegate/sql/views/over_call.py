@@ -10,7 +10,13 @@ from tidegate.errors import Location
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.functions import kind_of
 from tidegate.sql.dialect.text import Text, node_span
-from tidegate.sql.resolve.scope import Scope, name_location, refuse_subqueries, require_scalar, require_type
+from tidegate.sql.resolve.scope import (
+    ColumnScope,
+    name_location,
+    refuse_subqueries,
+    require_scalar,
+    require_type,
+)
 from tidegate.sql.views.groups import warn_of_text
 from tidegate.sql.views.over_frame import Frame
 
@@ -49,7 +55,7 @@ class Call:
     frame: Frame | None
     location: Location
 
-    def type(self, scope: Scope) -> str | None:
+    def type(self, scope: ColumnScope) -> str | None:
         """Spark DDL, None if only Spark can tell."""
         found = scope.type(self.node)
         return str(found) if found is not None and found.is_exact else None
@@ -104,7 +110,7 @@ class Call:
             raise error("TG363", message, at, "write ROWS")
 
 
-def read_call(text: Text, window: exp.Window, scope: Scope) -> Call:
+def read_call(text: Text, window: exp.Window, scope: ColumnScope) -> Call:
     """What stands before OVER. Raises TG210 for what can't have OVER, TG363 for arguments that nobody can carry."""
     ignore_nulls, condition, node = False, None, window.this
     while isinstance(node, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
@@ -158,7 +164,7 @@ def read_call(text: Text, window: exp.Window, scope: Scope) -> Call:
 
 
 def _filter(
-    text: Text, call: exp.Anonymous, function: str, condition: exp.Expr, scope: Scope, at: Location
+    text: Text, call: exp.Anonymous, function: str, condition: exp.Expr, scope: ColumnScope, at: Location
 ) -> None:
     """Spark has no FILTER with OVER: rows that it leaves out become NULL, which aggregates leave out."""
     resolved = scope.resolve(condition)

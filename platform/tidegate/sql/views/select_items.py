@@ -15,7 +15,7 @@ from tidegate.sql.grammar.syntax import Name
 from tidegate.sql.resolve.derivation import derive
 from tidegate.sql.resolve.flow import Item, quoted
 from tidegate.sql.resolve.relations import check_column_name
-from tidegate.sql.resolve.scope import Scope
+from tidegate.sql.resolve.scope import ColumnScope
 
 
 def output_name(text: Text, item: exp.Expr) -> Name:
@@ -38,18 +38,18 @@ def output_name(text: Text, item: exp.Expr) -> Name:
     return name
 
 
-def _positional(item: exp.Expr, number: int, scope: Scope) -> Name:
+def _positional(item: exp.Expr, number: int, scope: ColumnScope) -> Name:
     """On the right of UNION ALL, where the left names the columns."""
     return Name(unless_taken(f"_column_{number}", [c.called for c in scope.columns]), node_span(item))
 
 
-def item_sql(item: Item, scope: Scope) -> str:
+def item_sql(item: Item, scope: ColumnScope) -> str:
     """`expression AS name` for Spark."""
     sql, name = safe_sql(item.node, scope.lookup), quoted(item.name.text)
     return sql if sql == name else f"{sql} AS {name}"
 
 
-def read_items(text: Text, written: list[exp.Expr], scope: Scope, named: bool) -> list[Item]:
+def read_items(text: Text, written: list[exp.Expr], scope: ColumnScope, named: bool) -> list[Item]:
     """The items as they are written, resolved. `named`: each needs a name of its own. Raises TG206, TG216."""
     items: list[Item] = []
     for item in written:
@@ -66,7 +66,7 @@ def read_items(text: Text, written: list[exp.Expr], scope: Scope, named: bool) -
     return items
 
 
-def _item(text: Text, item: exp.Expr, name: Name, scope: Scope) -> Item:
+def _item(text: Text, item: exp.Expr, name: Name, scope: ColumnScope) -> Item:
     written = item.unalias()
     node = scope.resolve(written)
     found = derive(text, node, written, scope)
@@ -78,12 +78,12 @@ def _item(text: Text, item: exp.Expr, name: Name, scope: Scope) -> Item:
         written=None,
         qualifier=None,
         starred=True,
-        plain=True,
+        unqualified=True,
     )
     return Item(name, node, written, column)
 
 
-def _starred(text: Text, item: exp.Expr, scope: Scope) -> list[Item]:
+def _starred(text: Text, item: exp.Expr, scope: ColumnScope) -> list[Item]:
     """The columns of `*` or `relation.*`; nothing for other items."""
     qualifier = None
     star = item
@@ -103,6 +103,8 @@ def _starred(text: Text, item: exp.Expr, scope: Scope) -> list[Item]:
             continue
         node = exp.Column(this=exp.to_identifier(column.name, quoted=True))
         node.meta["span"] = span
-        shown = replace(column, name=column.called, written=None, qualifier=None, starred=True, plain=True)
+        shown = replace(
+            column, name=column.called, written=None, qualifier=None, starred=True, unqualified=True
+        )
         found.append(Item(Name(column.called, span), node, item, shown))
     return found

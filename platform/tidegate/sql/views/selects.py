@@ -15,8 +15,8 @@ from tidegate.sql.grammar.parts import keyword_location, refuse_arguments
 from tidegate.sql.resolve.flow import Flow, Item, Reader, held, losing, quoted
 from tidegate.sql.resolve.reach import hull
 from tidegate.sql.resolve.scope import (
+    ColumnScope,
     Lost,
-    Scope,
     ScopeColumn,
     common_type,
     known,
@@ -40,7 +40,7 @@ class Selected:
     BY, DISTINCT or aggregates, None without; `condition`: what WHERE says."""
 
     source: Flow
-    scope: Scope
+    scope: ColumnScope
     items: tuple[Item, ...]
     grouping: Grouping | None
     condition: exp.Expr | None = None
@@ -122,7 +122,7 @@ def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = Tr
     return Selected(source, scope, tuple(items), grouping, condition)
 
 
-def read_condition(text: Text, where: exp.Expr | None, scope: Scope) -> exp.Expr | None:
+def read_condition(text: Text, where: exp.Expr | None, scope: ColumnScope) -> exp.Expr | None:
     """What WHERE says, resolved; None without."""
     if where is None:
         return None
@@ -132,7 +132,7 @@ def read_condition(text: Text, where: exp.Expr | None, scope: Scope) -> exp.Expr
     return condition
 
 
-def where_sql(condition: exp.Expr | None, scope: Scope) -> str:
+def where_sql(condition: exp.Expr | None, scope: ColumnScope) -> str:
     """` WHERE …` or nothing."""
     return "" if condition is None else f" WHERE {safe_sql(condition, scope.lookup)}"
 
@@ -159,8 +159,8 @@ def _through_over(
     where: str,
     written: list[exp.Expr],
     windows: list[exp.Expr],
-    scope: Scope,
-) -> tuple[Flow, list[exp.Expr], Scope]:
+    scope: ColumnScope,
+) -> tuple[Flow, list[exp.Expr], ColumnScope]:
     """The source behind its OVER windows, and the items with their results as columns."""
     from tidegate.sql.views.over import extract
 
@@ -186,7 +186,7 @@ def _through_over(
     return found, written, found.scope(text)
 
 
-def _narrowed(source: Flow, scope: Scope, nodes: list[exp.Expr]) -> Flow:
+def _narrowed(source: Flow, scope: ColumnScope, nodes: list[exp.Expr]) -> Flow:
     """The source with the columns that these expressions may name: what waits for later rows is stored."""
     if any(node.is_star for node in nodes):
         return source

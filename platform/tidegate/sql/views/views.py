@@ -18,7 +18,7 @@ from tidegate.sql.resolve.relations import check_object_name
 from tidegate.sql.resolve.scope import ScopeColumn
 from tidegate.sql.views.from_clause import Ctes, with_ctes
 from tidegate.sql.views.groups import is_bound
-from tidegate.sql.views.plain_windows import plain_windows
+from tidegate.sql.views.pane_windows import pane_windows
 from tidegate.sql.views.selects import Selected, can_sort, read_query, read_select
 from tidegate.sql.views.view_sql import Bounds, grouped_sql, rows_sql, ungrouped_sql
 from tidegate.watermark import (
@@ -150,7 +150,7 @@ def _view(
         over=over,
         open_sql=flow.open_sql,
         accounts=_accounts(selected, closing),
-        plain=plain_windows(reader, selected) if closing is not None else None,
+        pane_windows=pane_windows(reader, selected) if closing is not None else None,
         watermarks=_watermarks(flow, selected, closing) if closing is not None else (),
         derived=(*flow.nodes[:-1], node(f"view {syntax.name.text}", flow.columns)),
         gates=tuple(reader.gates.values()),

@@ -1,8 +1,8 @@
 """JSON messages decoded inside the gate's task: a row never becomes one of the JVM's.
 
 What a message says is what `text.py` says, here as in every other way of reading it. Only a value that Spark has to
-convert (a time in an unusual spelling) raises Unread, and the micro-batch goes through Spark: so no row is ever decided
-by the way that it went (W4).
+convert (a time in an unusual spelling) raises NeedsSpark, and the micro-batch goes through Spark: so no row is ever
+decided by the way that it went (W4).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate.tasks.decode.columns import computed
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import reasons
 from tidegate.tasks.decode.text import JsonDecoder, text_decoder
-from tidegate.tasks.reading import Unread
+from tidegate.tasks.reading import NeedsSpark
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
@@ -60,7 +60,7 @@ def json_reader(relation: Relation, arrived: datetime, limits: Limits = STANDARD
     )
 
 
-class Turns:
+class BackOff:
     """Whether the next micro-batch of a source is tried here. After one that was refused some are left to Spark: twice
     as many after each refusal, half as many after each that was read, so that a poisoned source costs hardly more than
     without this reader. Which of the two reads a batch decides nothing but its cost."""
@@ -88,7 +88,7 @@ class Turns:
 @dataclass(frozen=True)
 class JsonReader:
     """From batches with `value` (binary), `_partition` (a number), `_offset`, what the log keeps of messages, and
-    `_long` (for a message that was left behind) to batches as `gate_input` shapes them. Raises Unread.
+    `_long` (for a message that was left behind) to batches as `gate_input` shapes them. Raises NeedsSpark.
 
     `changes`: they are changes by key, all upserts. `kept`: names of what the log
     keeps of messages. `arrival`: µs since the epoch, UTC.
@@ -104,7 +104,7 @@ class JsonReader:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if pc.any(batch.column("_long")).as_py():
-                raise Unread("a message that Spark must read")
+                raise NeedsSpark("a message that Spark must read")
             for piece in pieces(batch, "value"):
                 yield self._shape(piece)
 
@@ -112,7 +112,7 @@ class JsonReader:
         n = batch.num_rows
         found = decode(self.decoder, batch.column("value"))
         if any(left.null_count < n for left in found.left):
-            raise Unread("a value that Spark must convert")
+            raise NeedsSpark("a value that Spark must convert")
         columns: dict[str, pa.Array] = {}
         for target, column in zip(self.decoder.targets, found.columns, strict=True):
             assert column is not None

@@ -36,7 +36,14 @@ from tidegate.views.amend.comparison import Comparison
 from tidegate.views.inputs import Pinned
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.amend_ranges import candidates, clip
-from tidegate.views.revisions.amend_report import GROUPS, LATE_ROWS, Scope, ViewAmendment, examples, stretches
+from tidegate.views.revisions.amend_report import (
+    GROUPS,
+    LATE_ROWS,
+    AmendmentScope,
+    ViewAmendment,
+    examples,
+    stretches,
+)
 from tidegate.views.revisions.amend_write import Writer
 from tidegate.views.revisions.comparable import Range, among, as_stored, batch, comparable_since
 from tidegate.views.revisions.step_back import effective_frontier
@@ -51,7 +58,7 @@ if TYPE_CHECKING:
 _TRIES = 8
 
 
-def refusal(context: Context, view: View, scope: Scope | None = None) -> TidegateError | None:
+def refusal(context: Context, view: View, scope: AmendmentScope | None = None) -> TidegateError | None:
     """TG561: why a view can't be amended (as `scope` asks), or None."""
     why = None
     if view.over is not None:
@@ -78,10 +85,10 @@ def refusal(context: Context, view: View, scope: Scope | None = None) -> Tidegat
 def amend_view(
     context: Context,
     view: View,
-    scope: Scope,
+    scope: AmendmentScope,
     dry_run: bool = False,
     at: datetime | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> ViewAmendment:
     """Amend one view; the views that read it are the caller's business. `at`: the clock of the amendment.
 
@@ -102,7 +109,7 @@ def amend_view(
     # A catalog that is a folder does not keep two committers apart: there a live run's lease is in the way (TG508).
     is_folder = context.project.storage.settings.catalog.type == "hadoop"
     with context.lease(view.name, "" if is_folder else "$amend"):
-        return _Amendment(context, view, stored, scope, dry_run, at or datetime.now(UTC), tell).run()
+        return _Amendment(context, view, stored, scope, dry_run, at or datetime.now(UTC), notify).run()
 
 
 class _Amendment:
@@ -113,13 +120,13 @@ class _Amendment:
         context: Context,
         view: View,
         stored: str,
-        scope: Scope,
+        scope: AmendmentScope,
         dry_run: bool,
         at: datetime,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self._context, self._spark, self._view, self._stored = context, context.spark, view, stored
-        self._scope, self._dry_run, self._at, self._tell = scope, dry_run, at, tell
+        self._scope, self._dry_run, self._at, self._notify = scope, dry_run, at, notify
         self._table = IcebergTable(context.spark, stored, context.project.owner)
         same_view(view, self._table)
         self._base: Snapshot = self._table.current()
@@ -138,7 +145,7 @@ class _Amendment:
             if not self._dry_run and self._scope.whole and self._is_news(frontier):
                 self._commit([], [], {}, frontier)
             return self._nothing(None, started)
-        self._tell(f"{self._view.name}: comparing the windows that end {self._described(ranges)}")
+        self._notify(f"{self._view.name}: comparing the windows that end {self._described(ranges)}")
         late = self._upto() if self._scope.absorb else None
         if late is None:
             now, since, _ = as_stored(
@@ -196,7 +203,7 @@ class _Amendment:
                 removed: list[Any] = []
                 delta = 0
                 if windows:
-                    self._tell(
+                    self._notify(
                         f"{self._view.name}: writing {windows:,} {('window' if windows == 1 else 'windows')} "
                         "again"
                     )

@@ -50,7 +50,7 @@ def rebuild(
     context: Context,
     names: Iterable[str] | None = None,
     dry_run: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     steps: Steps | None = None,
 ) -> list[Rebuilt]:
     """Rebuild the views whose definition has changed since their results were computed, and all that read them.
@@ -78,7 +78,7 @@ def rebuild(
                 done.append(Rebuilt(view.name, why, _generation(context, view)))
             else:
                 with context.lease(view.name):
-                    done.append(_rebuild(context, view, why, tell))
+                    done.append(_rebuild(context, view, why, notify))
 
     asked: set[str] = set()
     for view in [o for o in catalog.order() if isinstance(o, View)]:
@@ -117,18 +117,18 @@ def _generation(context: Context, view: View) -> int:
     return 1 if stored is None else int(IcebergTable(context.spark, stored).property(GENERATION) or 1)
 
 
-def _rebuild(context: Context, view: View, why: str, tell: Callable[[str], None]) -> Rebuilt:
+def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], None]) -> Rebuilt:
     """One view; its lease is held."""
     started, spark = time.monotonic(), context.spark
     identifier, beside = context.identifier(view.name), context.identifier(f"{view.name}{_NEXT}")
     # What one that was killed has left may be of another definition, or of earlier results of what the view reads.
     spark.sql(f"DROP TABLE IF EXISTS {beside} PURGE")
-    tell(f"{view.name}: recomputing from the beginning because {why}")
+    notify(f"{view.name}: recomputing from the beginning because {why}")
     table = ViewTable(context, view, beside)
     table.tick()
     generation = _generation(context, view) + 1
     tag = f"generation_{generation - 1}"
-    tell(f"{view.name}: swapping; the earlier results are kept as {tag}")
+    notify(f"{view.name}: swapping; the earlier results are kept as {tag}")
     IcebergTable(spark, identifier).tag(tag)
     for reader in readers_of(context.catalog, view.name):
         context.require_own(reader.name)

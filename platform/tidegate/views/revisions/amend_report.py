@@ -34,7 +34,7 @@ class AmendedWindow:
 
 @dataclass(frozen=True)
 class Stretch:
-    """What became of the windows that end after `start` and at most `Scope.every` later, in ticks."""
+    """What became of the windows that end after `start` and at most `AmendmentScope.every` later, in ticks."""
 
     start: int
     windows: int
@@ -60,7 +60,7 @@ class ViewAmendment:
 
 
 @dataclass(frozen=True)
-class Scope:
+class AmendmentScope:
     """What is asked of an amendment. `absorb`: late rows are taken in (else windows are recomputed from what they had
     taken in already); `after`, `upto`: only windows that end between them, text in the view's time; `everything`: all
     of these windows are compared, not only those that a late row or an amendment below can have hit. `every`: what was

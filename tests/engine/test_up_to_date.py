@@ -12,7 +12,7 @@ from tests.conftest import Workbench
 from tidegate.iceberg.progress import FilesRead
 from tidegate.plan.events import Event
 from tidegate.project import Project
-from tidegate.session.settled import settled
+from tidegate.session.up_to_date import up_to_date
 
 SOURCE = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds')
 WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE PARQUET;
@@ -31,7 +31,9 @@ def write(root: Path, name: str, minute: int, rows: int = 2) -> None:
 
 def look(workbench: Workbench, events: list[Event] | None = None) -> bool:
     project = Project.load(workbench.root)
-    return settled(project, project.catalog(), on_event=None if events is None else events.append) is not None
+    return (
+        up_to_date(project, project.catalog(), on_event=None if events is None else events.append) is not None
+    )
 
 
 @pytest.mark.spark
@@ -72,7 +74,7 @@ def test_nothing_to_do_is_seen_without_spark_and_something_is_not_missed(workben
         0,
         0,
     )
-    assert settled(project, project.catalog(), ["v"], upstream=False) is not None
+    assert up_to_date(project, project.catalog(), ["v"], upstream=False) is not None
 
     workbench.assets(v=VIEW.replace("count(*) AS n", "count(id) AS n"))
     assert not look(workbench)  # another query (R4): the run says what to do

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidegate.sql.views.groups import is_bound
-from tidegate.watermark import Condition, Value
+from tidegate.watermark import RowCondition, Value
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
 
-    Operand = Condition | Value | int | str | bool
+    Operand = RowCondition | Value | int | str | bool
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -26,21 +26,21 @@ _TYPES = {"int": "number", "bigint": "number", "string": "text", "boolean": "boo
 _LARGEST = 2**63 - 1
 
 
-def plain_condition(relation: Relation, node: exp.Expr) -> Condition | Value | None:
-    """What a resolved boolean expression over the relation's columns says, or None if it says more than `Condition`
+def plain_condition(relation: Relation, node: exp.Expr) -> RowCondition | Value | None:
+    """What a resolved boolean expression over the relation's columns says, or None if it says more than `RowCondition`
     can: then the view is SQL."""
     node = node.unnest()
     if isinstance(node, exp.And | exp.Or):
         left, right = plain_condition(relation, node.this), plain_condition(relation, node.expression)
         operator = "and" if isinstance(node, exp.And) else "or"
-        return None if left is None or right is None else Condition(operator, (left, right))
+        return None if left is None or right is None else RowCondition(operator, (left, right))
     if isinstance(node, exp.Not):
         inner = plain_condition(relation, node.this)
-        return None if inner is None else Condition("not", (inner,))
+        return None if inner is None else RowCondition("not", (inner,))
     if isinstance(node, exp.Is):
         value = _operand(relation, node.this)
         if isinstance(value, Value) and isinstance(node.expression, exp.Null):
-            return Condition("is null", (value,))
+            return RowCondition("is null", (value,))
         return None
     if isinstance(node, exp.Column):
         value = _operand(relation, node)
@@ -50,23 +50,23 @@ def plain_condition(relation: Relation, node: exp.Expr) -> Condition | Value | N
         high = _compared(relation, node, "<=", node.args["high"])
         if node.args.get("symmetric") or low is None or high is None:
             return None
-        return Condition("and", (low, high))
+        return RowCondition("and", (low, high))
     if isinstance(node, exp.In):
         return _in(relation, node)
     sign = _COMPARISONS.get(type(node))
     return None if sign is None else _compared(relation, node, sign, node.expression)
 
 
-def _compared(relation: Relation, node: exp.Expr, sign: str, other: exp.Expr) -> Condition | None:
+def _compared(relation: Relation, node: exp.Expr, sign: str, other: exp.Expr) -> RowCondition | None:
     left, right = _operand(relation, node.this), _operand(relation, other)
     if left is None or right is None or _kind(left) != _kind(right):
         return None
     if _kind(left) == "boolean" and sign not in ("=", "<>"):
         return None
-    return Condition(sign, (left, right))
+    return RowCondition(sign, (left, right))
 
 
-def _in(relation: Relation, node: exp.In) -> Condition | None:
+def _in(relation: Relation, node: exp.In) -> RowCondition | None:
     value = _operand(relation, node.this)
     listed = [_operand(relation, one) for one in node.expressions]
     constants = [one for one in listed if isinstance(one, int | str)]
@@ -74,7 +74,7 @@ def _in(relation: Relation, node: exp.In) -> Condition | None:
         return None
     if any(_kind(one) != _kind(value) for one in constants):
         return None
-    return Condition("in", (value, *constants))
+    return RowCondition("in", (value, *constants))
 
 
 def _operand(relation: Relation, node: exp.Expr) -> Operand | None:
@@ -87,7 +87,7 @@ def _operand(relation: Relation, node: exp.Expr) -> Operand | None:
         value, divisor = _operand(relation, node.this), _operand(relation, node.expression)
         if value is None or _kind(value) != "number" or not isinstance(divisor, int) or divisor <= 0:
             return None
-        return Condition("%", (value, divisor))
+        return RowCondition("%", (value, divisor))
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     negative = isinstance(node, exp.Neg)

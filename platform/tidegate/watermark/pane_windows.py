@@ -27,7 +27,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Condition:
+class RowCondition:
     """What rows have to fulfil, in the logic of three values. `operator` and its operands:
 
     `=`, `<>`, `<`, `<=`, `>`, `>=` of two; `%` of a value and a number above 0; `in` of a value and constants;
@@ -36,11 +36,11 @@ class Condition:
     """
 
     operator: str
-    operands: tuple[Condition | Value | int | str | bool, ...]
+    operands: tuple[RowCondition | Value | int | str | bool, ...]
 
 
 @dataclass(frozen=True)
-class PlainWindows:
+class PaneWindows:
     """Groups of each window's rows that agree in `keys`, and their aggregates. Times are of `kind`, a timestamp's;
     `condition`: of rows that take part (a column that is a boolean is one, too), None: all. Sessions are those of the
     rows that agree in `keys`, and without a condition."""
@@ -50,4 +50,4 @@ class PlainWindows:
     time_column: str
     keys: tuple[Value, ...]
     outputs: tuple[Aggregate, ...]
-    condition: Condition | Value | None = None
+    condition: RowCondition | Value | None = None

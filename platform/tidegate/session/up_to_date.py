@@ -22,7 +22,7 @@ from tidegate.runtime.result import RunReport, SinkReport, SourceReport, ViewRep
 from tidegate.session.run import select, select_sinks
 from tidegate.sql.options.connectors import FilesystemOptions, LogOptions, ReplayOptions
 from tidegate.sql.options.kafka_options import KafkaOptions
-from tidegate.store.metadata import TableState, load_table
+from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.sinks import sink_status
 from tidegate.store.status import read_status
 from tidegate.views.view_table import STALE
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tidegate.store.status_values import RelationStatus
 
 
-def settled(
+def up_to_date(
     project: Project,
     catalog: Catalog,
     names: Iterable[str] | None = None,
@@ -51,7 +51,7 @@ def settled(
     sinks = select_sinks(catalog, names)
     if not relations and not views and not sinks:
         return None
-    if not all(_relation_settled(project, relation) for relation in relations):
+    if not all(_relation_up_to_date(project, relation) for relation in relations):
         return None
     if not all(_same_results(project, view) for view in views):
         return None
@@ -65,27 +65,27 @@ def settled(
         _read_to_the_end(relation, at) for relation, at in zip(relations, status.relations, strict=True)
     ):
         return None
-    tell = on_event or (lambda event: None)
-    tell(RunStarted((*names_read, *(s.name for s in sinks))))
+    notify = on_event or (lambda event: None)
+    notify(RunStarted((*names_read, *(s.name for s in sinks))))
     report = RunReport()
     for relation, at in zip(relations, status.relations, strict=True):
         mark = relation.watermark.kind.format(at.watermark) if relation.watermark else str(at.watermark_text)
         report.sources.append(SourceReport(relation.name, watermark=mark))
         if relation.connector is not None:
             in_files = isinstance(relation.connector, FilesystemOptions)
-            tell(SourceStarted(relation.name, None if in_files else 0, 0 if in_files else None))
-            tell(SourceFinished(relation.name, at.on_time, at.late, at.rejected, mark, 0))
+            notify(SourceStarted(relation.name, None if in_files else 0, 0 if in_files else None))
+            notify(SourceFinished(relation.name, at.on_time, at.late, at.rejected, mark, 0))
     for view, seen in zip(views, status.views, strict=True):
         frontier = view.kind.format(seen.frontier)
-        tell(ViewFinished(view.name, frontier, seen.groups, seen.open))
+        notify(ViewFinished(view.name, frontier, seen.groups, seen.open))
         report.views.append(ViewReport(view.name, 0, seen.open, frontier))
     report.sinks += [SinkReport(sink.name) for sink in sinks]
     report.seconds = round(time.monotonic() - started, 3)
-    tell(RunFinished(report.seconds))
+    notify(RunFinished(report.seconds))
     return report
 
 
-def _relation_settled(project: Project, relation: Relation) -> bool:
+def _relation_up_to_date(project: Project, relation: Relation) -> bool:
     """Whether its log is of this definition, nothing is planned for it, and nothing waits where it is read."""
     options, table = relation.connector, load_table(project.storage, relation.name)
     if relation.primary_key:
@@ -113,12 +113,12 @@ def _relation_settled(project: Project, relation: Relation) -> bool:
     return isinstance(options, KafkaOptions) and options.idle_timeout is None
 
 
-def _may_be_ours(project: Project, table: TableState) -> bool:
+def _may_be_ours(project: Project, table: CommittedTable) -> bool:
     """Whether this project would write it; of somebody else's the run says so (X3)."""
     return table.properties.get(OWNER) in (None, project.owner.to_text())
 
 
-def _planned(project: Project, relation: Relation, table: TableState) -> bool:
+def _planned(project: Project, relation: Relation, table: CommittedTable) -> bool:
     """Whether a run that broke off has left a plan."""
     filesystem, path = project.storage.filesystem(f"{project.storage.work_folder(relation.name)}/plans")
     epoch = (table.integer("tidegate.epoch") or 0) + 1
@@ -126,7 +126,7 @@ def _planned(project: Project, relation: Relation, table: TableState) -> bool:
 
 
 def _all_files_read(
-    project: Project, relation: Relation, options: FilesystemOptions, table: TableState
+    project: Project, relation: Relation, options: FilesystemOptions, table: CommittedTable
 ) -> bool:
     read = FilesRead.from_text(table.summary.get("tidegate.files"))
     listed = list_files(project, relation.name, options.path)
@@ -138,7 +138,7 @@ def _all_files_read(
     return in_text and read == nothing.and_files(f.facts for f in listed if f.size)
 
 
-def _all_played(project: Project, relation: Relation, options: ReplayOptions, table: TableState) -> bool:
+def _all_played(project: Project, relation: Relation, options: ReplayOptions, table: CommittedTable) -> bool:
     files = list_files(project, relation.name, options.path)
     marker = f"{stage_uri(project, relation, fingerprint_of(relation, options, files))}/_staged.json"
     filesystem, path = project.storage.filesystem(marker)

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from tidegate.sql.catalog.objects import Relation
 from tidegate.sql.views.groups import is_bound
-from tidegate.sql.views.plain_conditions import plain_condition
-from tidegate.watermark import Aggregate, Hop, PlainWindows, Sessions, TimeKind, Tumble, Value
+from tidegate.sql.views.pane_conditions import plain_condition
+from tidegate.watermark import Aggregate, Hop, PaneWindows, Sessions, TimeKind, Tumble, Value
 
 if TYPE_CHECKING:
     from tidegate.sql.resolve.flow import Item, Reader, WindowTable
@@ -27,7 +27,7 @@ _LONGEST = 1 << 61  # of gaps: a time and a gap more is a time of 64 bits
 _STEPS = 2  # the relation, and its windows; WHERE is one more
 
 
-def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | None:
+def pane_windows(reader: Reader, selected: Selected | None) -> PaneWindows | None:
     """What a SELECT with GROUP BY comes to, or None if it says more than that."""
     if selected is None or selected.grouping is None:
         return None
@@ -59,7 +59,7 @@ def plain_windows(reader: Reader, selected: Selected | None) -> PlainWindows | N
         return None
     if isinstance(window, Sessions) and condition is not None:
         return None  # sessions are of all rows, and what WHERE leaves of them is counted
-    return PlainWindows(
+    return PaneWindows(
         window=window,
         kind=relation.watermark.kind,
         time_column=relation.watermark.column,

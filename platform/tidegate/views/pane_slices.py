@@ -1,4 +1,5 @@
-"""A slice of a view that is nothing but windows (`View.plain`), computed in tasks that read the log's files themselves.
+"""A slice of a view that is nothing but windows (`View.pane_windows`), computed in tasks that read the
+log's files themselves.
 
 The same rows, the same boundaries and the same results as the view's SQL gives (`slices.py`), which still answers for
 backfills, amendments and audits, and wherever a file or a number is not plain.
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tidegate.project import Storage
     from tidegate.views.inputs import Pinned
-    from tidegate.watermark import PlainWindows
+    from tidegate.watermark import PaneWindows
 
 #: So many rows are one task's: to exchange their panes would cost more.
 _ROWS_PER_TASK = 2_000_000
@@ -54,7 +55,7 @@ def compute(
     if pinned.table is None or pinned.snapshot.id is None:
         return Slice([])
     bounds = _narrowed(windows, *bounds)
-    files = _files(spark, storage, pinned, windows.plain, bounds)
+    files = _files(spark, storage, pinned, windows.pane_windows, bounds)
     if files is None:
         return None
     filesystem, found = files
@@ -62,15 +63,15 @@ def compute(
         return Slice([])
     cores = spark.sparkContext.defaultParallelism
     tasks = dealt(found, min(cores, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
-    panes = PaneTask(filesystem, windows.plain, tasks, *bounds)
+    panes = PaneTask(filesystem, windows.pane_windows, tasks, *bounds)
     work = numbered(spark, len(tasks))
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:
-        plain, _ = by_position(windows.plain)
-        schema = from_arrow_schema(pane_schema(plain), prefer_timestamp_ntz=True)
+        pane_windows, _ = by_position(windows.pane_windows)
+        schema = from_arrow_schema(pane_schema(pane_windows), prefer_timestamp_ntz=True)
         frame = map_in_arrow(work, panes, schema)
-        keys = key_names(plain)
+        keys = key_names(pane_windows)
         # Panes of several slides make a window, several sessions one: without keys they are few, and one task's.
         apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)
         reports = run_task(apart, windows)
@@ -83,7 +84,7 @@ def compute(
 def _narrowed(windows: WindowTask, low: int | None, high: int | None) -> tuple[int | None, int | None]:
     """The bounds of rows, drawn to those of the windows that are computed: the first that is still open at the
     frontier, and the last that is final. Where a session ends, its rows say."""
-    window = windows.plain.window
+    window = windows.pane_windows.window
     if isinstance(window, Sessions):
         return low, high
     if windows.frontier is not None:
@@ -111,7 +112,7 @@ def _files(
     spark: SparkSession,
     storage: Storage,
     pinned: Pinned,
-    plain: PlainWindows,
+    pane_windows: PaneWindows,
     bounds: tuple[int | None, int | None],
 ) -> tuple[Any, list[LogFile]] | None:
     """The file system, and the files that may hold such rows; None if one can't be read as it is."""
@@ -123,11 +124,11 @@ def _files(
     where, (low, high) = expressions.equal("_outcome", ON_TIME), bounds
     # Only to skip files: the tasks look at every row. What fits into 32 bits reaches Java as another type.
     if low is not None and abs(low) > _INT:
-        where = both(where, expressions.greaterThanOrEqual(plain.time_column, low))
+        where = both(where, expressions.greaterThanOrEqual(pane_windows.time_column, low))
     if high is not None and abs(high) > _INT:
-        where = both(where, expressions.lessThan(plain.time_column, high))
+        where = both(where, expressions.lessThan(pane_windows.time_column, high))
     target: Target = table.target(storage, reading=True)
-    files = table.files(pinned.snapshot.id, where, target.field_id(plain.time_column))
+    files = table.files(pinned.snapshot.id, where, target.field_id(pane_windows.time_column))
     if files is None or not all(file["path"].startswith(f"{target.data_uri}/") for file in files):
         return None
     found = [
