@@ -64,7 +64,8 @@ def _no_secret_of_another_test() -> Iterator[None]:
 class Workbench:
     """A project on a temporary folder, and sessions on it."""
 
-    def __init__(self, root: Path, spark: SparkSession) -> None:
+    def __init__(self, root: Path, spark: SparkSession | None) -> None:
+        """`spark`: None: sessions are those of the runner without a JVM."""
         self.root, self._spark = root, spark
         (root / "assets").mkdir(parents=True, exist_ok=True)
 
@@ -93,6 +94,10 @@ class Workbench:
         the hundred thousand."""
         from tidegate.session.session import Session
 
+        if self._spark is None:
+            from tests.inprocess.session import open_session
+
+            return open_session(self.root)
         session = Session.open(project=self.root, spark=self._spark)
         if compiled:
             session.spark.conf.set("spark.sql.codegen.wholeStage", "true")
@@ -101,8 +106,14 @@ class Workbench:
 
 
 @pytest.fixture
-def workbench(tmp_path: Path, spark: SparkSession) -> Workbench:
-    return Workbench(tmp_path / "project", spark)
+def workbench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workbench]:
+    if os.environ.get("TIDEGATE_RUNNER") == "inprocess":
+        from tests.inprocess.session import without_a_jvm
+
+        with without_a_jvm():
+            yield Workbench(tmp_path / "project", None)
+        return
+    yield Workbench(tmp_path / "project", request.getfixturevalue("spark"))
 
 
 @pytest.fixture

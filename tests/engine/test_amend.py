@@ -108,9 +108,9 @@ def test_B2_revisions_sessions_tombstones_lookups_and_what_follows(workbench: Wo
         assert audit_view(session, name).ok, name
     assert {r.view: r.windows for r in amend(session)} == dict.fromkeys(before, 0)
     # A sink that ignores amendments delivers nothing twice, and goes on with what closes next.
-    assert session.spark.table(session.identifier("out")).count() == 3
+    assert session.tables.rows(session.identifier("out")).count() == 3
     session.execute("INSERT INTO t VALUES ('a', 1, '2026-01-01 00:07:00'); FLUSH;")
-    assert session.spark.table(session.identifier("out")).count() == 4
+    assert session.tables.rows(session.identifier("out")).count() == 4
     # The session of 4:55 goes, and one from 4:50 on comes.
     assert [r.windows for r in amend(session, ["visits"])] == [2]
     assert ("a", "2026-01-01 00:04:50", "2") in rows(session, "visits", "k", "window_start", "c")

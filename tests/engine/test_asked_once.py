@@ -11,6 +11,7 @@ from tidegate.errors import TidegateError
 from tidegate.ingest.ingest import Log
 from tidegate.project import Project
 from tidegate.runtime.owners import Owners
+from tidegate.runtime.runner import spark_runner
 from tidegate.session.session import Session
 
 SQL = """CREATE TABLE orders (id BIGINT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
@@ -34,7 +35,7 @@ def test_X3_a_statement_asks_once_whose_a_table_is(shop: Path, monkeypatch: pyte
     monkeypatch.setattr(Owners, "require", lambda _, name: asked.append(name))
     monkeypatch.setattr(Log, "__init__", lambda *_: None)
     no_spark: Any = None
-    opened = Session(Project.load(shop), no_spark, None)
+    opened = Session(Project.load(shop), spark_runner(no_spark))
     orders = opened.relation("orders")
     with opened.lease("orders", ".upkeep"), opened.lease("orders"), opened.lease("orders"):
         assert isinstance(opened.log(orders), Log)
@@ -50,7 +51,7 @@ def test_X3_what_a_branch_borrows_is_read_once(shop: Path, monkeypatch: pytest.M
     no_spark: Any = None
     project = Project.load(shop, "dev")
     project.catalog()
-    dev = Session(project, no_spark, None)
+    dev = Session(project, spark_runner(no_spark))
     [own] = Project.load(shop).catalog().sinks
     loaded: list[str] = []
     load = Project.load

@@ -176,7 +176,7 @@ def test_X2_a_message_that_kills_its_worker_is_rejected_on_record_and_the_rest_i
 
     monkeypatch.setattr(SourceFeed, "_carried_out", carried_out)
     session.run()
-    raw = session.spark.table(session.identifier("s")).where("_outcome <> 'watermark'")
+    raw = session.tables.rows(session.identifier("s")).where("_outcome <> 'watermark'")
     found = {(r["_source_partition"], r["_offset"]): r for r in raw.collect()}
     assert {key: (r["_outcome"], r["_reason"]) for key, r in found.items()} == {
         ("0", 0): ("on_time", None),

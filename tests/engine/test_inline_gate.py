@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import Workbench
 from tests.oracle import Oracle, Row
 from tidegate import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.sql.dialect.dialect import tokenize
 from tidegate.sql.dialect.parsing import parse_query
 from tidegate.sql.dialect.text import Text
@@ -51,7 +50,7 @@ def judged(session: Session, gate: Relation) -> dict[tuple[str, int], str]:
 
 def files_after(session: Session, name: str, epoch: int) -> int:
     """How many files of a log Iceberg reads for the rows after an epoch."""
-    table = IcebergTable(session.spark, session.identifier(name))._table
+    table = session.tables.open(session.identifier(name))._table
     later = session.spark._jvm.org.apache.iceberg.expressions.Expressions.greaterThan("_epoch", epoch)
     files = table.newScan().filter(later).planFiles().iterator()
     count = 0

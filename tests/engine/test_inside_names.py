@@ -156,7 +156,7 @@ def test_columns_of_views_in_amendments_audits_checks_sinks_and_resets(workbench
     done = {r.view: (r.windows, r.late) for r in amend(session)}
     assert done == {"m": (2, 2), "visits": (3, 2), "o": (0, 0)}
     session.run()
-    assert sorted(r["n"] for r in session.spark.table("tidegate.main.k").collect()) == [1, 1, 3]
+    assert sorted(r["n"] for r in session.tables.rows("tidegate.main.k").collect()) == [1, 1, 3]
     sent = [(json.loads(m["key"]), json.loads(m["value"])) for m in messages(session, begun)]
     assert sorted(value["n"] for _, value in sent) == [1, 1, 3]
     assert all([*key] == [*IN_REPORTS, "window_end"] and [*value] == [*key, "n"] for key, value in sent)

@@ -79,7 +79,7 @@ def facts(session: Session) -> dict[str, list]:
     out["in_order"] = list(map(tuple, session.table("in_order").collect()))
     files = sorted(path for path in (session.project.root / "out").iterdir() if path.is_file())
     out["to_files"] = [line for path in files for line in path.read_text().splitlines()]
-    out["to_lake"] = sorted(map(tuple, session.spark.table("tidegate.main.to_lake").collect()), key=str)
+    out["to_lake"] = sorted(map(tuple, session.tables.rows("tidegate.main.to_lake").collect()), key=str)
     return out
 
 

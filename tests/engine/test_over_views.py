@@ -64,7 +64,7 @@ def rows(session: Session, name: str) -> list[tuple]:
 
 
 def carried(session: Session, name: str) -> int:
-    return session.spark.table(session.identifier(name)).where("_open IS NULL").count()
+    return session.tables.rows(session.identifier(name)).where("_open IS NULL").count()
 
 
 def order(session: Session, *orders: tuple[int, int, int]) -> None:
@@ -123,7 +123,7 @@ def test_C5_live_rows_equal_the_oracle_after_every_run(workbench: Workbench, emi
             )
             for one in found
         ]
-        closed = session.spark.table(session.identifier("v")).where("NOT _open")
+        closed = session.tables.rows(session.identifier("v")).where("NOT _open")
         stored = [
             tuple(row)
             for row in closed.select("n", "k", "ts", "r", "s", "last3", "mean", "visit", "others").collect()

@@ -28,6 +28,8 @@ SQL = re.compile(
     r"\b(CREATE TABLE|CREATE NAMESPACE|DROP TABLE|ALTER TABLE|DELETE FROM|MERGE INTO|INSERT INTO|CALL) "
 )
 CALLS = {"commit", "writeTo", "delete_dir", "delete_file", "move"}
+#: Of the port to tables (`iceberg/tables.py`).
+CALLS |= {"create_table", "drop_table", "add_stored_column", "set_properties", "merge_rows", "delete_rows"}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
 
 TABLE = "looks at the owner at every commit"
@@ -42,7 +44,13 @@ GUARDS = {
     "iceberg/commit.py:IcebergTable.tag": LEASE,
     "runtime/context.py:Context.forget": "asks first",
     "ingest/ingest.py:Log.__init__": "Log.of asks",
-    "iceberg/layout.py:_create": "makes what is not there, under a lease that has looked at the namespace",
+    "iceberg/commit.py:IcebergTable.delete_rows": LEASE,
+    "iceberg/commit.py:IcebergTable.set_properties": "it is what asks, or under Context.lease",
+    "iceberg/commit.py:Merge.sql": LEASE,
+    "iceberg/layout.py:NewTable.sql": "makes what is not there, under a lease that has looked at the namespace",
+    "iceberg/tables.py:SparkTables.add_stored_column": LEASE,
+    "iceberg/tables.py:SparkTables.drop_table": LEASE,
+    "tables/table.py:KeyedTable.__init__": "Log.of asks",
     "tasks/memories.py:MemoryFiles._delete": OPEN,
     "runtime/owners.py:move": "it is what asks, or `tidegate adopt`",
     "views/amend/rebuild.py:_rebuild": "under Context.lease; of each reader it asks",
@@ -62,9 +70,9 @@ GUARDS = {
     "sinks/statefile.py:StateFile.write": SINK,
     "ingest/stream.py:PlanInbox.forget": OPEN,
     "ingest/stream.py:PlanInbox.write": OPEN,
-    "tables/table.py:TableState._go_back": OPEN,
-    "tables/table.py:TableState._merge": OPEN,
-    "tables/table.py:TableState.cleanup": OPEN,
+    "tables/table.py:KeyedTable._go_back": OPEN,
+    "tables/table.py:KeyedTable._merge": OPEN,
+    "tables/table.py:KeyedTable.cleanup": OPEN,
     "maintenance/upkeep.py:_Work._retire": LEASE,
     "iceberg/upkeep_table.py:compact": LEASE,
     "iceberg/upkeep_table.py:expire": LEASE,

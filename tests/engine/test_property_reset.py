@@ -112,14 +112,13 @@ def final_ends(session: Session, name: str) -> set[tuple]:
 
     stored = session.stored(name)
     assert stored is not None
-    from tidegate.iceberg.commit import IcebergTable
 
     view = session.catalog.get(name)
-    frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
+    frontier = session.tables.open(stored).current().integer("tidegate.frontier")
     if frontier is None:
         return set()
     mark = F.expr(view.kind.spark_literal(frontier))
-    rows = session.spark.table(stored).where(~F.col("_open") & (F.col("_window_end") <= mark))
+    rows = session.tables.rows(stored).where(~F.col("_open") & (F.col("_window_end") <= mark))
     return {tuple(map(plain, row)) for row in rows.select(*[c.name for c in view.columns]).collect()}
 
 

@@ -106,7 +106,7 @@ class Play:
     def check_history(self, low: int | None = None) -> None:
         """What views read; after a cleanup, of what they still need."""
         frame = changes_frame(
-            self.session.spark, self.relation, self.session.identifier("t"), low=low and since(low)
+            self.session.tables, self.relation, self.session.identifier("t"), low=low and since(low)
         )
         expected = self.oracle.history()
         if low is not None:
@@ -126,11 +126,11 @@ class Play:
         resets = steps(self.log.table.current().summary)
         whole = lives(self.relation, changes, resets).drop(CONTINUES)
         expected = sorted(map(repr, whole.collect()))
-        assert sorted(map(repr, self.session.spark.table(state_identifier(log)).collect())) == expected
+        assert sorted(map(repr, self.session.tables.rows(state_identifier(log)).collect())) == expected
         state, last = self.log.state, self.log.progress.epoch
         state.table.append([], None, {"tidegate.applied-epoch": str(last - 2)}, state.table.current())
         assert state.catch_up() == 2
-        assert sorted(map(repr, self.session.spark.table(state_identifier(log)).collect())) == expected
+        assert sorted(map(repr, self.session.tables.rows(state_identifier(log)).collect())) == expected
 
 
 def ticks(value: datetime | None) -> int | None:
@@ -167,7 +167,7 @@ def test_T1_T2_T4_a_table_equals_the_oracle(workbench: Workbench, seed: int, cut
     assert done.upto == since(keep_from) - 1
     play.check_history(low=keep_from)
     play.check_rows()
-    gone = play.session.spark.table(state_identifier(play.session.identifier("t")))
+    gone = play.session.tables.rows(state_identifier(play.session.identifier("t")))
     assert min(ticks(r.ts) for r in gone.collect()) >= keep_from
 
 

@@ -7,7 +7,6 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.view import audit_view
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.upkeep_table import Shape
 from tidegate.maintenance.upkeep import maintain
 from tidegate.project.maintenance import Policy
@@ -71,7 +70,7 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
         fault.setattr(room, "_swap", killed)
         with pytest.raises(KeyboardInterrupt):
             rebuild(session, ["per_minute"])
-    old = session.spark.table(before).where("NOT _open").select("k", "c").collect()
+    old = session.tables.rows(before).where("NOT _open").select("k", "c").collect()
     assert sorted(map(tuple, old)) == [("a", 1), ("a", 1), ("b", 1)]
     # What was computed from them waits for the rebuild, instead of going on from other rows.
     with pytest.raises(TidegateError, match=r"TG506.*earlier results of"):
@@ -104,7 +103,7 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
     assert all(audit_view(session, name).ok for name in ("per_minute", "busy", "running"))
 
     # Upkeep keeps the old results, which have a name, and does not take them for something that it has to do.
-    table = IcebergTable(session.spark, session.stored("per_minute"))
+    table = session.tables.open(session.stored("per_minute"))
     maintain(session, "per_minute", Policy(keep_snapshots=0, most_snapshots=1), guard=0)
     assert len(Shape.of(table).snapshots) == 1
     old = session.spark.read.option("versionAsOf", "generation_1").table(table.identifier).where("NOT _open")

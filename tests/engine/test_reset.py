@@ -65,7 +65,7 @@ def poisoned(session: Session) -> None:
 
 
 def delivered(session: Session, sink: str) -> list[tuple]:
-    table = session.spark.table(f"tidegate.main.{sink}").select("window_end", "k", "n")
+    table = session.tables.rows(f"tidegate.main.{sink}").select("window_end", "k", "n")
     return sorted((f"{row[0]:%d %H:%M}", row[1], row[2]) for row in table.collect())
 
 
@@ -196,7 +196,7 @@ def test_W9_W14_times_that_are_integers_go_back_and_a_gate_by_itself_where_its_s
         (20, 1, 1),
         (20, 2, 2),
     ]
-    delivered = session.spark.table("tidegate.main.upserted").select("window_end", "n").collect()
+    delivered = session.tables.rows("tidegate.main.upserted").select("window_end", "n").collect()
     assert sorted(map(tuple, delivered)) == shown(session, "SELECT window_end, n FROM tens")
     assert audit_view(session, "tens").ok
 
@@ -280,8 +280,8 @@ def test_W9_T2_rows_that_only_the_poison_has_expired_are_back_and_what_TTL_has_c
     assert session.execute(f"{everything} ORDER BY k").rows() == [(1, "b"), (2, "a"), (3, "a"), (9, "x")]
     relation, log = session.relation("held"), session.identifier("held")
     known = steps(session.log(relation).table.current().summary)
-    whole = lives(relation, on_time_changes(session.spark, log, None), known).drop(CONTINUES)
-    state = session.spark.table(state_identifier(log))
+    whole = lives(relation, on_time_changes(session.tables, log, None), known).drop(CONTINUES)
+    state = session.tables.rows(state_identifier(log))
     assert sorted(map(str, state.collect())) == sorted(map(str, whole.collect()))
     session.execute(
         "INSERT INTO held VALUES (2, 'c', '2026-01-01 10:20'), (4, 'c', '2026-01-01 12:30'); FLUSH"

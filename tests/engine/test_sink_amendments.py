@@ -54,7 +54,7 @@ def content(frame: DataFrame) -> list[tuple[str, ...]]:
 
 def same_as_view(session: Session, sink: str, view: str) -> bool:
     columns = session.table(view).columns
-    return content(session.spark.table(f"tidegate.main.{sink}").select(columns)) == content(
+    return content(session.tables.rows(f"tidegate.main.{sink}").select(columns)) == content(
         session.table(view)
     )
 
@@ -80,7 +80,7 @@ def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     session.run()
     late_starter = "connector = 'iceberg', amendments = 'upsert', snapshot = 'false'"
     session.execute(f"CREATE SINK new_only FROM m WITH ({late_starter})")
-    before = content(session.spark.table("tidegate.main.of_m"))
+    before = content(session.tables.rows("tidegate.main.of_m"))
     assert all(same_as_view(session, sink, view) for sink, view in sinks.items())
 
     # One joins the two sessions of a and takes its group beyond 10, one adds a group, and one is in no window yet;
@@ -90,14 +90,14 @@ def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     insert(session, ("d", 7, "02:30"), ("d", 6, "03:30"))
     reports = {r.view: r.windows for r in amend(session)}
     assert reports["m"] == 4
-    assert content(session.spark.table("tidegate.main.of_m")) == before
+    assert content(session.tables.rows("tidegate.main.of_m")) == before
 
     # Killed when the data is written and before it is published: nothing of it is there.
     with monkeypatch.context() as patched:
         patched.setattr(IcebergSink, "_publish", lambda *_: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             session.run(["of_m"])
-    assert content(session.spark.table("tidegate.main.of_m")) == before
+    assert content(session.tables.rows("tidegate.main.of_m")) == before
     (status,) = read_status(session.project, ["of_m"]).sinks
     assert (status.amendments_waiting, status.current) == (1, False)
     (finding,) = look(session.project, ["of_m"], now=datetime.now(UTC) + timedelta(hours=1)).of("of_m")
@@ -114,7 +114,7 @@ def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     (status,) = read_status(again.project, ["of_m"]).sinks
     assert (status.amendments_waiting, status.current) == (0, True)
     assert look(again.project, ["of_m"], now=datetime.now(UTC) + timedelta(hours=1)).of("of_m") == ()
-    shown = again.spark.table("tidegate.main.of_m").select("window_end", "k", "total", "_revision")
+    shown = again.tables.rows("tidegate.main.of_m").select("window_end", "k", "total", "_revision")
     end = "2026-01-01 00:0{}:00"
     # Of minute 3 nothing had been released: its first revision is an amendment's.
     assert content(shown) == [
@@ -126,7 +126,7 @@ def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
         (end.format(4), "d", "6", "2"),
     ]
     # What was closed before it began is none of its windows, whatever becomes of them.
-    newer = again.spark.table("tidegate.main.new_only").select("window_end", "k")
+    newer = again.tables.rows("tidegate.main.new_only").select("window_end", "k")
     assert content(newer) == [(end.format(3), "b"), (end.format(3), "d"), (end.format(4), "d")]
 
     # A sink whose rows don't say to which window they are can't begin to replace them.

@@ -210,7 +210,7 @@ def test_R2_an_iceberg_sink_has_its_position_in_the_commit_of_the_rows(
     with pytest.raises(Killed):
         session.run()
     # What is not published is not there.
-    assert session.spark.table(totals).count() == 1
+    assert session.tables.rows(totals).count() == 1
     revive()
     insert(session, 37)
     assert workbench.session().run().sinks[0].rows == 2
@@ -250,7 +250,7 @@ def test_R2_an_iceberg_sink_does_not_publish_over_the_commit_of_another_run(
     assert refused.value.code == "TG502"
     monkeypatch.setattr(IcebergSink, "_publish", publish)
     session.run()
-    rows = session.spark.table("tidegate.main.s").select("k", "total").collect()
+    rows = session.tables.rows("tidegate.main.s").select("k", "total").collect()
     assert sorted(tuple(row) for row in rows) == [("k0", 12), ("k1", 1), ("somebody", 0)]
 
 

@@ -139,7 +139,7 @@ def test_C7_running_sums_are_exact_however_they_are_cut(
             session.execute(f"INSERT INTO t VALUES (TIMESTAMP '2026-01-01 00:00:00', 'a', {values[0]}, 1)")
             session.execute("INSERT INTO t VALUES (TIMESTAMP '2026-01-01 00:00:05', 'b', 1, 1)")
             session.run()
-        stored = session.spark.table(session.identifier("running")).schema["_carried"].dataType
+        stored = session.tables.rows(session.identifier("running")).schema["_carried"].dataType
         assert stored["_over_s0"].dataType.names == ["c", "s"]
         session = workbench.session()
     for i, v in [*enumerate(values)][earlier:]:

@@ -10,7 +10,6 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.session.session import Session
 from tidegate.tables.lives import state_identifier
 from tidegate.tables.table import KeyedTable
@@ -49,7 +48,7 @@ def shown(session: Session) -> list[tuple]:
 
 
 def state(session: Session, name: str) -> list:
-    return session.spark.table(state_identifier(session.identifier(name))).collect()
+    return session.tables.rows(state_identifier(session.identifier(name))).collect()
 
 
 def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
@@ -289,9 +288,7 @@ def test_T4_rows_that_are_replaced_are_written_anew_when_they_are_many(
     session.execute(f"INSERT INTO t VALUES {', '.join(f'({i}, 0)' for i in range(20))}")
 
     def marked() -> int:
-        return int(
-            IcebergTable(session.spark, identifier).java.currentSnapshot().summary()["total-delete-files"]
-        )
+        return int(session.tables.open(identifier).java.currentSnapshot().summary()["total-delete-files"])
 
     identifier = state_identifier(session.identifier("t"))
     session.execute("UPDATE t SET v = 1 WHERE id < 5")

@@ -15,7 +15,6 @@ from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.upkeep_table import Shape
 from tidegate.maintenance import upkeep
 from tidegate.project.maintenance import Policy
@@ -274,7 +273,7 @@ def commit_many(session: Session, commits: int, every: int, policy: Policy) -> l
             # However long it took: what it has left is what is measured.
             for done in running:
                 done.result()
-            shape = Shape.of(IcebergTable(session.spark, log.table.identifier))
+            shape = Shape.of(session.tables.open(log.table.identifier))
             folder = Path(log.table.location.removeprefix("file:")) / "metadata"
             newest = max(folder.glob("*.metadata.json"), key=lambda p: int(p.name[1:].split(".")[0]))
             measured.append(
@@ -320,7 +319,7 @@ def test_R2_metadata_stays_bounded_while_a_stream_commits(workbench: Workbench) 
     session = workbench.session()
     session.log(session.relation("events"))
     every = max(60, commits // 40)
-    reader = IcebergTable(session.spark, session.stored("events"))
+    reader = session.tables.open(session.stored("events"))
     reader.current()
     policy = Policy(keep_snapshots=2, most_snapshots=50, compact_when_files=50, settle=0)
     measured = commit_many(session, commits, every, policy)
@@ -334,6 +333,6 @@ def test_R2_metadata_stays_bounded_while_a_stream_commits(workbench: Workbench) 
     # Somebody who looked away for longer than old versions of the metadata are kept finds the newest.
     assert reader.current().integer("tidegate.epoch") == commits
     # Not one commit is lost, not one is there twice.
-    stored = session.spark.table(session.stored("events"))
+    stored = session.tables.rows(session.stored("events"))
     assert sorted(r[0] for r in stored.select("_epoch").collect()) == list(range(1, commits + 1))
     assert workbench.session().log(session.relation("events")).progress.epoch == commits

@@ -64,7 +64,7 @@ def insert(session: Session, table: str, *rows: tuple[str, float]) -> None:
 
 
 def summary(session: Session, name: str) -> dict[str, str]:
-    return IcebergTable(session.spark, session.identifier(name)).current().summary
+    return session.tables.open(session.identifier(name)).current().summary
 
 
 def opened(workbench: Workbench, *views: str) -> Session:
@@ -90,7 +90,7 @@ def test_D2_C4_two_inputs_are_released_sorted_up_to_the_smaller_watermark(workbe
     # Later ticks come behind earlier ones: the late q was judged at the gate and is nowhere.
     assert [k for k, _ in rows(session, "both_")] == ["x", "p", "y", "q"]
     assert session.run().views[0].groups == 0
-    ticks = session.spark.table(session.identifier("both_")).select("_tick").distinct().collect()
+    ticks = session.tables.rows(session.identifier("both_")).select("_tick").distinct().collect()
     assert sorted(t[0] for t in ticks) == [1, 2]
     assert audit_view(session, "both_").ok
 
@@ -182,7 +182,7 @@ def test_B1_a_lookup_is_read_whole_at_a_snapshot_that_the_commit_records(workben
     session.run()
     assert sorted(rows(session, "named")) == [("x", at(1), None), ("y", at(2), "Yvonne")]
     read = json.loads(summary(session, "named")["tidegate.inputs"])["names"]["snapshot"]
-    assert read == IcebergTable(session.spark, session.identifier("names")).current().id
+    assert read == session.tables.open(session.identifier("names")).current().id
     session.execute("INSERT INTO names VALUES ('x', 'Xenia')")
     insert(session, "a", ("x", 4), ("q", 5))
     session.run()

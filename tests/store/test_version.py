@@ -9,7 +9,7 @@ import pytest
 from tests.store.tables import HadoopTable
 from tidegate.cli.diagnosis import examine
 from tidegate.errors import TidegateError
-from tidegate.iceberg.layout import create_log, create_state, create_view_table
+from tidegate.iceberg.layout import new_log, new_state, new_view_table
 from tidegate.project import Project
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store import load_table, read_status
@@ -42,7 +42,8 @@ def test_E8_every_table_is_made_with_the_version(project: Project) -> None:
     assert isinstance(t, Relation)
     assert isinstance(k, Relation)
     assert isinstance(v, View)
-    for sql in (create_log(t, "x"), create_state(k, "x"), create_view_table(v, v.columns, "x")):
+    for table in (new_log(t, "x"), new_state(k, "x"), new_view_table(v, v.columns, "x")):
+        sql = table.sql()
         assert f"'{STORAGE_VERSION}' = '{NEWEST}'" in sql
 
 

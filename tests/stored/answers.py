@@ -50,7 +50,7 @@ def answers(
         asked[view.name] = _rows_of(session, view.name, clocks)
     for name in ("tumbled", "sessions"):
         asked[f"{name}$revisions"] = _rows_of(session, f"{name}$revisions", clocks)
-    asked["table lake"] = lambda: _rows(session.spark.table("tidegate.main.lake"), clocks)
+    asked["table lake"] = lambda: _rows(session.tables.rows("tidegate.main.lake"), clocks)
     with ThreadPoolExecutor(4) as pool:
         found = dict(zip(asked, pool.map(lambda ask: ask(), asked.values()), strict=True))
     # One after the other: an audit names its temporary views.

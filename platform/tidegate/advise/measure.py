@@ -71,7 +71,7 @@ def measure(session: Session, relation: Relation, fraction: float = 1.0) -> Meas
     require_fraction(fraction)
     if stored is None:
         raise no_rows(relation)
-    log = session.spark.table(stored)
+    log = session.tables.rows(stored)
     rows = _rows(log, relation)
     leads = F.col("t")
     if mark.max_future_skew is not None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate.audit.accounts import COUNTS, account
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def newest_windows(session: Session, view: View, most: int = SHOWN_WINDOWS) -> l
     stored = session.stored(view.name)
     if view.accounts is None or stored is None or view.kind is TimeKind.EPOCH:
         return []
-    frontier = IcebergTable(session.spark, stored).current().integer("tidegate.frontier")
+    frontier = session.tables.open(stored).current().integer("tidegate.frontier")
     if frontier is None:
         return []
     windows = account(session, view, stored, frontier)[1]

@@ -86,7 +86,7 @@ def account(
         problems = _problems(session, view, stored, bad)
     finally:
         windows.unpersist()
-    log = session.spark.table(session.identifier(view.inputs[0].name))
+    log = session.tables.rows(session.identifier(view.inputs[0].name))
     time = F.col(quote(view.accounts.time_column))
     timeless = log.where((F.col("_outcome") == "rejected") & time.isNull()).count()
     return sums.asDict() | {"rejected_without_time": timeless}, windows, problems
@@ -105,7 +105,7 @@ def _groups(
         .groupBy(*keys)
         .agg(F.sum("_rows").alias(_EXPECTED), F.count(F.lit(1)).alias(_EXPECTED_RESULTS))
     )
-    held = session.spark.table(stored).where(F.col("_open").isNotNull())
+    held = session.tables.rows(stored).where(F.col("_open").isNotNull())
     if base is not None:
         held = held.where(F.col("_window_end") > F.expr(view.kind.spark_literal(base)))
     then = held.groupBy(*keys).agg(
@@ -144,7 +144,7 @@ def _absorbed(session: Session, view: View, stored: str, placed: DataFrame) -> D
     """`placed` with `_ABSORBED`: whether a late row is in a window that was amended since it came."""
     from pyspark.sql import functions as F
 
-    marks = latest(session.spark, view, stored)
+    marks = latest(session.tables, view, stored)
     if marks is None:
         return placed.withColumn(_ABSORBED, F.lit(False))
     upto = F.from_json(UPTO, "map<string,bigint>")[view.inputs[0].name]
@@ -168,7 +168,7 @@ def windows_of(
     from pyspark.sql import functions as F
 
     assert view.accounts is not None
-    log = session.spark.table(session.identifier(view.inputs[0].name))
+    log = session.tables.rows(session.identifier(view.inputs[0].name))
     log = pin(session, view)[0].within(log, view, base, clock)
     placed = assign_windows(log.where(F.col("_outcome") != "watermark"), view.accounts, view.kind)
     placed = _absorbed(session, view, stored, placed)

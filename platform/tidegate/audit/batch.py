@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.audit.known import known
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.differences import KIND, differences
 from tidegate.iceberg.layout import quote
 from tidegate.plan.closing import commits
@@ -118,7 +117,7 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     """See `compare`; nothing runs yet."""
     from pyspark.sql import functions as F
 
-    current = IcebergTable(session.spark, stored).current()
+    current = session.tables.open(stored).current()
     pinned = pin(session, view)
     frontier = effective_frontier(view, current.summary, pinned)
     notes: list[str] = []
@@ -126,7 +125,7 @@ def compared(session: Session, view: View, stored: str) -> Compared:
     whole = fresh and not view.emit_on_window_close
     if not fresh and not view.emit_on_window_close:
         notes.append("open rows are not compared: the inputs have got new rows since the last run")
-    then = session.spark.table(stored).where(F.col("_open").isNotNull())
+    then = session.tables.rows(stored).where(F.col("_open").isNotNull())
     then = final_now(then, view, current.summary)
     now, recomputed, unknown = as_stored(session, view, pinned, stored, frontier, notes, most=SHOWN_STATES)
     if unknown is not None:

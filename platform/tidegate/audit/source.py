@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.retire import Gone, retired
 from tidegate.ingest.ingest import StoredLog
 from tidegate.session.run import connect
@@ -85,8 +84,8 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
     stored = session.stored(name)
     if stored is None:
         raise TidegateError("TG512", f'"{name}" has no log yet', hint=f"tidegate run {name}")
-    log = StoredLog(session.spark, session.project.storage, relation, stored)
-    rows = session.spark.table(stored).where(F.col("_outcome") != "watermark")
+    log = StoredLog(session.tables, session.project.storage, relation, stored)
+    rows = session.tables.rows(stored).where(F.col("_outcome") != "watermark")
     counts = rows.groupBy("_source_partition").agg(
         *[F.count_if(F.col("_outcome") == o).alias(o) for o in ("on_time", "late", "rejected")],
         (F.count("_offset") - F.count_distinct("_offset")).alias("repeated"),
@@ -135,7 +134,7 @@ def _recounted(session: Session, relation: Relation, log: StoredLog) -> int | No
     # What a gate of WATERMARK(…) has read may be beyond the retention of the log that it follows.
     upstream = session.stored(options.relation)
     assert upstream is not None
-    return found + retired(IcebergTable(session.spark, upstream), session.project.storage).on_time
+    return found + retired(session.tables.open(upstream), session.project.storage).on_time
 
 
 def _missing(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tidegate.audit.accounts import WindowProblem, account
 from tidegate.audit.batch import Comparison, compare
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.retire import retired
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.views.resolve import pin
@@ -85,13 +84,13 @@ def audit_view(session: Session, name: str) -> ViewAudit:
     if stored is None:
         raise TidegateError("TG512", f'"{name}" has no results yet', hint=f"tidegate run {name}")
     pinned = pin(session, view)
-    frontier = effective_frontier(view, IcebergTable(session.spark, stored).current().summary, pinned)
+    frontier = effective_frontier(view, session.tables.open(stored).current().summary, pinned)
     batch = compare(session, view, stored)
     if not is_accountable(session, view):
         return ViewAudit(view.name, view.kind.format(frontier), batch)
     since = comparable_since(session, view, stored, pinned, [])
     sums, windows, problems = account(session, view, stored, frontier, since)
-    log = IcebergTable(session.spark, session.identifier(view.inputs[0].name))
+    log = session.tables.open(session.identifier(view.inputs[0].name))
     sums["retired"] = retired(log, session.project.storage).rows
     return ViewAudit(view.name, view.kind.format(frontier), batch, **sums, problems=problems, windows=windows)
 

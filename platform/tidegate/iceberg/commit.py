@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import functools
 import json
-import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from tidegate.errors import TidegateError
+from tidegate.iceberg.data_files import bound, content_file, ordinary
+from tidegate.iceberg.layout import ON_TIME
 from tidegate.jvm.java import java_class
+from tidegate.jvm.spark import settings
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.tasks.writer import Target
-from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.project import Storage
 
 
+#: Settings of Spark whose values a statement's snapshot gets.
+_PROPERTY = "spark.sql.iceberg.snapshot-property."
+#: What MERGE reads its changes from.
+_CHANGES = "_tidegate_changes"
+_INT = 1 << 31
 #: What a view's summary says of its amendments (B2): how many there were, when the last one was, by how many rows they
 #: have changed the view, which late rows are absorbed, and which amendments of the views below it has followed.
 AMENDMENTS, AMENDED_AT, AMENDED_GROUPS, ABSORBED, FOLLOWED = AMENDMENT = (
@@ -56,6 +62,36 @@ class Snapshot:
         """A number of the summary, or None where it is absent."""
         text = self.summary.get(key)
         return None if text is None else int(text)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """MERGE of `changes` (called `s`) into a table (called `t`). `on`: in SQL; `matched`: of a row that is met, what
+    follows from a condition in SQL (None: always): columns that take the change's values, or None to delete it; the
+    first that holds counts. `missing`: when a change that meets no row is inserted ("": always; None: never), with the
+    values of `columns`. `summary`: what the snapshot says."""
+
+    changes: DataFrame
+    on: str
+    matched: tuple[tuple[str | None, tuple[str, ...] | None], ...]
+    columns: tuple[str, ...] = ()
+    missing: str | None = None
+    summary: Mapping[str, str] | None = None
+
+    def sql(self, table: str, changes: str) -> str:
+        """The statement. `changes`: what the frame is called."""
+        text = [f"MERGE INTO {table} t USING {changes} s ON {self.on}"]
+        for condition, columns in self.matched:
+            when = "WHEN MATCHED" + (f" AND {condition}" if condition else "")
+            change = (
+                "DELETE" if columns is None else f"UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)}"
+            )
+            text.append(f"{when} THEN {change}")
+        if self.missing is not None:
+            names, values = ", ".join(self.columns), ", ".join(f"s.{c}" for c in self.columns)
+            when = "WHEN NOT MATCHED" + (f" AND {self.missing}" if self.missing else "")
+            text.append(f"{when} THEN INSERT ({names}) VALUES ({values})")
+        return " ".join(text)
 
 
 class IcebergTable:
@@ -100,6 +136,14 @@ class IcebergTable:
         value: str | None = self._table.properties().get(key)
         return value
 
+    def set_properties(self, given: Mapping[str, str]) -> None:
+        """Set these in a commit of their own."""
+        update = self._table.updateProperties()
+        for key, value in given.items():
+            update = update.set(key, value)
+        update.commit()
+        self.refresh()
+
     def current(self) -> Snapshot:
         """The current snapshot, read anew. Raises TG531 for a writer who is not the owner (X3)."""
         self.refresh()
@@ -141,6 +185,15 @@ class IcebergTable:
         """The summary of every snapshot that is kept, as of the last `current()`."""
         return [self._summary(snapshot) for snapshot in self._table.snapshots()]
 
+    def snapshot_ids(self) -> set[int]:
+        """The snapshots that are kept, as of the last `current()`."""
+        return {snapshot.snapshotId() for snapshot in self._table.snapshots()}
+
+    def totals(self) -> dict[str, str]:
+        """The summary of the newest snapshot, whoever made it, as of the last `current()`; empty without one."""
+        current = self._table.currentSnapshot()
+        return {} if current is None else self._summary(current)
+
     def _summary(self, snapshot: Any) -> dict[str, str]:
         return self._as_dict(snapshot.summary())
 
@@ -173,18 +226,21 @@ class IcebergTable:
         from pyiceberg.schema import Schema
 
         text = java_class(self._jvm, "org.apache.iceberg.SchemaParser").toJson(self._table.schema())
-        schema = _plain(schema_to_pyarrow(Schema.model_validate_json(text)))
+        schema = ordinary(schema_to_pyarrow(Schema.model_validate_json(text)))
         uri = f"{self.location}/data"
         filesystem, path = storage.filesystem(uri)
         if not reading:
             filesystem.create_dir(path, recursive=True)
         return Target(filesystem, path, uri, schema, split, day, bounds)
 
-    def files(self, snapshot: int, where: Any, column: int) -> list[dict[str, Any]] | None:
-        """Of the data files that may hold rows of an Iceberg expression: `path`, `rows`, and the `least` and `greatest`
-        value of a column of 64 bits, by its id, None if that is not known. None if rows of one of them are deleted
-        beside it. Two calls for each file: of many thousands that is seconds."""
+    def files(
+        self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
+    ) -> list[dict[str, Any]] | None:
+        """Of the data files that may hold on-time rows with low <= `column` < high (ticks; None: no bound): `path`,
+        `rows`, and the `least` and `greatest` value of the column of 64 bits, None if that is not known. None if rows
+        of one of them are deleted beside it. Two calls for each file: of many thousands that is seconds."""
         parser = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser")
+        where = self._between(column, low, high)
         found = []
         tasks = self._table.newScan().useSnapshot(snapshot).filter(where).includeColumnStats().planFiles()
         try:
@@ -197,13 +253,23 @@ class IcebergTable:
                     {
                         "path": file["file-path"],
                         "rows": file["record-count"],
-                        "least": _bound(file.get("lower-bounds"), column),
-                        "greatest": _bound(file.get("upper-bounds"), column),
+                        "least": bound(file.get("lower-bounds"), field_id),
+                        "greatest": bound(file.get("upper-bounds"), field_id),
                     }
                 )
         finally:
             tasks.close()
         return found
+
+    def _between(self, column: str, low: int | None, high: int | None) -> Any:
+        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
+        both, where = getattr(expressions, "and"), expressions.equal("_outcome", ON_TIME)
+        # Only to skip files: who reads looks at every row. What fits into 32 bits reaches Java as another type.
+        if low is not None and abs(low) > _INT:
+            where = both(where, expressions.greaterThanOrEqual(column, low))
+        if high is not None and abs(high) > _INT:
+            where = both(where, expressions.lessThan(column, high))
+        return where
 
     def files_named(self, paths: set[str], snapshot: int, low: Any, high: Any) -> list[Any]:
         """Iceberg's data files of closed rows with these paths, in a snapshot; all of their rows end in [low, high]."""
@@ -277,7 +343,7 @@ class IcebergTable:
         spec = self._table.spec()
         for file in files:
             assert target is not None
-            text = json.dumps(_content_file(file, target))
+            text = json.dumps(content_file(file, target))
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in summary.items():
             update = update.set(key, value)
@@ -299,6 +365,21 @@ class IcebergTable:
         self._table.refresh()
         return int(self._table.currentSnapshot().snapshotId())
 
+    def merge_rows(self, merge: Merge) -> None:
+        """Change rows by those of a frame, in one commit; none where nothing matches."""
+        merge.changes.createOrReplaceTempView(_CHANGES)
+        with self._saying(merge.summary or {}):
+            self._spark.sql(merge.sql(self.identifier, _CHANGES))
+
+    def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
+        """Delete the rows for which a condition in SQL holds, in one commit; none where there are none."""
+        with self._saying(summary):
+            self._spark.sql(f"DELETE FROM {self.identifier} WHERE {where}")
+
+    def _saying(self, summary: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Statements inside commit with these facts in their snapshot's summary."""
+        return settings(self._spark, {_PROPERTY + key: value for key, value in summary.items()})
+
 
 def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
     """Raise TG531 if a table or sink belongs to somebody else (`found`) than `owner`; None is nobody."""
@@ -311,58 +392,3 @@ def require_owner(table: str, owner: Owner, found: Owner | None) -> None:
             f"{name.partition('$')[0]}; if both are one project, give it one name with project: "
             f"{found.project} in resources/{owner.environment}.yaml",
         )
-
-
-def _content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
-    """Iceberg's JSON form of a data file (partition fields are numbered from 1000 by the specification)."""
-    partition = {"1000": file["split"]}
-    if target.day is not None:
-        day = file["day"]
-        partition["1001"] = None if day is None else TimeKind.format(TimeKind.DATE, day)
-    low: dict[str, list[Any]] = {"keys": [], "values": []}
-    high: dict[str, list[Any]] = {"keys": [], "values": []}
-    for name, (least, greatest) in file["bounds"].items():
-        narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
-        form = "<i" if narrow else "<q"
-        for side, value in ((low, least), (high, greatest)):
-            side["keys"].append(target.field_id(name))
-            side["values"].append(struct.pack(form, value).hex().upper())
-    return {
-        "spec-id": 0,
-        "content": "data",
-        "file-path": file["uri"],
-        "file-format": "parquet",
-        "partition": partition,
-        "file-size-in-bytes": file["bytes"],
-        "record-count": file["rows"],
-        "lower-bounds": low,
-        "upper-bounds": high,
-    }
-
-
-def _bound(bounds: dict[str, list[Any]] | None, column: int) -> int | None:
-    """A column's bound in Iceberg's JSON form of a data file."""
-    values = dict(zip(bounds["keys"], bounds["values"], strict=True)) if bounds else {}
-    return struct.unpack("<q", bytes.fromhex(values[column]))[0] if column in values else None
-
-
-def _plain(schema: pa.Schema) -> pa.Schema:
-    """pyiceberg's Arrow schema with ordinary strings, binaries and lists instead of the large ones."""
-
-    def field(f: pa.Field) -> pa.Field:
-        return f.with_type(kind(f.type))
-
-    def kind(t: pa.DataType) -> pa.DataType:
-        if pa.types.is_large_string(t):
-            return pa.string()
-        if pa.types.is_large_binary(t):
-            return pa.binary()
-        if pa.types.is_struct(t):
-            return pa.struct([field(f) for f in t])
-        if pa.types.is_large_list(t) or pa.types.is_list(t):
-            return pa.list_(field(t.value_field))
-        if pa.types.is_map(t):
-            return pa.map_(field(t.key_field), field(t.item_field))
-        return t
-
-    return pa.schema([field(f) for f in schema])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.project.owner import OWNER, Owner
@@ -70,6 +70,23 @@ _SPARK_TIME_TYPES = {
 }
 
 
+@dataclass(frozen=True)
+class NewTable:
+    """A table to be made: (name, Spark type) of its `columns`, its partition fields in SQL, its table properties."""
+
+    identifier: str
+    columns: tuple[tuple[str, str], ...]
+    partitions: tuple[str, ...]
+    properties: Mapping[str, str]
+
+    def sql(self) -> str:
+        """CREATE TABLE IF NOT EXISTS of it."""
+        fields = ", ".join(f"{quote(name)} {kind}" for name, kind in self.columns)
+        settings = ", ".join(f"'{k}' = {string(v)}" for k, v in self.properties.items())
+        by = f"PARTITIONED BY ({', '.join(self.partitions)}) " if self.partitions else ""
+        return f"CREATE TABLE IF NOT EXISTS {self.identifier} ({fields}) USING iceberg {by}TBLPROPERTIES ({settings})"
+
+
 def quote(name: str) -> str:
     """A Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
@@ -128,8 +145,8 @@ def log_columns(relation: Relation) -> list[tuple[str, str]]:
     ]
 
 
-def create_log(relation: Relation, table: str, owner: Owner | None = None) -> str:
-    """CREATE TABLE IF NOT EXISTS for a relation's log.
+def new_log(relation: Relation, table: str, owner: Owner | None = None) -> NewTable:
+    """A relation's log.
 
     Hidden partitions: the outcome, and the day of the event time (not for integer epochs, whose unit nobody states).
     """
@@ -144,7 +161,7 @@ def create_log(relation: Relation, table: str, owner: Owner | None = None) -> st
     if relation.watermark is not None:
         properties["tidegate.time-kind"] = relation.watermark.kind.name
         properties["tidegate.time-column"] = relation.watermark.column
-    return _create(table, log_columns(relation), parts, properties, owner)
+    return _new(table, log_columns(relation), parts, properties, owner)
 
 
 def state_columns(relation: Relation) -> list[tuple[str, str]]:
@@ -162,8 +179,8 @@ def state_columns(relation: Relation) -> list[tuple[str, str]]:
     ]
 
 
-def create_state(relation: Relation, table: str, owner: Owner | None = None) -> str:
-    """CREATE TABLE IF NOT EXISTS for the state of a table with a PRIMARY KEY.
+def new_state(relation: Relation, table: str, owner: Owner | None = None) -> NewTable:
+    """The state of a table with a PRIMARY KEY.
 
     Hidden partitions: a bucket of the key, and the day of the event time, so that a change touches few files. A row
     that is replaced is marked beside its file, which stays as it is until it is worth to write it anew (`KeyedTable`).
@@ -182,7 +199,7 @@ def create_state(relation: Relation, table: str, owner: Owner | None = None) -> 
         "write.merge.mode": "merge-on-read",
         "write.delete.mode": "copy-on-write",
     }
-    return _create(table, state_columns(relation), parts, properties, owner)
+    return _new(table, state_columns(relation), parts, properties, owner)
 
 
 def view_columns(
@@ -208,14 +225,14 @@ def carried_column(view: View) -> str:
     return unless_taken("_carried", [c.name for c in view.columns])
 
 
-def create_view_table(
+def new_view_table(
     view: View,
     columns: tuple[Column, ...],
     table: str,
     carried: str | None = None,
     owner: Owner | None = None,
-) -> str:
-    """CREATE TABLE IF NOT EXISTS for a view.
+) -> NewTable:
+    """A view's results.
 
     `_open` is a partition, so that open windows are replaced by dropping files.
     """
@@ -230,7 +247,7 @@ def create_view_table(
         "tidegate.time-kind": view.kind.name,
         "tidegate.time-column": "_window_end",
     }
-    return _create(table, view_columns(view, columns, carried), parts, properties, owner)
+    return _new(table, view_columns(view, columns, carried), parts, properties, owner)
 
 
 def relation_identity(relation: Relation) -> str:
@@ -286,19 +303,14 @@ def owned(owner: Owner | None) -> dict[str, str]:
     return {} if owner is None else {OWNER: owner.to_text()}
 
 
-def _create(
+def _new(
     table: str,
     columns: list[tuple[str, str]],
     parts: list[str],
     properties: dict[str, str],
     owner: Owner | None,
-) -> str:
-    fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
-    settings = ", ".join(
-        f"'{k}' = {string(v)}" for k, v in (_TABLE_PROPERTIES | properties | owned(owner)).items()
-    )
-    by = f"PARTITIONED BY ({', '.join(parts)}) " if parts else ""
-    return f"CREATE TABLE IF NOT EXISTS {table} ({fields}) USING iceberg {by}TBLPROPERTIES ({settings})"
+) -> NewTable:
+    return NewTable(table, tuple(columns), tuple(parts), _TABLE_PROPERTIES | properties | owned(owner))
 
 
 def string(text: str) -> str:

@@ -26,6 +26,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.iceberg.tables import Table
     from tidegate.project import Storage
 
 OUTCOMES = ("on_time", "late", "rejected")
@@ -85,7 +86,7 @@ class Edge:
     upto: int | None
 
 
-def retired(table: IcebergTable, storage: Storage) -> Retired:
+def retired(table: Table, storage: Storage) -> Retired:
     """What has been retired, as of the table's last `current()`."""
     before, name = table.property(RETAINED_FROM), table.property(ACCOUNTS)
     found = {}

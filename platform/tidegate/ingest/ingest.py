@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable, Snapshot
-from tidegate.iceberg.layout import PROGRESS_ADDED, create_log, relation_identity, strategy_identity
+from tidegate.iceberg.commit import Snapshot
+from tidegate.iceberg.layout import PROGRESS_ADDED, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
 from tidegate.ingest.connector import Rows
@@ -29,8 +29,9 @@ from tidegate.watermark import Expression, GateState, TimeKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.project import Storage
     from tidegate.project.owner import Owner
     from tidegate.runtime.context import Context
@@ -47,14 +48,14 @@ class StoredLog:
 
     def __init__(
         self,
-        spark: SparkSession,
+        tables: Tables,
         storage: Storage,
         relation: Relation,
         identifier: str,
         owner: Owner | None = None,
     ) -> None:
-        self.relation, self._spark = relation, spark
-        self.table = IcebergTable(spark, identifier, owner)
+        self.relation, self._tables = relation, tables
+        self.table = tables.open(identifier, owner)
         same_definition(relation.name, self.table.property("tidegate.identity"), relation_identity(relation))
         self._target = self._target_in(storage)
         self.reload()
@@ -72,10 +73,9 @@ class StoredLog:
         """Every file that is in the log (for connectors that read files)."""
         if self._snapshot.id is None:
             return []
-        rows = self._spark.sql(
-            f"SELECT inline(_progress.files) FROM {self.table.identifier} "
-            "WHERE _outcome = 'watermark' AND _source_partition IS NULL"
-        )
+        rows = self._tables.rows(self.table.identifier)
+        rows = rows.where("_outcome = 'watermark' AND _source_partition IS NULL")
+        rows = rows.selectExpr("inline(_progress.files)")
         # Bounded: one small row for each file that the source has read (docs/sizing.md).
         return [ConsumedFile(*row) for row in rows.toLocalIterator()]
 
@@ -83,10 +83,10 @@ class StoredLog:
 class Log(StoredLog):
     """A relation's log open for writing: its table, the progress of its last commit, and the way to add a batch."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, relation: Relation, identifier: str) -> None:
-        spark.sql(create_log(relation, identifier, storage.owner))
+    def __init__(self, tables: Tables, storage: Storage, relation: Relation, identifier: str) -> None:
+        tables.create_table(new_log(relation, identifier, storage.owner))
         # Looks at the owner, before anything is written.
-        super().__init__(spark, storage, relation, identifier, storage.owner)
+        super().__init__(tables, storage, relation, identifier, storage.owner)
         kind = self._target.schema.field("_progress").type
         there = {f.name for f in kind} | {
             f"files.element.{f.name}" for f in kind.field("files").type.value_type
@@ -94,11 +94,11 @@ class Log(StoredLog):
         if missing := PROGRESS_ADDED.keys() - there:
             # A log of an earlier version: what its progress did not have was nothing.
             for name in sorted(missing):
-                spark.sql(f"ALTER TABLE {identifier} ADD COLUMN _progress.{name} {PROGRESS_ADDED[name]}")
-            super().__init__(spark, storage, relation, identifier, storage.owner)
+                tables.add_stored_column(identifier, f"_progress.{name}", PROGRESS_ADDED[name])
+            super().__init__(tables, storage, relation, identifier, storage.owner)
         self._memories = MemoryFiles.of(storage, relation.name)
         self._memories.tidy(self.progress.states.values())
-        self.state = KeyedTable(spark, relation, identifier, storage.owner) if relation.primary_key else None
+        self.state = KeyedTable(tables, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
 
@@ -115,7 +115,7 @@ class Log(StoredLog):
         """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
         `require_own`."""
         context.require_own_once(relation.name)
-        return cls(context.spark, context.project.storage, relation, context.identifier(relation.name))
+        return cls(context.tables, context.project.storage, relation, context.identifier(relation.name))
 
     @property
     def strategy(self) -> InForce | None:
@@ -196,7 +196,7 @@ class Log(StoredLog):
         (W9). `followed`: what is said of the reset that this one follows (`plan.resets`). Raises TG502 like `add`."""
         states = self.progress.states
         memories = relearned(
-            self._spark, self.relation, self.table.identifier, states, self._memories, watermark
+            self._tables, self.relation, self.table.identifier, states, self._memories, watermark
         )
         after = self.progress.reset(watermark, memories, followed or {})
         before, now = self.format(self.progress.published), self.format(watermark)
@@ -242,11 +242,11 @@ class Log(StoredLog):
         if rows.direct is not None:
             direct = rows.direct
             task = self._task(epoch, rows, arrived, decisions, sorted_=False)
-            with settings(self._spark, {**direct.settings, **sparing(rows.care)}):
+            with settings(self._tables.spark, {**direct.settings, **sparing(rows.care)}):
                 reports = run_task(direct.work, InTask(direct.reader, task))
             if not any(report.get("unread") for report in reports) and well_ordered(reports):
                 return reports
-        with settings(self._spark, sparing(rows.care)):
+        with settings(self._tables.spark, sparing(rows.care)):
             return self._judge_by_spark(rows.frame(), epoch, rows, arrived, decisions)
 
     def _judge_by_spark(

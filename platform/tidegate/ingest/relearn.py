@@ -21,8 +21,7 @@ from tidegate.watermark import GateState, SourceWatermark
 from tidegate.watermark.memory import StrategyMemory
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from tidegate.iceberg.tables import Tables
     from tidegate.sql.catalog.objects import Relation
 
 
@@ -54,7 +53,7 @@ class _Relearn:
 
 
 def relearned(
-    spark: SparkSession,
+    tables: Tables,
     relation: Relation,
     table: str,
     states: Mapping[str, GateState],
@@ -68,7 +67,7 @@ def relearned(
     mark = relation.watermark
     if mark is None or not isinstance(mark.strategy, SourceWatermark):
         return {name: state.memory for name, state in states.items()}
-    rows = spark.table(table).where(F.col("_outcome").isin(ON_TIME, LATE))
+    rows = tables.rows(table).where(F.col("_outcome").isin(ON_TIME, LATE))
     kept = rows.groupBy("_source_partition").count().collect()  # Bounded: a row for each partition.
     there = {row[0]: row[1] for row in kept}
     before = {name: s.on_time + s.late - there.get(name, 0) for name, s in states.items()}

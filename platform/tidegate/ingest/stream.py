@@ -1,20 +1,15 @@
-"""A source's micro-batches: Structured Streaming is the heartbeat, durable plans say what each beat reads.
+"""A source's micro-batches: durable plans say what each beat reads.
 
-The stream carries no rows. A plan (which files or offsets, in which order, at what wall clock, which partitions are
+A plan (which files or offsets, in which order, at what wall clock, which partitions are
 idle) is written to the warehouse before its batch starts, so a batch that is retried after a crash reads the same rows
-and decides the same (W4), and the log's epoch says whether it is committed already (R2). So Spark's checkpoint holds
-nothing that anybody needs: it is scratch on the driver's disk, new in every run, and never grows.
+and decides the same (W4), and the log's epoch says whether it is committed already (R2).
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
@@ -23,14 +18,12 @@ from tidegate.iceberg.partitions import Decisions
 from tidegate.ingest.connector import BatchPlan, Connector
 from tidegate.jvm.failures import failed, failed_later, is_from_spark, too_little_memory, worker_died
 from tidegate.plan.events import BatchCommitted
-from tidegate.project.disk import temporary_space
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from tidegate.ingest.ingest import Log
     from tidegate.project import Storage
+    from tidegate.runtime.runner import Drive
 
 Clock = Callable[[], datetime]
 
@@ -166,65 +159,8 @@ class SourceFeed:
         return plan
 
 
-def drive(
-    spark: SparkSession,
-    name: str,
-    step: Callable[[], bool],
-    interval: float = 0.0,
-    stop: threading.Event | None = None,
-) -> None:
-    """Run `step` in the micro-batches of a streaming query called `name`, until it returns False or `stop` is set.
-
-    `interval`: seconds between the starts of two micro-batches; one that takes longer is followed at once. A step that
-    runs when `stop` is set is finished first. Errors of a step are raised as they are, not wrapped in the query's.
-    """
-    over, running = threading.Event(), threading.Lock()
-    failure: list[BaseException] = []
-
-    def on_beat(_: DataFrame, __: int) -> None:
-        with running:
-            if over.is_set() or (stop is not None and stop.is_set()):
-                over.set()
-                return
-            try:
-                if not step():
-                    over.set()
-            except BaseException as error:
-                failure.append(error)
-                over.set()
-                raise
-
-    scratch = Path(tempfile.mkdtemp(prefix="tidegate-beat-", dir=temporary_space()))
-    try:
-        query = (
-            spark.readStream.format("rate-micro-batch")
-            .option("rowsPerBatch", 1)
-            .option("numPartitions", 1)
-            .load()
-            .writeStream.queryName(name)
-            .foreachBatch(on_beat)
-            .option("checkpointLocation", f"file://{scratch}")
-            .trigger(processingTime=f"{round(interval * 1000)} milliseconds")
-            .start()
-        )
-        try:
-            while not over.wait(0.2) and query.isActive:
-                if stop is not None and stop.is_set():
-                    with running:  # the step that is under way ends first
-                        over.set()
-        finally:
-            query.stop()
-        if failure:
-            raise failure[0] from None
-        broken = query.exception()
-        if broken is not None:
-            raise failed(f"the stream {name}", broken)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def catch_up(spark: SparkSession, feed: SourceFeed, on_batch: Callable[[BatchCommitted], None]) -> None:
+def catch_up(drive: Drive, feed: SourceFeed, on_batch: Callable[[BatchCommitted], None]) -> None:
     """Carry out batches until nothing waits."""
     # Without anything to do there is no need to start a query.
     if feed.ready():
-        drive(spark, f"tidegate {feed.log.relation.name}", lambda: feed.advance(on_batch))
+        drive(f"tidegate {feed.log.relation.name}", lambda: feed.advance(on_batch))

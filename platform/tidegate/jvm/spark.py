@@ -95,6 +95,9 @@ _REMOTE_SETTINGS = {
 }
 _MASTER_SECONDS = 5.0
 
+#: How many tasks run at a time: a setting of the session, so that whoever has only that knows it.
+_CORES = "spark.tidegate.cores"
+
 
 def start(
     environment: Environment,
@@ -216,6 +219,7 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
             "this Spark session has no Iceberg runtime",
             hint=f"start it with spark.jars.packages={ICEBERG_PACKAGE}, or let tidegate.connect() start Spark",
         )
+    spark.conf.set(_CORES, str(spark.sparkContext.defaultParallelism))
     _load_catalog(spark, storage)
     know_attempts(spark)
     _ship_package(spark)
@@ -256,6 +260,11 @@ def require_s3(spark: SparkSession, what: str) -> None:
             f"{what} is on S3, but this Spark session has no jars for it",
             hint=f"start it with spark.jars.packages={','.join(S3A_PACKAGES)}, or let tidegate.connect() start Spark",
         )
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks run at a time, as `child` has found it."""
+    return int(spark.conf.get(_CORES) or 1)
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def _epoch_at(context: Context, table: IcebergTable, moment: float) -> int | Non
     from pyspark.sql import functions as F
 
     at = F.lit(datetime.fromtimestamp(moment, UTC))
-    history = context.spark.table(table.identifier).where(
+    history = context.tables.rows(table.identifier).where(
         (F.col("_outcome") == PROGRESS) & F.col("_source_partition").isNull() & (F.col("_arrival") < at)
     )
     row = history.agg(F.max("_epoch")).first()

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.retire import condemned, retire
+from tidegate.iceberg.tables import in_java
 from tidegate.iceberg.upkeep_table import (
     Shape,
     compact,
@@ -87,7 +87,7 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
     found = []
     source = _source(context, name)
     for identifier in _tables(context, source):
-        table = IcebergTable(context.spark, identifier)
+        table = in_java(context.tables.open(identifier))
         shape = Shape.of(table)
         short = _short(identifier)
         files = shape.new_files(now, policy.settle)
@@ -215,7 +215,7 @@ class _Work:
         self._context, self._spark, self._source = context, context.spark, source
         self._policy, self._now, self._notify = policy, now, notify
         self._guard = {} if guard is None else {"guard": guard}
-        self._table = IcebergTable(context.spark, identifier, context.project.owner)
+        self._table = in_java(context.tables.open(identifier, context.project.owner))
         self._is_state = identifier != context.identifier(source.name)
         self._number = "_tick" if isinstance(source, View) else "_epoch"
         self.done = TableUpkeep(_short(identifier))

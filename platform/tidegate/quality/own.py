@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import ON_TIME, quote
 from tidegate.plan.resets import position
 from tidegate.project.expectations import LOG_COLUMNS, VIEW_COLUMNS, Expectation, identity
@@ -56,9 +55,9 @@ def new_rows(
         # What a key holds may change at any time: the whole table is what there is to check.
         frame = session.table(item.name)
         return Rows(frame, "all rows that the table holds now", _shown(frame, ()))
-    table = IcebergTable(session.spark, stored)
+    table = session.tables.open(stored)
     current = table.current()
-    rows = session.spark.read.option("versionAsOf", current.id).table(stored) if current.id else None
+    rows = session.tables.rows(stored, current.id) if current.id else None
     reached = current.integer("tidegate.frontier" if isinstance(item, View) else "tidegate.epoch")
     if rows is None or reached is None:
         what = "no window is final yet" if isinstance(item, View) else "no rows yet"

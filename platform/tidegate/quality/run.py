@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from tidegate.audit.source import SourceAudit, audit_source
 from tidegate.audit.view import is_accountable
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.project.expectations import Quality, load_quality
 from tidegate.quality.docs import write_docs
 from tidegate.quality.gx import Validator
@@ -170,7 +169,7 @@ class _Asset:
 
     def _lookback(self, view: View, lookback: int | None) -> Span:
         """From so many seconds before the frontier on; integers without a unit have no seconds."""
-        frontier = IcebergTable(self._session.spark, self._stored).current().integer("tidegate.frontier")
+        frontier = self._session.tables.open(self._stored).current().integer("tidegate.frontier")
         if lookback is None or self._asked.everything or frontier is None or view.kind is TimeKind.EPOCH:
             return Span()
         ticks = lookback // 86_400 if view.kind is TimeKind.DATE else lookback * DAY_MICROS // 86_400

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import windows_of
 from tidegate.audit.batch import KNOWN, WRONG, compared
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.differences import KIND
 from tidegate.iceberg.layout import quote
 from tidegate.quality.model import Span
@@ -83,7 +82,7 @@ def read_windows(session: Session, view: View, stored: str, span: Span, accounta
     Three Spark jobs over one line for each window; that line is computed once.
     """
     pinned = pin(session, view)
-    frontier = effective_frontier(view, IcebergTable(session.spark, stored).current().summary, pinned)
+    frontier = effective_frontier(view, session.tables.open(stored).current().summary, pinned)
     notes: list[str] = []
     if frontier is None:
         return Windows(accountable, notes=["no window is final yet"])
@@ -130,7 +129,7 @@ def _compared(session: Session, view: View, stored: str, rows: DataFrame) -> Dat
         return windows.withColumn("times", F.least("results", F.lit(1)))
     # A window is emitted by one commit: its rows are final together (C2). A session is its key's own.
     times = inner("times")
-    emitted = session.spark.table(stored).where(~F.col("_open")).groupBy(*map(quote, units(view)))
+    emitted = session.tables.rows(stored).where(~F.col("_open")).groupBy(*map(quote, units(view)))
     ticks = (
         emitted.agg(F.count_distinct("_tick").alias(times)).groupBy(*keys).agg(F.max(times).alias("times"))
     )

@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.runtime.borrowed import Borrowed
 from tidegate.runtime.lease import lease
 from tidegate.runtime.owners import Owners
@@ -18,11 +17,10 @@ from tidegate.tables.lives import state_identifier
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import SparkSession
-
     from tidegate.errors import Location
     from tidegate.plan.events import Event
     from tidegate.project import Project
+    from tidegate.runtime.runner import Runner
 
 
 class Context:
@@ -32,9 +30,10 @@ class Context:
     `settings` what SET has changed.
     """
 
-    def __init__(self, project: Project, spark: SparkSession) -> None:
+    def __init__(self, project: Project, runner: Runner) -> None:
         self.project = project
-        self.spark = spark
+        self.runner, self.tables = runner, runner.tables
+        self.spark = runner.tables.spark
         self.catalog = project.catalog()
         #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
         self.foreign = frozenset[str]()
@@ -50,7 +49,7 @@ class Context:
         #: nobody is there, and the statement is refused.
         self.confirm: Callable[[str], bool] | None = None
         #: Whose the stored tables are (X3).
-        self.owners = Owners(spark, project)
+        self.owners = Owners(self.tables, project)
         #: What this project's sinks may not deliver into.
         self.borrowed = Borrowed(project)
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
@@ -69,9 +68,9 @@ class Context:
         return self._known(self.identifier(name))
 
     def _known(self, identifier: str) -> str | None:
-        if not self.spark.catalog.tableExists(identifier):
+        if not self.tables.exists(identifier):
             return None
-        return IcebergTable(self.spark, identifier).identifier
+        return self.tables.open(identifier).identifier
 
     def relation(self, name: str) -> Relation:
         """A source or table of the catalog."""
@@ -147,7 +146,7 @@ class Context:
         for table in tables:
             self._known(table)
         for table in tables:
-            self.spark.sql(f"DROP TABLE IF EXISTS {table} PURGE")
+            self.tables.drop_table(table)
         storage = self.project.storage
         namespace = self.project.env.warehouse.namespace
         for uri in (self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"):

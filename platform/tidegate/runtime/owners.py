@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable, require_owner
+from tidegate.iceberg.commit import require_owner
 from tidegate.iceberg.layout import quote
 from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption
 from tidegate.project.storage import CATALOG
@@ -21,16 +21,15 @@ from tidegate.tables.lives import state_identifier
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import SparkSession
-
+    from tidegate.iceberg.tables import Table, Tables
     from tidegate.project import Project
 
 
 class Owners:
     """Who owns what in the warehouse of a project."""
 
-    def __init__(self, spark: SparkSession, project: Project) -> None:
-        self._spark, self._project = spark, project
+    def __init__(self, tables: Tables, project: Project) -> None:
+        self._tables, self._project = tables, project
         #: Namespaces that this project may make tables in.
         self._at_home: set[str] = set()
 
@@ -38,12 +37,12 @@ class Owners:
         """Spark identifier of the table that stores `name`."""
         return f"{CATALOG}.{self._project.storage.namespace_of(name)}.{quote(name)}"
 
-    def tables_of(self, name: str) -> list[IcebergTable]:
+    def tables_of(self, name: str) -> list[Table]:
         """What is stored of a source, table or view: its state and unfinished results, and last the table itself, which
         is the one that is asked for its owner."""
         own = self.identifier(name)
         every = (state_identifier(own), self.identifier(f"{name}$next"), own)
-        return [IcebergTable(self._spark, one) for one in every if self._spark.catalog.tableExists(one)]
+        return [self._tables.open(one) for one in every if self._tables.exists(one)]
 
     def require(self, name: str) -> None:
         """Raise TG531 if somebody else owns what is stored of `name`, or, where nothing is, its namespace. A table that
@@ -63,9 +62,9 @@ class Owners:
             # A file, where the JVM would be asked several times.
             return load_properties(self._project.storage, name)
         identifier = self.identifier(name)
-        if not self._spark.catalog.tableExists(identifier):
+        if not self._tables.exists(identifier):
             return None
-        table = IcebergTable(self._spark, identifier)
+        table = self._tables.open(identifier)
         table.refresh()
         return table.properties()
 
@@ -92,16 +91,14 @@ class Owners:
         self._at_home.add(namespace)
 
 
-def take(table: IcebergTable, owner: Owner) -> None:
+def take(table: Table, owner: Owner) -> None:
     """Raise TG531 for a table of somebody else's; make one that is nobody's this project's."""
     if table.property(OWNER) is None:
         move(table, owner, None)
     require_owner(table.identifier, owner, Owner.of_text(table.property(OWNER)))
 
 
-def move(table: IcebergTable, owner: Owner, was: Owner | None) -> None:
+def move(table: Table, owner: Owner, was: Owner | None) -> None:
     """Make a table the owner's, on record; `was`: whose it is."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    update = table.java.updateProperties().set(OWNER, owner.to_text())
-    update.set(ADOPTED, adoption(table.property(ADOPTED), was, now)).commit()
-    table.refresh()
+    table.set_properties({OWNER: owner.to_text(), ADOPTED: adoption(table.property(ADOPTED), was, now)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import quote
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG
@@ -18,6 +17,7 @@ from tidegate.store.positions import position_file, sink_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
 
 
@@ -62,14 +62,14 @@ def _of_sink(context: Context, sink: Sink) -> list[_Stored]:
     storage = context.project.storage
     if isinstance(sink.connector, IcebergSinkOptions):
         identifier = ".".join((CATALOG, *(quote(part) for part in sink_table(storage, sink))))
-        there = context.spark.catalog.tableExists(identifier)
-        return [_of_table(IcebergTable(context.spark, identifier), context.project.owner)] if there else []
+        there = context.tables.exists(identifier)
+        return [_of_table(context.tables.open(identifier), context.project.owner)] if there else []
     state = StateFile(storage, position_file(storage, sink), sink.name)
     there, owner = state.owner()
     return [_Stored(sink.name, owner, state.adopt)] if there else []
 
 
-def _of_table(table: IcebergTable, owner: Owner) -> _Stored:
+def _of_table(table: Table, owner: Owner) -> _Stored:
     table.refresh()
     was = Owner.of_text(table.property(OWNER))
     name = table.identifier.rpartition(".")[2].strip("`")

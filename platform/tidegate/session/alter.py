@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.ingest.ingest import Log
 from tidegate.plan.resets import RESETS, Step, with_step
 from tidegate.runtime.result import Result
@@ -102,7 +101,7 @@ def _followers(context: Context, log: Log, to: int) -> tuple[list[str], list[str
         if isinstance(item, Relation):
             mark = item.follows.at(to) if item.follows is not None and relation.name in reads(item) else None
             if mark is not None:
-                own = IcebergTable(context.spark, stored).current().summary
+                own = context.tables.open(stored).current().summary
                 facts[item.name] = own | {RESETS: with_step(own, mark), "tidegate.watermark": str(mark)}
             continue
         if not any(name in facts for name in item.reads):
@@ -113,7 +112,7 @@ def _followers(context: Context, log: Log, to: int) -> tuple[list[str], list[str
             )
             for p in pin(context, item)
         )
-        own = IcebergTable(context.spark, stored).current().summary
+        own = context.tables.open(stored).current().summary
         target = pending(item, own, pinned)
         if target is None:
             continue

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
 
@@ -44,7 +43,7 @@ def _rows(context: Context, name: str) -> str | None:
     stored = context.stored(name)
     if stored is None:
         return None
-    table = IcebergTable(context.spark, stored)
+    table = context.tables.open(stored)
     summary = table.current().summary
     if isinstance(context.catalog.get(name), View):
         counts = {"final": int(summary.get("tidegate.groups") or 0)}
@@ -52,7 +51,7 @@ def _rows(context: Context, name: str) -> str | None:
         counts = {text: int(summary.get(f"tidegate.{key}") or 0) for key, text in _OUTCOMES.items()}
     if not any(counts.values()):
         return None
-    newest = table.java.currentSnapshot().summary()
+    newest = table.totals()
     files, size = (int(newest.get(key) or 0) for key in ("total-data-files", "total-files-size"))
     told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     return f"{name}: rows: {told}; {files:,} file{'' if files == 1 else 's'}, {size / 1e6:,.1f} MB"

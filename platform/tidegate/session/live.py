@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.ingest.ingest import Log
 from tidegate.ingest.sources.log import LogConnector, advance
-from tidegate.ingest.stream import SourceFeed, drive
+from tidegate.ingest.stream import SourceFeed
 from tidegate.jvm.failures import one_line, refused
 from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan.events import (
@@ -379,7 +379,7 @@ def serve(
                 caretaker.between_ticks(notify)
         return not (once_idle and _settled(group))
 
-    drive(group.context.spark, f"tidegate live {group.name}", step, interval, stop)
+    group.context.runner.drive(f"tidegate live {group.name}", step, interval, stop)
     notify(WorkerStopping(group.name, "asked to" if stop.is_set() else "nothing waits any more", group.ticks))
 
 

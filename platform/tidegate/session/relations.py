@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import LATE, ON_TIME, PROGRESS, REJECTED, log_columns, quote, view_columns
 from tidegate.sql.catalog.objects import Relation, SystemTable, View
 from tidegate.sql.dialect.system_names import WATERMARK
@@ -16,8 +15,9 @@ from tidegate.views.revisions.revisions import revisions_frame
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Column as CatalogColumn
 
@@ -27,46 +27,42 @@ def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:
     found = context.catalog.get(name)
     if isinstance(found, SystemTable) and isinstance(found.relation, View):
         columns = resolve_columns(context, found.relation)
-        return revisions_frame(context.spark, found, columns, context.stored(found.relation.name))
+        return revisions_frame(context.tables, found, columns, context.stored(found.relation.name))
     if isinstance(found, SystemTable):
-        return system_frame(context.spark, found, context.stored(found.relation.name), hidden)
+        return system_frame(context.tables, found, context.stored(found.relation.name), hidden)
     if isinstance(found, View):
         columns = resolve_columns(context, found)
-        return view_frame(context.spark, found, columns, context.stored(found.name))
-    return relation_frame(context.spark, found, context.stored(found.name), hidden)
+        return view_frame(context.tables, found, columns, context.stored(found.name))
+    return relation_frame(context.tables, found, context.stored(found.name), hidden)
 
 
-def relation_frame(
-    spark: SparkSession, relation: Relation, table: str | None, hidden: bool = False
-) -> DataFrame:
+def relation_frame(tables: Tables, relation: Relation, table: str | None, hidden: bool = False) -> DataFrame:
     """The relation's rows: those on time (W5), with a PRIMARY KEY the last of each key that has not expired (T2, T4).
     `table`: its log, None if there is none yet (then it is empty). `hidden`: with `$rowtime` and its kin."""
     from pyspark.sql import functions as F
 
     if relation.primary_key and table is not None:
         if not hidden:
-            return current_rows(spark, relation, table)
+            return current_rows(tables, relation, table)
         # The state does not know the watermark that its rows were judged by; `$raw` does, and the analysis says so.
         stored = [c.stored for c in hidden_columns(relation, current=True)]
-        rows = current_rows(spark, relation, table, *stored)
+        rows = current_rows(tables, relation, table, *stored)
         return rows.withColumn("_wm", F.lit(None)).select(
             *[quote(c.name) for c in relation.columns], *_hidden(relation, current=True)
         )
-    log = _table_or_empty(spark, table, log_columns(relation))
+    log = _table_or_empty(tables, table, log_columns(relation))
     own = [F.col(quote(c.name)) for c in relation.columns]
     return log.where(F.col("_outcome") == ON_TIME).select(*own, *(_hidden(relation) if hidden else ()))
 
 
-def system_frame(
-    spark: SparkSession, system: SystemTable, table: str | None, hidden: bool = False
-) -> DataFrame:
+def system_frame(tables: Tables, system: SystemTable, table: str | None, hidden: bool = False) -> DataFrame:
     """`$late`, `$rejected`, `$raw` (every row with its outcome) or `$watermarks` (the history of every partition).
     `hidden`: with `$rowtime` and its kin, which the history does not have."""
     from pyspark.sql import functions as F
 
     relation = system.relation
     assert isinstance(relation, Relation)  # a view's only one, its revisions, is a table of its own
-    log = _table_or_empty(spark, table, log_columns(relation))
+    log = _table_or_empty(tables, table, log_columns(relation))
     outcome = F.col("_outcome")
     if system.suffix == "watermarks":
         frame = _history(log.where(outcome == PROGRESS), relation)
@@ -94,24 +90,24 @@ def _hidden(relation: Relation, current: bool = False) -> list[Column]:
 
 
 def view_frame(
-    spark: SparkSession, view: View, columns: tuple[CatalogColumn, ...], table: str | None
+    tables: Tables, view: View, columns: tuple[CatalogColumn, ...], table: str | None
 ) -> DataFrame:
     """A view's rows: closed windows, and open ones for a view without EMIT ON WINDOW CLOSE. What a view releases
     sorted is read in the order of release (C4)."""
     from pyspark.sql import functions as F
 
-    frame = _table_or_empty(spark, table, view_columns(view, columns)).where(F.col("_open").isNotNull())
+    frame = _table_or_empty(tables, table, view_columns(view, columns)).where(F.col("_open").isNotNull())
     if table is not None and not view.emit_on_window_close and view.clock is not None:
-        frame = shown(frame, view, IcebergTable(spark, table).current().summary)
+        frame = shown(frame, view, tables.open(table).current().summary)
     if view.order:
         frame = frame.orderBy(F.asc_nulls_last("_window_end"), "_ordinal")
     return frame.select(*[quote(c.name) for c in view.columns])
 
 
-def _table_or_empty(spark: SparkSession, table: str | None, fields: list[tuple[str, str]]) -> DataFrame:
+def _table_or_empty(tables: Tables, table: str | None, fields: list[tuple[str, str]]) -> DataFrame:
     if table is not None:
-        return spark.table(table)
-    return empty(spark, fields)
+        return tables.rows(table)
+    return empty(tables.spark, fields)
 
 
 def _history(log: DataFrame, relation: Relation) -> DataFrame:

@@ -186,7 +186,9 @@ def run_source(
             follow(log, connector, on_batch)
         else:
             folder = context.work_folder(relation.name)
-            catch_up(context.spark, SourceFeed(context.project.storage, log, connector, folder), on_batch)
+            catch_up(
+                context.runner.drive, SourceFeed(context.project.storage, log, connector, folder), on_batch
+            )
         problems = connector.problems()
     if problems:
         raise together(problems)
@@ -230,7 +232,7 @@ def connect(
         if lent:
             require_lent(context, upstream, stored)
         return LogConnector(
-            context.spark,
+            context.tables,
             context.project.storage,
             relation,
             options,

@@ -16,6 +16,7 @@ from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
 from tidegate.runtime.context import Context
 from tidegate.runtime.result import Result, RunReport
+from tidegate.runtime.runner import Runner, spark_runner
 from tidegate.session.relations import frame_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
@@ -36,8 +37,8 @@ class Session(Context):
     `settings` what SET has changed.
     """
 
-    def __init__(self, project: Project, spark: SparkSession, parent: SparkSession | None) -> None:
-        super().__init__(project, spark)
+    def __init__(self, project: Project, runner: Runner, parent: SparkSession | None = None) -> None:
+        super().__init__(project, runner)
         self._parent = parent
 
     @classmethod
@@ -67,7 +68,7 @@ class Session(Context):
                 opened.env, packages(opened), opened.name, logs / f"{log}.log", purpose(opened, lasting)
             )
         child = spark_room.child(spark, opened.storage)
-        return cls(opened, child, owned)
+        return cls(opened, spark_runner(child), owned)
 
     def __enter__(self) -> Session:
         return self

@@ -29,7 +29,7 @@ class ConsoleSink:
 
     def __init__(self, context: Context, sink: Sink, notify: Callable[[Event], None]) -> None:
         assert isinstance(sink.connector, ConsoleSinkOptions)
-        self._spark, self._sink, self._notify = context.spark, sink, notify
+        self._spark, self._tables, self._sink, self._notify = context.spark, context.tables, sink, notify
         self._shown = sink.connector.rows
         storage = context.project.storage
         self._state = StateFile(storage, position_file(storage, sink), sink.name)
@@ -44,7 +44,7 @@ class ConsoleSink:
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         from pyspark.sql import functions as F
 
-        rows = upstream.rows(self._spark, after.tick)
+        rows = upstream.rows(self._tables, after.tick)
         shown = rows.select(*[F.col(quote(name)).cast("string") for name in rows.columns]).take(self._shown)
         # The rest is counted, not fetched.
         count = len(shown) if len(shown) < self._shown else rows.count()

@@ -32,7 +32,7 @@ class FilesystemSink:
 
     def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, FilesystemSinkOptions)
-        self._spark, self._sink = context.spark, sink
+        self._spark, self._tables, self._sink = context.spark, context.tables, sink
         storage = context.project.storage
         self._filesystem, self._path = storage.filesystem(sink.connector.path)
         self._state = StateFile(storage, position_file(storage, sink), sink.name)
@@ -63,7 +63,7 @@ class FilesystemSink:
         form = self._sink.format
         assert form is not None
         try:
-            rows = encoded(upstream.rows(self._spark, after.tick), form)
+            rows = encoded(upstream.rows(self._tables, after.tick), form)
         except Exception as error:
             raise refused(f'sink "{self._sink.name}"', error, self._sink.location) from error
         first = head([column.name for column in upstream.source.columns], form)

@@ -45,7 +45,7 @@ class IcebergSink:
 
     def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, IcebergSinkOptions)
-        self._context, self._spark, self._sink = context, context.spark, sink
+        self._context, self._spark, self._tables, self._sink = context, context.spark, context.tables, sink
         self._owner = context.project.owner
         self._where, name = sink_table(context.project.storage, sink)
         self._namespace = f"{CATALOG}.{quote(self._where)}"
@@ -66,7 +66,7 @@ class IcebergSink:
     def begin(self, position: Position) -> None:
         upstream = Upstream.of(self._context, self._sink)
         assert upstream is not None
-        fields = upstream.schema(self._spark, _WINDOW if upstream.upserts else ())
+        fields = upstream.schema(self._tables, _WINDOW if upstream.upserts else ())
         kind = "upsert" if upstream.upserts else "ignore"
         if upstream.upserts:
             fields.append((_REVISION, "bigint"))
@@ -90,7 +90,7 @@ class IcebergSink:
         manage = table.java.manageSnapshots()
         known = table.java.refs().containsKey(_BRANCH)
         (manage.replaceBranch if known else manage.createBranch)(_BRANCH, base).commit()
-        changed = upstream.amended(self._spark, after)
+        changed = upstream.amended(self._tables, after)
         if changed is None:
             done = self._append(table, upstream, after)
         else:
@@ -104,7 +104,7 @@ class IcebergSink:
     def _append(self, table: IcebergTable, upstream: Upstream, after: Position) -> Delivered:
         """Add what is new to the branch."""
         added = (*_WINDOW, NUMBER) if self._has_windows(table) else ()
-        rows = upstream.rows(self._spark, after.tick, added).withColumnRenamed(NUMBER, _REVISION)
+        rows = upstream.rows(self._tables, after.tick, added).withColumnRenamed(NUMBER, _REVISION)
         writer = rows.writeTo(f"{self.identifier}.branch_{_BRANCH}")
         for key, value in upstream.reached(after).to_summary().items():
             writer = writer.option(f"snapshot-property.{key}", value)
@@ -121,8 +121,8 @@ class IcebergSink:
 
         view = upstream.source
         assert isinstance(view, View)
-        new = upstream.stored(self._spark, after.tick, upstream.newest.tick)
-        again = upstream.again(self._spark, after, changed)
+        new = upstream.stored(self._tables, after.tick, upstream.newest.tick)
+        again = upstream.again(self._tables, after, changed)
         names = [*(column.name for column in view.columns), *_WINDOW, _REVISION]
         keys = {name: inner(f"unit{i}") for i, name in enumerate(units(view))}
         rows = new.unionByName(again)

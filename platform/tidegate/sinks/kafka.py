@@ -61,7 +61,12 @@ class KafkaSink:
 
     def __init__(self, context: Context, sink: Sink) -> None:
         assert isinstance(sink.connector, KafkaSinkOptions)
-        self._spark, self._sink, self._options = context.spark, sink, sink.connector
+        self._spark, self._tables, self._sink, self._options = (
+            context.spark,
+            context.tables,
+            sink,
+            sink.connector,
+        )
         self._storage = context.project.storage
         self._state = StateFile(self._storage, position_file(self._storage, sink), sink.name)
 
@@ -114,7 +119,7 @@ class KafkaSink:
         reached = {key: pending[key] for key in ("tick", "total")} | {
             "amendments": upto if upstream.upserts else after.amendments
         }
-        changed = upstream.amended(self._spark, after, upto)
+        changed = upstream.amended(self._tables, after, upto)
         for round_ in range(_ROUNDS):
             arrived = self._arrived(state, offsets) if resumed else None
             try:
@@ -144,7 +149,7 @@ class KafkaSink:
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        stored = upstream.stored(self._spark, state["tick"], state["pending"]["tick"], upto)
+        stored = upstream.stored(self._tables, state["tick"], state["pending"]["tick"], upto)
         by = [inner(f"by{i}") for i in range(len(upstream.order))]
         rows = self._rows(upstream, stored, by)
         together = "key" if self._options.key else _HASH
@@ -190,8 +195,8 @@ class KafkaSink:
 
         view = upstream.source
         assert isinstance(view, View)
-        came = self._rows(upstream, upstream.again(self._spark, after, changed, upto), by)
-        then = upstream.stored(self._spark, 0, after.tick, after.amendments).drop(NUMBER, AMENDMENT)
+        came = self._rows(upstream, upstream.again(self._tables, after, changed, upto), by)
+        then = upstream.stored(self._tables, 0, after.tick, after.amendments).drop(NUMBER, AMENDMENT)
         then = beside_units(upstream.around(then, changed), changed.windows, view, [NUMBER, AMENDMENT])
         went = self._rows(upstream, then, by).join(came.select("key"), "key", "left_anti")
         went = went.where(F.col("key").isNotNull()).withColumn("value", F.lit(None).cast("string"))

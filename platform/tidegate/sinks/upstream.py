@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.commit import AMENDMENTS, IcebergTable
+from tidegate.iceberg.commit import AMENDMENTS
 from tidegate.iceberg.layout import ON_TIME, ddl, quote
 from tidegate.jvm.spark import settings
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
@@ -17,6 +17,7 @@ from tidegate.store.positions import Position, final_keys
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Sink
 
@@ -53,7 +54,7 @@ class Upstream:
         identifier = context.stored(source.name)
         if identifier is None:
             return None
-        table = IcebergTable(context.spark, identifier)
+        table = context.tables.open(identifier)
         current = table.current()
         tick, total = (current.integer(key) or 0 for key in final_keys(source))
         newest = Position(table.uuid, tick, total, amendments=current.integer(AMENDMENTS) or 0)
@@ -78,19 +79,19 @@ class Upstream:
             return ["_tick", "_window_end", *(["_ordinal"] if self.source.order else [])]
         return ["_epoch", "_source_partition", "_offset"]
 
-    def rows(self, spark: SparkSession, after: int, added: Sequence[str] = ()) -> DataFrame:
+    def rows(self, tables: Tables, after: int, added: Sequence[str] = ()) -> DataFrame:
         """The rows of the commits after `after` in the order in which they became final; columns as in SQL, and those
         of `added`, of the ones that SQL does not see. Needs a snapshot."""
         names = [quote(c.name) for c in self.source.columns] + list(added)
-        return self.stored(spark, after, self.newest.tick).orderBy(*self.order).select(*names)
+        return self.stored(tables, after, self.newest.tick).orderBy(*self.order).select(*names)
 
-    def stored(self, spark: SparkSession, after: int, upto: int, amendments: int | None = None) -> DataFrame:
+    def stored(self, tables: Tables, after: int, upto: int, amendments: int | None = None) -> DataFrame:
         """The rows of the commits after `after` and up to `upto`, with the columns that SQL does not see, in no order;
         those of a view with `NUMBER` and `AMENDMENT` of `amended.py`, as they were after so many amendments (None: as
         they are). Needs a snapshot."""
         from pyspark.sql import functions as F
 
-        table = self.table(spark)
+        table = self.table(tables)
         if isinstance(self.source, View):
             newest = self.newest.amendments
             number = F.col("_tick")
@@ -99,21 +100,21 @@ class Upstream:
             number, rows = F.col("_epoch"), table.where(F.col("_outcome") == ON_TIME)
         return rows.where((number > after) & (number <= upto))
 
-    def amended(self, spark: SparkSession, delivered: Position, upto: int | None = None) -> Amended | None:
+    def amended(self, tables: Tables, delivered: Position, upto: int | None = None) -> Amended | None:
         """The windows that the sink is to deliver once more (B2): those that amendments up to number `upto` (None: all)
         have changed, and that a sink at `delivered` has not followed."""
         if not self.upserts or not isinstance(self.source, View) or self.snapshot is None:
             return None
         upto = self.newest.amendments if upto is None else upto
-        return amended(self.table(spark), self.source, delivered, upto)
+        return amended(self.table(tables), self.source, delivered, upto)
 
     def again(
-        self, spark: SparkSession, delivered: Position, changed: Amended, amendments: int | None = None
+        self, tables: Tables, delivered: Position, changed: Amended, amendments: int | None = None
     ) -> DataFrame:
         """The rows of these windows, as `stored`, that stand in the place of what a sink at `delivered` has of them."""
         from pyspark.sql import functions as F
 
-        rows = self.stored(spark, 0, delivered.tick, amendments)
+        rows = self.stored(tables, 0, delivered.tick, amendments)
         return self.around(rows.where(F.col(AMENDMENT) > delivered.amendments), changed)
 
     def around(self, rows: DataFrame, changed: Amended) -> DataFrame:
@@ -126,11 +127,11 @@ class Upstream:
         bound = F.col(bound_of(self.source))
         return rows.where((bound >= low) & (bound <= high))
 
-    def table(self, spark: SparkSession) -> DataFrame:
+    def table(self, tables: Tables) -> DataFrame:
         """The stored table at the snapshot, which there must be."""
-        return spark.read.option("versionAsOf", self.snapshot).table(self.identifier)
+        return tables.rows(self.identifier, self.snapshot)
 
-    def schema(self, spark: SparkSession, added: Sequence[str] = ()) -> list[tuple[str, str]]:
+    def schema(self, tables: Tables, added: Sequence[str] = ()) -> list[tuple[str, str]]:
         """(name, Spark DDL) of the columns, and of those of `added`."""
-        types = {field.name: ddl(field.dataType) for field in spark.table(self.identifier).schema.fields}
+        types = {field.name: ddl(field.dataType) for field in tables.rows(self.identifier).schema.fields}
         return [(name, types[name]) for name in (*(c.name for c in self.source.columns), *added)]

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.commit import IcebergTable, Snapshot
+from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import ON_TIME, quote, state_columns, ticks_of
 from tidegate.plan.resets import RESETS, Step
 from tidegate.sql.dialect.inner_names import inner
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.sql.catalog.objects import Relation
 
 #: Beside a state's columns: whether the life may have begun before; whether the next life is its continuation.
@@ -77,12 +78,12 @@ def state_names(relation: Relation) -> list[str]:
 
 
 def on_time_changes(
-    spark: SparkSession, log: str, snapshot: int | None, after: int = 0, upto: int | None = None
+    tables: Tables, log: str, snapshot: int | None, after: int = 0, upto: int | None = None
 ) -> DataFrame:
     """The changes that count, at a snapshot of the log, of the epochs later than `after`, up to `upto`."""
     from pyspark.sql import functions as F
 
-    rows = spark.read.option("versionAsOf", snapshot).table(log)
+    rows = tables.rows(log, snapshot)
     rows = rows.where((F.col("_outcome") == ON_TIME) & (F.col("_epoch") > after))
     return rows if upto is None else rows.where(F.col("_epoch") <= upto)
 
@@ -170,7 +171,7 @@ def lost_rows(
 
 
 def current_rows(
-    spark: SparkSession, relation: Relation, log: str, *system: str, snapshot: int | None = None
+    tables: Tables, relation: Relation, log: str, *system: str, snapshot: int | None = None
 ) -> DataFrame:
     """The table as SELECT shows it: the last change of each key that has not expired (T2, T4), without deleted keys.
     `system`: columns of the state to add. `snapshot`: of the state (`Applied.snapshot`), None is the newest."""
@@ -178,11 +179,9 @@ def current_rows(
     from pyspark.sql import functions as F
 
     state = state_identifier(log)
-    if not spark.catalog.tableExists(state):
-        return spark.table(log).where("false").select(*[quote(c.name) for c in relation.columns], *system)
-    stored = IcebergTable(spark, state)
-    reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
-    rows = reader.table(state)
+    if not tables.exists(state):
+        return tables.rows(log).where("false").select(*[quote(c.name) for c in relation.columns], *system)
+    stored, rows = tables.open(state), tables.rows(state, snapshot)
     if relation.ttl:
         assert relation.watermark is not None
         now = applied_of(stored.current() if snapshot is None else stored.at(snapshot))
@@ -200,7 +199,7 @@ def current_rows(
 
 
 def changes_frame(
-    spark: SparkSession,
+    tables: Tables,
     relation: Relation,
     log: str,
     snapshot: int | None = None,
@@ -219,8 +218,7 @@ def changes_frame(
     from pyspark.sql import functions as F
 
     assert relation.watermark is not None
-    reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
-    rows = reader.table(state_identifier(log))
+    rows = tables.rows(state_identifier(log), snapshot)
     kind, column = relation.watermark.kind, F.col(quote(relation.watermark.column))
     if low is not None:
         rows = rows.where(column >= F.expr(kind.spark_literal(low)))
@@ -238,9 +236,9 @@ def changes_frame(
     return rows.select(*[quote(c.name) for c in relation.columns], "_source_partition", "_offset", "_arrival")
 
 
-def applied_state(spark: SparkSession, log: str) -> Applied:
+def applied_state(tables: Tables, log: str) -> Applied:
     """Where the state of a log stands, for readers."""
-    return applied_of(IcebergTable(spark, state_identifier(log)).current())
+    return applied_of(tables.open(state_identifier(log)).current())
 
 
 def applied_of(snapshot: Snapshot) -> Applied:

@@ -11,15 +11,14 @@ missing epochs are applied when the log is opened next (R2).
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable, Snapshot
-from tidegate.iceberg.layout import create_state, quote, relation_identity
+from tidegate.iceberg.commit import Merge, Snapshot
+from tidegate.iceberg.layout import new_state, quote, relation_identity
+from tidegate.iceberg.tables import in_java
 from tidegate.iceberg.upkeep_table import Shape, compact, expire
-from tidegate.jvm.spark import settings
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import Step, steps, until
 from tidegate.project.owner import Owner
@@ -40,11 +39,11 @@ from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.sql.catalog.objects import Relation
 
-_PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.
 _REPLACED_SHARE, _REPLACED_ROWS, _MERGES = 0.2, 100_000, 100
 #: Snapshots that vacuuming keeps in any case, and for how long (seconds) all of them, for those who still read one.
@@ -69,12 +68,12 @@ class Cleaned:
 class KeyedTable:
     """The state of one table, open for applying changes; its caller holds the table's lease."""
 
-    def __init__(self, spark: SparkSession, relation: Relation, log: str, owner: Owner | None = None) -> None:
+    def __init__(self, tables: Tables, relation: Relation, log: str, owner: Owner | None = None) -> None:
         self.relation = relation
-        self._spark, self._log = spark, log
+        self._tables, self._log = tables, log
         self.identifier = state_identifier(log)
-        spark.sql(create_state(relation, self.identifier, owner))
-        self.table = IcebergTable(spark, self.identifier, owner)
+        tables.create_table(new_state(relation, self.identifier, owner))
+        self.table = tables.open(self.identifier, owner)
         stored = self.table.property("tidegate.identity")
         if stored != relation_identity(relation):
             raise TidegateError(
@@ -93,7 +92,7 @@ class KeyedTable:
 
         To apply one again would change nothing, unless the watermark was reset since.
         """
-        stood, applied = IcebergTable(self._spark, self._log).current(), self.applied().epoch
+        stood, applied = self._tables.open(self._log).current(), self.applied().epoch
         epoch = stood.integer("tidegate.epoch") or 0
         for step in steps(stood.summary):
             if step.epoch is not None and applied < step.epoch <= epoch:
@@ -110,13 +109,12 @@ class KeyedTable:
         before = applied_of(base)
         if upto <= before.epoch:
             return
-        changes = on_time_changes(self._spark, self._log, log.id, before.epoch, upto)
+        changes = on_time_changes(self._tables, self._log, log.id, before.epoch, upto)
         # What `G` was before the newest commit is not known; a lower one only lets a merge read more.
         newest = upto == log.integer("tidegate.epoch")
         watermark = log.integer("tidegate.watermark") if newest else before.watermark
         after = replace(before, epoch=upto, watermark=watermark, merges=before.merges + 1)
-        with self._summary(after.facts()):
-            self._merge(lives(self.relation, changes), before.watermark)
+        self._merge(lives(self.relation, changes), before.watermark, after)
         self._note_unless(after, base)
 
     def _go_back(self, stood: Snapshot, step: Step) -> None:
@@ -132,14 +130,11 @@ class KeyedTable:
             resets=until(stood.summary, step.epoch or 0),
         )
         if base.id is not None:
-            joined_lives(self.relation, self._rows(base.id), step.mark).createOrReplaceTempView(_CHANGES)
+            changes = joined_lives(self.relation, self._rows(base.id), step.mark)
             keys = [*(quote(k) for k in self.relation.primary_key), "_source_partition", "_offset"]
             same = " AND ".join(f"t.{k} = s.{k}" for k in keys)
-            with self._summary(after.facts()):
-                self._spark.sql(
-                    f"MERGE INTO {self.identifier} t USING {_CHANGES} s ON {same} "
-                    f"WHEN MATCHED AND s.{quote(GOES_ON)} THEN DELETE WHEN MATCHED THEN UPDATE SET t._since = s._since"
-                )
+            matched = ((f"s.{quote(GOES_ON)}", None), (None, ("_since",)))
+            self.table.merge_rows(Merge(changes, same, matched, summary=_text(after.facts())))
         self._note_unless(after, base)
 
     def _note_unless(self, after: Applied, base: Snapshot) -> None:
@@ -156,16 +151,16 @@ class KeyedTable:
             return applied.cleaned, None
         assert step.epoch is not None
         resets = [s for s in steps(stood.summary) if s.epoch is not None and s.epoch < step.epoch]
-        changes = on_time_changes(self._spark, self._log, stood.id, upto=step.epoch - 1)
+        changes = on_time_changes(self._tables, self._log, stood.id, upto=step.epoch - 1)
         state = self._rows(applied.snapshot)
         lost = lost_rows(self.relation, changes, state, [*resets, step], applied.cleaned)
-        edge = IcebergTable(self._spark, self._log).property(RETAINED_FROM)
+        edge = self._tables.open(self._log).property(RETAINED_FROM)
         # Of rows that the log does not have any more nobody knows which were cleaned.
         marks = [step.mark, *([lost.last] if lost else [])]
         return max([*marks, *([min(applied.cleaned, int(edge) - 1)] if edge else [])]), lost
 
     def _rows(self, snapshot: int | None) -> DataFrame:
-        return self._spark.read.option("versionAsOf", snapshot).table(self.identifier)
+        return self._tables.rows(self.identifier, snapshot)
 
     def cleanup(self, keep_from: int | None = None, rewrite: bool = True) -> Cleaned:
         """Delete what nobody needs any more: rows with an event time at or below `G` (T2) that lie before `keep_from`,
@@ -182,8 +177,7 @@ class KeyedTable:
         kind, column = self.relation.watermark.kind, quote(self.relation.watermark.column)
         facts = replace(now, cleaned=upto).facts()
         # "< the next tick" instead of "<=": at a day's start it takes whole partitions, which are dropped unread.
-        with self._summary(facts):
-            self._spark.sql(f"DELETE FROM {self.identifier} WHERE {column} < {kind.spark_literal(upto + 1)}")
+        self.table.delete_rows(f"{column} < {kind.spark_literal(upto + 1)}", _text(facts))
         if self.applied().cleaned != upto:
             self._note(facts, base)
         return Cleaned(self.relation.name, upto, files, self._files())
@@ -191,7 +185,7 @@ class KeyedTable:
     def compact(self) -> None:
         """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
         facts = replace(self.applied(), merges=0).facts()
-        compact(self._spark, self.table, least_files=2, properties=_text(facts))
+        compact(self._tables.spark, in_java(self.table), least_files=2, properties=_text(facts))
         if self.applied().merges:
             # There was nothing to rewrite, so nothing was committed: it need not be looked for again so soon.
             self._note(facts, self.table.current())
@@ -199,9 +193,13 @@ class KeyedTable:
     def vacuum(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
         """Forget snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
         held; nothing happens below `many` snapshots."""
-        shape = Shape.of(self.table)
+        self.table.current()
+        if len(self.table.snapshot_ids()) <= max(many, KEEP_SNAPSHOTS):
+            return
+        table = in_java(self.table)
+        shape = Shape.of(table)
         if len(shape.snapshots) > max(many, KEEP_SNAPSHOTS):
-            expire(self.table, shape.bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
+            expire(table, shape.bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
 
     def tidy(self, keep_from: int | None) -> Cleaned:
         """What a run does after its views: whole days go, old snapshots go where many have gathered."""
@@ -209,14 +207,13 @@ class KeyedTable:
         self.vacuum(many=MANY_SNAPSHOTS)
         return cleaned
 
-    def _merge(self, changes: DataFrame, watermark: int | None) -> None:
+    def _merge(self, changes: DataFrame, watermark: int | None, after: Applied) -> None:
         """`watermark`: `G` before these changes; no row at or below it is touched, so its files are not read."""
         relation = self.relation
-        changes.createOrReplaceTempView(_CHANGES)
         keys = [f"t.{quote(k)} = s.{quote(k)}" for k in relation.primary_key]
         stored = [quote(c) for c in state_names(relation)]
-        replaced = [c for c in stored if c != "`_since`"]
-        matched = f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in replaced)}"
+        replaced = tuple(c for c in stored if c != "`_since`")
+        matched: tuple[tuple[str | None, tuple[str, ...] | None], ...] = ((None, replaced),)
         if relation.ttl:
             assert relation.watermark is not None
             column = f"t.{quote(relation.watermark.column)}"
@@ -226,15 +223,13 @@ class KeyedTable:
             keys.append(f"(t._offset = s._offset OR ({goes_on}))")
             if watermark is not None:
                 keys.append(f"{column} > {relation.watermark.kind.spark_literal(watermark)}")
-            missing = "WHEN NOT MATCHED THEN"
+            missing = ""
         else:
             # Without event time nothing would ever clean a tombstone, and the newest change always wins.
-            matched = f"WHEN MATCHED AND s._tombstone THEN DELETE {matched}"
-            missing = "WHEN NOT MATCHED AND NOT s._tombstone THEN"
-        self._spark.sql(
-            f"MERGE INTO {self.identifier} t USING {_CHANGES} s ON {' AND '.join(keys)} {matched} "
-            f"{missing} INSERT ({', '.join(stored)}) VALUES ({', '.join(f's.{c}' for c in stored)})"
-        )
+            matched = (("s._tombstone", None), *matched)
+            missing = "NOT s._tombstone"
+        on, summary = " AND ".join(keys), _text(after.facts())
+        self.table.merge_rows(Merge(changes, on, matched, tuple(stored), missing, summary))
 
     def _is_worn(self) -> bool:
         """Whether so many rows are replaced, and still in the files they were in, or so many small files have come,
@@ -248,28 +243,19 @@ class KeyedTable:
 
     def _total(self, key: str) -> int:
         """A total of the table as its newest snapshot has it."""
-        current = self.table.java.currentSnapshot()
-        return int(current.summary().get(key) or 0) if current is not None else 0
+        return int(self.table.totals().get(key) or 0)
 
     def _note(self, facts: dict[str, Any], base: Snapshot) -> None:
         """A commit without files, for its summary. Raises TG502 if somebody has committed since `base`."""
         self.table.append([], None, _text(facts), base)
 
-    def _summary(self, facts: dict[str, Any]) -> AbstractContextManager[None]:
-        """Statements inside commit with these facts in their snapshot's summary."""
-        return settings(self._spark, {_PROPERTY + key: value for key, value in _text(facts).items()})
 
-
-#: What MERGE reads its changes from.
-_CHANGES = "_tidegate_changes"
-
-
-def is_untidy(spark: SparkSession, relation: Relation, log: str, keep_from: int | None) -> bool:
+def is_untidy(tables: Tables, relation: Relation, log: str, keep_from: int | None) -> bool:
     """Whether `KeyedTable.tidy` has something to do; costs no Spark job."""
-    table = IcebergTable(spark, state_identifier(log))
+    table = tables.open(state_identifier(log))
     if _cleanable(relation, applied_of(table.current()), keep_from, rewrite=False) is not None:
         return True
-    return sum(1 for _ in table.java.snapshots()) > 2 * MANY_SNAPSHOTS
+    return len(table.snapshot_ids()) > 2 * MANY_SNAPSHOTS
 
 
 def _cleanable(relation: Relation, now: Applied, keep_from: int | None, rewrite: bool) -> int | None:

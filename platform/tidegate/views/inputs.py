@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.iceberg.commit import Snapshot
+    from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Column
 
@@ -68,7 +69,7 @@ class Pinned:
 
     def rows(
         self,
-        spark: SparkSession,
+        tables: Tables,
         view: View,
         base: int | None = None,
         clock: int | None = None,
@@ -81,11 +82,11 @@ class Pinned:
 
         names = [quote(name) for name, _ in self.fields()]
         if self.table is None or self.snapshot.id is None:
-            return empty(spark, self.fields())
+            return empty(tables.spark, self.fields())
         if isinstance(self.source, Relation) and self.source.primary_key:
             low, high = self.bounds(view, base, clock)
-            return self._table_rows(spark, low, high).select(*names)
-        stored = spark.read.option("versionAsOf", self.snapshot.id).table(self.table)
+            return self._table_rows(tables, low, high).select(*names)
+        stored = tables.rows(self.table, self.snapshot.id)
         if isinstance(self.source, Relation):
             seen = F.col("_outcome") == ON_TIME
             if late is not None and not self.input.lookup:
@@ -129,14 +130,14 @@ class Pinned:
             wanted |= here
         return rows.where(wanted)
 
-    def _table_rows(self, spark: SparkSession, low: int | None, high: int | None) -> DataFrame:
+    def _table_rows(self, tables: Tables, low: int | None, high: int | None) -> DataFrame:
         """The rows of a table with a PRIMARY KEY: for windows what its changes left, else what it holds now."""
         assert isinstance(self.source, Relation)
         assert self.table is not None
         if self.source.watermark is not None and not self.input.lookup:
-            return changes_frame(spark, self.source, self.table, self.snapshot.id, low, high)
+            return changes_frame(tables, self.source, self.table, self.snapshot.id, low, high)
         system = [name for name, _ in HIDDEN]
-        return current_rows(spark, self.source, self.table, *system, snapshot=self.snapshot.id)
+        return current_rows(tables, self.source, self.table, *system, snapshot=self.snapshot.id)
 
     def bounds(self, view: View, base: int | None, clock: int | None) -> tuple[int | None, int | None]:
         """[low, high) of the time column in its own ticks, None where there is no bound. Both come as ticks of the

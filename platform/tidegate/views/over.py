@@ -77,15 +77,15 @@ def carried_type(spark: SparkSession, view: View, rows: DataFrame) -> str:
     return ddl(tick.carried.schema[CARRIED].dataType)
 
 
-def missing_totals(column: str, carried: str, stored: pa.DataType) -> list[str]:
-    """The fields that carried rows of a release before exact sums don't have, as DDL of a table's new columns.
-    `carried`: as `carried_type` says, `stored`: what the table has in `column`."""
+def missing_totals(column: str, carried: str, stored: pa.DataType) -> list[tuple[str, str]]:
+    """The fields that carried rows of a release before exact sums don't have, as (path, Spark type) of a table's new
+    columns. `carried`: as `carried_type` says, `stored`: what the table has in `column`."""
     from pyspark.sql.types import StructType
 
     wanted = StructType.fromDDL(carried.removeprefix("struct<").removesuffix(">"))
     assert isinstance(wanted, StructType)
     exact = [f.name for f in wanted if isinstance(f.dataType, StructType) and f.dataType.names == EXACT]
-    return [f"{quote(column)}.{n}.t {WIDE}" for n in exact if stored.field(n).type.get_field_index("t") < 0]
+    return [(f"{quote(column)}.{n}.t", WIDE) for n in exact if stored.field(n).type.get_field_index("t") < 0]
 
 
 def _tick(

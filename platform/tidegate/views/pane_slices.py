@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.commit import IcebergTable
-from tidegate.iceberg.layout import ON_TIME
-from tidegate.jvm.java import java_class
+from tidegate.jvm.spark import cores
 from tidegate.tasks.decode.tasks import numbered
 from tidegate.tasks.pane_parts import by_position, key_names, pane_schema
 from tidegate.tasks.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
@@ -22,15 +20,13 @@ from tidegate.tasks.writer import Target, run_task
 from tidegate.watermark import Sessions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from tidegate.iceberg.tables import Tables
     from tidegate.project import Storage
     from tidegate.views.inputs import Pinned
     from tidegate.watermark import PaneWindows
 
 #: So many rows are one task's: to exchange their panes would cost more.
 _ROWS_PER_TASK = 2_000_000
-_INT = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Slice:
 
 
 def compute(
-    spark: SparkSession,
+    tables: Tables,
     storage: Storage,
     pinned: Pinned,
     bounds: tuple[int | None, int | None],
@@ -55,16 +51,16 @@ def compute(
     if pinned.table is None or pinned.snapshot.id is None:
         return Slice([])
     bounds = _narrowed(windows, *bounds)
-    files = _files(spark, storage, pinned, windows.pane_windows, bounds)
+    files = _files(tables, storage, pinned, windows.pane_windows, bounds)
     if files is None:
         return None
     filesystem, found = files
     if not found:
         return Slice([])
-    cores = spark.sparkContext.defaultParallelism
-    tasks = dealt(found, min(cores, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
+    at_once = cores(tables.spark)
+    tasks = dealt(found, min(at_once, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
     panes = PaneTask(filesystem, windows.pane_windows, tasks, *bounds)
-    work = numbered(spark, len(tasks))
+    work = numbered(tables.spark, len(tasks))
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:
@@ -109,7 +105,7 @@ def dealt(files: Sequence[LogFile], tasks: int) -> tuple[tuple[LogFile, ...], ..
 
 
 def _files(
-    spark: SparkSession,
+    tables: Tables,
     storage: Storage,
     pinned: Pinned,
     pane_windows: PaneWindows,
@@ -118,17 +114,10 @@ def _files(
     """The file system, and the files that may hold such rows; None if one can't be read as it is."""
     assert pinned.table is not None
     assert pinned.snapshot.id is not None
-    table = IcebergTable(spark, pinned.table)
-    expressions = java_class(spark._jvm, "org.apache.iceberg.expressions.Expressions")
-    both = getattr(expressions, "and")
-    where, (low, high) = expressions.equal("_outcome", ON_TIME), bounds
-    # Only to skip files: the tasks look at every row. What fits into 32 bits reaches Java as another type.
-    if low is not None and abs(low) > _INT:
-        where = both(where, expressions.greaterThanOrEqual(pane_windows.time_column, low))
-    if high is not None and abs(high) > _INT:
-        where = both(where, expressions.lessThan(pane_windows.time_column, high))
+    table, column = tables.open(pinned.table), pane_windows.time_column
     target: Target = table.target(storage, reading=True)
-    files = table.files(pinned.snapshot.id, where, target.field_id(pane_windows.time_column))
+    # Only to skip files: the tasks look at every row.
+    files = table.files(pinned.snapshot.id, column, target.field_id(column), *bounds)
     if files is None or not all(file["path"].startswith(f"{target.data_uri}/") for file in files):
         return None
     found = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable, Snapshot
+from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import ddl, relation_identity, strategy_identity
 from tidegate.jvm.failures import refused
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
@@ -62,7 +62,7 @@ def require_lent(context: Context, relation: Relation, table: str | None) -> Non
             f"run it there first: tidegate run --env {lender}",
         )
     else:
-        log = IcebergTable(context.spark, table)
+        log = context.tables.open(table)
         judged = log.current().summary.get("tidegate.strategy-identity")
         same = log.property("tidegate.identity") == relation_identity(relation)
         if same and judged in (None, strategy_identity(relation)):
@@ -78,15 +78,15 @@ def _columns_of(context: Context, source: Relation | View) -> tuple[Column, ...]
 
 def _current(context: Context, source: Relation | View, table: str) -> Snapshot:
     if not isinstance(source, Relation) or not source.primary_key:
-        log = IcebergTable(context.spark, table)
+        log = context.tables.open(table)
         found = log.current()
         # From one reading of the metadata: what the snapshot still has, and where it ends (R5).
         edge = retained_from(found.summary, log.property(RETAINED_FROM))
         return found if edge is None else replace(found, summary=found.summary | {RETAINED_FROM: str(edge)})
-    if not context.spark.catalog.tableExists(state_identifier(table)):
+    if not context.tables.exists(state_identifier(table)):
         return Snapshot(None, {})
     # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
-    state = applied_state(context.spark, table)
+    state = applied_state(context.tables, table)
     facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.progress import LogPosition
 from tidegate.ingest.ingest import Log
 from tidegate.plan.gaps import RETAINED_FROM, Hole, edge_of, hole, same_scale
@@ -53,7 +52,7 @@ def taken(context: Context, source: Relation | View) -> list[tuple[str, int]]:
     table = context.stored(source.name)
     if table is None:
         return []
-    uuid = IcebergTable(context.spark, table).uuid
+    uuid = context.tables.open(table).uuid
     for sink in context.catalog.sinks:
         if sink.upstream.casefold() == source.name.casefold():
             position = read_position(context.project.storage, sink)
@@ -66,13 +65,13 @@ def taken(context: Context, source: Relation | View) -> list[tuple[str, int]]:
         upstream = getattr(gate.connector, "relation", None) if isinstance(gate, Relation) else None
         if upstream is not None and upstream.casefold() == source.name.casefold():
             log = context.stored(gate.name)
-            summary = {} if log is None else IcebergTable(context.spark, log).current().summary
+            summary = {} if log is None else context.tables.open(log).current().summary
             at = LogPosition.from_text(summary.get("tidegate.position"))
             found.append((gate.name, at.epoch if at is not None and at.table == uuid else 0))
     if source.primary_key:
         state = context.stored(f"{source.name}$state")
         found.append(
-            (f"{source.name}$state", 0 if state is None else applied_state(context.spark, table).epoch)
+            (f"{source.name}$state", 0 if state is None else applied_state(context.tables, table).epoch)
         )
     return found
 
@@ -134,7 +133,7 @@ def tidy(context: Context, relations: Iterable[Relation]) -> list[Cleaned]:
         if log is None or context.stored(f"{relation.name}$state") is None:
             continue
         needed = needed_from(context, relation)
-        if is_untidy(context.spark, relation, log, needed):
+        if is_untidy(context.tables, relation, log, needed):
             with context.lease(relation.name):
                 state = Log.of(context, relation).state
                 assert state is not None
@@ -189,7 +188,7 @@ def _needs(context: Context, source: Relation | View, view: View, entry: Input) 
     kind = source.kind if isinstance(source, View) else source.watermark.kind if source.watermark else None
     if table is None or entry.low is None or not same_scale(kind, view.kind):
         return EVERYTHING
-    stood = IcebergTable(context.spark, table).current()
+    stood = context.tables.open(table).current()
     back = pending(view, stood.summary, standing(context, view))
     if back is not None:
         # It will step back behind a reset, and read from there again (W9).

@@ -64,4 +64,4 @@ def read(
     late: Mapping[str, int] = MappingProxyType({}),
 ) -> list[DataFrame]:
     """The rows that each of a view's inputs gives it (`Pinned.rows`); `late` by name of the input."""
-    return [p.rows(context.spark, view, base, clock, late.get(p.input.name)) for p in pinned]
+    return [p.rows(context.tables, view, base, clock, late.get(p.input.name)) for p in pinned]

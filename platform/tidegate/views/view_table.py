@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import AMENDED_GROUPS, AMENDMENT, IcebergTable, Snapshot
+from tidegate.iceberg.commit import AMENDED_GROUPS, AMENDMENT, Snapshot
 from tidegate.iceberg.layout import (
     carried_column,
-    create_view_table,
     is_of_view,
+    new_view_table,
     quote,
     ticks_of,
     view_columns,
@@ -42,6 +42,7 @@ from tidegate.watermark import TimeKind, window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -78,8 +79,8 @@ class ViewTable:
                 self._spark, view, run_sql(self._spark, view, view.over.rows_sql, no_rows(context, view))
             )
         owner = context.project.owner
-        self._spark.sql(create_view_table(view, columns, identifier, carried, owner))
-        self.table = IcebergTable(self._spark, identifier, owner)
+        context.tables.create_table(new_view_table(view, columns, identifier, carried, owner))
+        self.table = context.tables.open(identifier, owner)
         same_view(view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
@@ -91,8 +92,8 @@ class ViewTable:
             added = missing_totals(name, carried, self._target.schema.field(name).type)
         if added:
             for column in added:
-                self._spark.sql(f"ALTER TABLE {identifier} ADD COLUMN {column}")
-            self.table = IcebergTable(self._spark, identifier, owner)
+                context.tables.add_stored_column(identifier, *column)
+            self.table = context.tables.open(identifier, owner)
             self._target = self.table.target(context.project.storage, "_open", day, bounds)
         self._snapshot = self.table.current()
 
@@ -220,7 +221,7 @@ class ViewTable:
 
     def _at(self, base: Snapshot) -> DataFrame:
         """The view's table at a snapshot."""
-        return self._spark.read.option("versionAsOf", base.id).table(self.table.identifier)
+        return self._context.tables.rows(self.table.identifier, base.id)
 
     def _stored(
         self, result: DataFrame, number: int, since: int | None, again: tuple[int, int] | None
@@ -254,7 +255,7 @@ class ViewTable:
         (entry,) = pinned
         bounds = entry.bounds(self.view, start, reached if emit else None)
         windows = WindowTask(self.view.pane_windows, self._target, frontier, reached, emit, number)
-        found = compute(self._spark, self._context.project.storage, entry, bounds, windows)
+        found = compute(self._context.tables, self._context.project.storage, entry, bounds, windows)
         if found is None:
             return None
         groups = sum(f["rows"] for f in found.files if f["split"] is False)
@@ -328,7 +329,8 @@ class ViewTable:
         compaction has put into one of them are written anew: they are added to `files`."""
         if self.view.over is None or base.id is None or not self._is_revised():
             return []
-        rows = self._at(base).where("_open IS NULL").select("*", "_file")
+        rows = self._context.tables.rows(self.table.identifier, base.id, with_file=True)
+        rows = rows.where("_open IS NULL")
         name = quote(carried_column(self.view))
         # Bounded: one small file for each task of a tick.
         paths = {r[0] for r in rows.where(f"{name} IS NOT NULL").select("_file").distinct().collect()}
@@ -339,7 +341,7 @@ class ViewTable:
         return self.table.files_among(paths, base.id)
 
     def _is_revised(self) -> bool:
-        return has_revisions(self._spark.table(self.table.identifier))
+        return has_revisions(self._context.tables.rows(self.table.identifier))
 
     def _write(self, result: DataFrame, number: int) -> list[dict[str, Any]]:
         from pyspark.sql import functions as F
@@ -375,7 +377,7 @@ class ViewTable:
         return F.expr(self.view.kind.spark_literal(value))
 
 
-def same_view(view: View, table: IcebergTable) -> None:
+def same_view(view: View, table: Table) -> None:
     """R4: TG506 if the results in `table` are of another definition, or of earlier results of a view below."""
     properties = table.properties()
     stale = properties.get(STALE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.ingest.sources.file_rows import crashed_rows
 from tidegate.ingest.sources.files import paths_of
+from tidegate.jvm.spark import cores
 from tidegate.tasks.decode.columns import stored_columns
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.text_files import headers_of
@@ -97,7 +98,7 @@ def _over_files(
         with ThreadPoolExecutor(16) as threads:
             return [p for found in threads.map(lambda file: list(find([file])), files) for p in found]
     # Bounded: little for each file. Thousands of footers would keep the driver busy for minutes.
-    tasks = min(len(files) // _FEW_FILES + 1, 4 * spark.sparkContext.defaultParallelism)
+    tasks = min(len(files) // _FEW_FILES + 1, 4 * cores(spark))
     return spark.sparkContext.parallelize(files, tasks).mapPartitions(find).collect()
 
 

@@ -10,7 +10,7 @@ from tidegate.iceberg.layout import quote
 from tidegate.ingest.sources.conversion import converted
 from tidegate.ingest.sources.files import InputFile, paths_of
 from tidegate.jvm.failures import too_little_memory, worker_died
-from tidegate.jvm.spark import require_s3
+from tidegate.jvm.spark import cores, require_s3
 from tidegate.tasks.crashes.crashes import found_in
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes
 from tidegate.tasks.crashes.text_crashes import FileCrashes
@@ -141,12 +141,12 @@ def _text_files(
     filesystem, paths = paths_of(project, uris)
     decoder = text_decoder(relation, limits_of(project))
     aside = frozenset((uri, block, row) for uri, block, row in crashed)
-    cores = spark.sparkContext.defaultParallelism
+    at_once = cores(spark)
     files, place = list(zip(paths, uris, strict=True)), tuple(PLACE)
     if isinstance(decoder, JsonDecoder):
-        tasks = dealt(spans_of(filesystem, files), cores)
+        tasks = dealt(spans_of(filesystem, files), at_once)
         return JsonFiles(filesystem, decoder, tasks, aside, place=place)
-    tasks = dealt([(Span(path, uri), 1) for path, uri in files], cores)
+    tasks = dealt([(Span(path, uri), 1) for path, uri in files], at_once)
     return CsvFiles(filesystem, decoder, tasks, aside, header=has_headers(relation), place=place)
 
 
@@ -156,9 +156,7 @@ def _parquet_tasks(
     filesystem, paths = paths_of(project, uris)
     aside = crashed_rows(crashed)
     units = {path: Unit(path, None, uri, aside.get(uri, ())) for path, uri in zip(paths, uris, strict=True)}
-    shares = tasks_of(
-        [(path, [path]) for path in paths], [1] * len(paths), spark.sparkContext.defaultParallelism
-    )
+    shares = tasks_of([(path, [path]) for path in paths], [1] * len(paths), cores(spark))
     return filesystem, tuple(tuple(units[path] for path in task) for task in shares)
 
 

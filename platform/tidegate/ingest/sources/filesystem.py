@@ -27,7 +27,7 @@ from tidegate.ingest.sources.file_looks import look_at, problem_of
 from tidegate.ingest.sources.file_rows import crashed_in, crashed_rows, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, changed, folder_of, list_files, paths_of
 from tidegate.ingest.sources.moved_files import ReadFiles, Unpacked, moved
-from tidegate.jvm.spark import settings
+from tidegate.jvm.spark import cores, settings
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.limits import limits_of
@@ -181,7 +181,7 @@ class FilesystemConnector(Connector):
                 files[path] = Unit(path, folder, crashed=crashed), {folder}
         partitions = [(path, found) for path, (_, found) in files.items()]
         sizes = [unit["size"] for unit in plan.units]
-        dealt = tasks_of(partitions, sizes, self._spark.sparkContext.defaultParallelism)
+        dealt = tasks_of(partitions, sizes, cores(self._spark))
         tasks = tuple(tuple(files[path][0] for path in task) for task in dealt)
         arrival = TimeKind.TIMESTAMPTZ.clock(plan.arrived)
         assert arrival is not None

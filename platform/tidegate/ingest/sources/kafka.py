@@ -20,6 +20,7 @@ from tidegate.ingest.connector import BatchPlan, Connector, Direct, Pending, Row
 from tidegate.ingest.shape import add_generated
 from tidegate.ingest.sources.decode import decode, decoding_work
 from tidegate.ingest.sources.kafka_broker import KafkaTopic, require_kafka
+from tidegate.jvm.spark import cores
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.options.kafka_options import written_servers
@@ -139,9 +140,9 @@ class KafkaConnector(Connector):
             return Rows(None, ("_offset",), numbering=False, aligned=True)
         messages = self._messages_of(plan)
         rows = sum(unit["until"] - unit["from"] for unit in plan.units)
-        cores = self._spark.sparkContext.defaultParallelism
+        at_once = cores(self._spark)
         # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
-        tasks = cores if rows < _SMALL_BATCH else cores * _TASKS_PER_CORE
+        tasks = at_once if rows < _SMALL_BATCH else at_once * _TASKS_PER_CORE
         messages = messages.coalesce(tasks_at_once(plan.care, tasks))
         if not plan.crashed and supports(self._relation) and self._turns.ours():
             reader = json_reader(self._relation, plan.arrived, limits_of(self._project))

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import ON_TIME, PROGRESS, quote
 from tidegate.iceberg.progress import ConsumedFile, LogPosition, LogProgress
 from tidegate.iceberg.retire import ROWS
@@ -25,8 +24,9 @@ from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
 from tidegate.tasks.smaller import FEW_ROWS, Size
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.ingest.ingest import Log
     from tidegate.plan.events import BatchCommitted
     from tidegate.project import Storage
@@ -43,7 +43,7 @@ class LogConnector(Connector):
 
     def __init__(
         self,
-        spark: SparkSession,
+        tables: Tables,
         storage: Storage,
         gate: Relation,
         options: LogOptions,
@@ -55,7 +55,7 @@ class LogConnector(Connector):
     ) -> None:
         """`identifier`: the upstream's log, None if there is none yet. `position`: up to where the gate has read
         it. `lent`: another environment's, whose upkeep does not keep what the gate still has to read."""
-        self._spark, self._storage, self._gate, self._options = spark, storage, gate, options
+        self._tables, self._storage, self._gate, self._options = tables, storage, gate, options
         self._upstream, self._identifier = upstream, identifier
         self._size = Size(max_rows or options.max_rows_per_batch)
         self._read = position.epoch if position is not None else 0
@@ -88,7 +88,7 @@ class LogConnector(Connector):
         """The upstream's partitions, and how many of its rows are new. Raises TG505 if it was made anew meanwhile."""
         if self._identifier is None:
             return Pending(rows=0)
-        table = IcebergTable(self._spark, self._identifier)
+        table = self._tables.open(self._identifier)
         self._table = table.uuid
         if self._of not in (None, self._table):
             raise TidegateError(
@@ -201,17 +201,15 @@ class LogConnector(Connector):
         messages = [name for name, _ in self._upstream.message_columns]
         rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE, *messages)
         rows.createOrReplaceTempView(_SLICE)
-        return self._spark.sql(self._options.sql.replace("{slice}", _SLICE))
+        return self._tables.spark.sql(self._options.sql.replace("{slice}", _SLICE))
 
     def _on_time(self, after: int, until: int) -> DataFrame:
         """The upstream's on-time rows of the epochs in (after, until]."""
         from pyspark.sql import functions as F
 
-        epoch, reader = F.col("_epoch"), self._spark.read
-        if self._at is not None:
-            # Nothing may go between the count of what is there and its reading.
-            reader = reader.option("versionAsOf", self._at)
-        rows = reader.table(str(self._identifier))
+        epoch = F.col("_epoch")
+        # Nothing may go between the count of what is there and its reading.
+        rows = self._tables.rows(str(self._identifier), self._at)
         return rows.where((F.col("_outcome") == ON_TIME) & (epoch > after) & (epoch <= until))
 
     def _new_epochs(self, newest: int) -> list[tuple[int, int]]:
@@ -219,7 +217,7 @@ class LogConnector(Connector):
         each."""
         from pyspark.sql import functions as F
 
-        history = self._spark.table(str(self._identifier)).where(
+        history = self._tables.rows(str(self._identifier)).where(
             (F.col("_outcome") == PROGRESS)
             & F.col("_source_partition").isNull()
             & (F.col("_epoch") >= self._read)

@@ -26,7 +26,6 @@ from tidegate.iceberg.commit import (
     AMENDED_GROUPS,
     AMENDMENTS,
     FOLLOWED,
-    IcebergTable,
     Snapshot,
 )
 from tidegate.iceberg.layout import ticks_of
@@ -127,7 +126,7 @@ class _Amendment:
     ) -> None:
         self._context, self._spark, self._view, self._stored = context, context.spark, view, stored
         self._scope, self._dry_run, self._at, self._notify = scope, dry_run, at, notify
-        self._table = IcebergTable(context.spark, stored, context.project.owner)
+        self._table = context.tables.open(stored, context.project.owner)
         same_view(view, self._table)
         self._base: Snapshot = self._table.current()
         self._pinned: tuple[Pinned, ...] = pin(context, view)
@@ -245,7 +244,7 @@ class _Amendment:
         if self._scope.everything:
             found: list[Range] | None = None
         else:
-            found = candidates(self._spark, view, self._pinned, self._known(), self._scope.absorb)
+            found = candidates(self._context.tables, view, self._pinned, self._known(), self._scope.absorb)
         if found is None:
             # Nothing says where: everything that is stored, and whatever late rows may have added below it.
             found = [(lowest, highest)]

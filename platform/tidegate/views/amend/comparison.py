@@ -49,7 +49,7 @@ class Comparison:
         from pyspark.sql import functions as F
 
         view, keys = self._view, [quote(name) for name in units(self._view)]
-        then = self._spark.read.option("versionAsOf", self._base.id).table(self._stored)
+        then = self._context.tables.rows(self._stored, self._base.id)
         then = among(then.where(~F.col("_open")), view, ranges)
         skipped = order_dependent(view)
         names = [
@@ -75,7 +75,7 @@ class Comparison:
         found = found.withColumn("_tick", F.coalesce("_tick", F.lit(1).cast("bigint")))
         if not self._counts_source_rows():
             found = found.withColumn(LATE_ROWS, F.lit(None).cast("bigint"))
-        before = latest(self._spark, view, self._stored, self._base.id)
+        before = latest(self._context.tables, view, self._stored, self._base.id)
         if before is None:
             found = found.withColumns({NUMBER: F.lit(2).cast("bigint"), _BEFORE: F.lit(None).cast("string")})
         else:

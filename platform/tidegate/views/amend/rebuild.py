@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import is_of_view
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.lineage import readers_of
@@ -26,6 +25,7 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
 
 _NEXT = "$next"
@@ -105,7 +105,7 @@ def _why(context: Context, view: View, changed: set[str]) -> str | None:
     stored = context.stored(view.name)
     if stored is None:
         return None
-    table = IcebergTable(context.spark, stored)
+    table = context.tables.open(stored)
     if not is_of_view(view, table.properties()):
         return "its definition has changed"
     below = sorted(changed & set(view.reads)) or list(filter(None, [table.property(STALE)]))
@@ -114,34 +114,34 @@ def _why(context: Context, view: View, changed: set[str]) -> str | None:
 
 def _generation(context: Context, view: View) -> int:
     stored = context.stored(view.name)
-    return 1 if stored is None else int(IcebergTable(context.spark, stored).property(GENERATION) or 1)
+    return 1 if stored is None else int(context.tables.open(stored).property(GENERATION) or 1)
 
 
 def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], None]) -> Rebuilt:
     """One view; its lease is held."""
-    started, spark = time.monotonic(), context.spark
+    started = time.monotonic()
     identifier, beside = context.identifier(view.name), context.identifier(f"{view.name}{_NEXT}")
     # What one that was killed has left may be of another definition, or of earlier results of what the view reads.
-    spark.sql(f"DROP TABLE IF EXISTS {beside} PURGE")
+    context.tables.drop_table(beside)
     notify(f"{view.name}: recomputing from the beginning because {why}")
     table = ViewTable(context, view, beside)
     table.tick()
     generation = _generation(context, view) + 1
     tag = f"generation_{generation - 1}"
     notify(f"{view.name}: swapping; the earlier results are kept as {tag}")
-    IcebergTable(spark, identifier).tag(tag)
+    context.tables.open(identifier).tag(tag)
     for reader in readers_of(context.catalog, view.name):
         context.require_own(reader.name)
         # First: were this one killed behind the swap, they would go on from results that are not there any more.
         if (stored := context.stored(reader.name)) is not None:
-            spark.sql(f"ALTER TABLE {stored} SET TBLPROPERTIES ('{STALE}' = '{view.name}')")
+            context.tables.open(stored).set_properties({STALE: view.name})
     frontier, rows, _ = table.totals()
-    _swap(spark.table(beside), table.table, view, identifier, generation)
-    spark.sql(f"DROP TABLE {beside} PURGE")
+    _swap(context.tables.rows(beside), table.table, view, identifier, generation)
+    context.tables.drop_table(beside)
     return Rebuilt(view.name, why, generation, tag, frontier, rows, round(time.monotonic() - started, 3))
 
 
-def _swap(rows: DataFrame, new: IcebergTable, view: View, identifier: str, generation: int) -> None:
+def _swap(rows: DataFrame, new: Table, view: View, identifier: str, generation: int) -> None:
     """Everything of the new table takes the place of what is in `identifier`, in one commit."""
     from pyspark.sql import functions as F
 

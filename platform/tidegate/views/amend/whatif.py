@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import LATE, ON_TIME, quote, ticks_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.inner_names import inner
@@ -94,7 +93,7 @@ def what_if(context: Context, view: View, strategy: str) -> WhatIf:
             ),
         )
     delay = other.ticks if isinstance(other, Delay) else 0
-    log = context.spark.table(context.identifier(relation.name))
+    log = context.tables.rows(context.identifier(relation.name))
     before = (
         Window.partitionBy("_source_partition").orderBy("_offset").rowsBetween(Window.unboundedPreceding, -1)
     )
@@ -111,7 +110,7 @@ def what_if(context: Context, view: View, strategy: str) -> WhatIf:
             F.count_if(_WOULD).alias("late_then"),
         ).first()
         assert sums is not None
-        frontier = IcebergTable(context.spark, stored).current().integer("tidegate.frontier")
+        frontier = context.tables.open(stored).current().integer("tidegate.frontier")
         placed = assign_windows(judged.where(F.col(_WAS) | F.col(_WOULD)), view.accounts, view.kind)
         windows = placed.groupBy("_window_start", "_window_end").agg(
             F.count_if(_WAS).alias("late"), F.count_if(_WOULD).alias("late_then")

@@ -14,8 +14,9 @@ from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.sql.catalog.objects import View
     from tidegate.views.revisions.comparable import Range
 
@@ -24,7 +25,7 @@ MOST_RANGES = 100
 
 
 def candidates(
-    spark: SparkSession, view: View, pinned: Sequence[Pinned], known: Mapping[str, Any], absorb: bool
+    tables: Tables, view: View, pinned: Sequence[Pinned], known: Mapping[str, Any], absorb: bool
 ) -> list[Range] | None:
     """Ranges of window ends outside of which nothing can have changed; None: anything can. In whole days, since that is
     how logs and views are stored.
@@ -37,10 +38,10 @@ def candidates(
         if p.input.lookup or p.table is None or p.snapshot.id is None:
             continue
         if not isinstance(p.source, Relation):
-            ends = amended_ends(spark, p, known["followed"].get(p.input.name, 0))
+            ends = amended_ends(tables, p, known["followed"].get(p.input.name, 0))
             times = None if ends is None else ends.select(ticks_of("_window_end", p.source.kind).alias("x"))
         elif absorb:
-            times = _late(spark, view, p, known["absorbed"])
+            times = _late(tables, view, p, known["absorbed"])
         else:
             continue
         if times is None:
@@ -55,14 +56,14 @@ def candidates(
     return _few(_merged(found))
 
 
-def _late(spark: SparkSession, view: View, p: Pinned, absorbed: Mapping[str, Any]) -> DataFrame | None:
+def _late(tables: Tables, view: View, p: Pinned, absorbed: Mapping[str, Any]) -> DataFrame | None:
     """`x`, the times in ticks of the late rows of a log that are not absorbed wherever they count."""
     from pyspark.sql import functions as F
 
     assert isinstance(p.source, Relation)
     if p.source.watermark is None or p.table is None:
         return None
-    rows = spark.read.option("versionAsOf", p.snapshot.id).table(p.table).where(F.col("_outcome") == LATE)
+    rows = tables.rows(p.table, p.snapshot.id).where(F.col("_outcome") == LATE)
     x = ticks_of(p.source.watermark.column, p.source.watermark.kind)
     upto = absorbed.get("commits", {}).get(p.input.name)
     if upto is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.commit import IcebergTable, Snapshot
+from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.differences import comparable
 from tidegate.iceberg.layout import REVISION_TYPE, quote
 from tidegate.iceberg.retire import day_floor
@@ -32,6 +32,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -45,15 +46,16 @@ class Writer:
     """Writes one amendment, number `number` of a view, on top of the snapshot `base`."""
 
     def __init__(
-        self, context: Context, view: View, table: IcebergTable, base: Snapshot, number: int, at: datetime
+        self, context: Context, view: View, table: Table, base: Snapshot, number: int, at: datetime
     ) -> None:
         self._spark, self._view, self._table, self._base = context.spark, view, table, base
         self._number, self._at = number, at
-        if "_revision" not in self._spark.table(table.identifier).columns:
+        self._tables = context.tables
+        if "_revision" not in self._tables.rows(table.identifier).columns:
             # Its first amendment.
-            self._spark.sql(f"ALTER TABLE {table.identifier} ADD COLUMN _revision {REVISION_TYPE}")
+            self._tables.add_stored_column(table.identifier, "_revision", REVISION_TYPE)
         table.current()
-        self._schema = self._spark.table(table.identifier).schema
+        self._schema = self._tables.rows(table.identifier).schema
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         self.target: Target = table.target(context.project.storage, "_open", day, ("_window_end", "_tick"))
 
@@ -105,8 +107,8 @@ class Writer:
         from pyspark.sql import functions as F
 
         kind = self._view.kind
-        rows = self._spark.read.option("versionAsOf", self._base.id).table(self._table.identifier)
-        rows = rows.where(~F.col("_open")).select("*", "_file")
+        rows = self._tables.rows(self._table.identifier, self._base.id, with_file=True)
+        rows = rows.where(~F.col("_open"))
         if not has_revisions(rows):
             rows = rows.withColumn("_revision", F.lit(None).cast(REVISION_TYPE))
         if kind is TimeKind.EPOCH:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.plan.gaps import RETAINED_FROM, gaps
 from tidegate.sql.catalog.objects import Relation
 from tidegate.tables.lives import state_identifier
@@ -22,6 +21,7 @@ from tidegate.views.slices import evaluate, read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -69,7 +69,7 @@ def with_absorbed(
     the late rows of these commits. Second: the windows that are left out, see `as_stored`."""
     from pyspark.sql import functions as F
 
-    marks = latest(context.spark, view, stored)
+    marks = latest(context.tables, view, stored)
     if marks is None:
         return now, None
     absorbed = marks.where(F.col(UPTO).isNotNull())
@@ -134,7 +134,7 @@ def batch(
     end = F.col("_window_end")
     lookups = [p.input.name for p in pinned if p.input.lookup]
     most = SHOWN_STATES if ranges is None else None
-    stretches = _states(IcebergTable(context.spark, stored), lookups, notes, most)
+    stretches = _states(context.tables.open(stored), lookups, notes, most)
     stretches = _readable(context, pinned, stretches, notes)
     known = stretches[0][0] if stretches else math.inf
     if ranges is not None:
@@ -165,7 +165,7 @@ def _meets(stretch: tuple[int | None, int | None, Any], ranges: Sequence[Range])
 
 
 def _states(
-    table: IcebergTable, names: Sequence[str], notes: list[str], most: int | None
+    table: Table, names: Sequence[str], notes: list[str], most: int | None
 ) -> list[tuple[int | None, int | None, dict[str, int | None]]]:
     """(after, up to, snapshot of each lookup) of the stretches of a view's frontier over which its lookups stood still;
     the last one is open at its end."""
@@ -208,8 +208,8 @@ def _readable(
     for p in pinned:
         if p.input.lookup and p.table is not None:
             keyed = isinstance(p.source, Relation) and p.source.primary_key
-            table = IcebergTable(context.spark, state_identifier(p.table) if keyed else p.table)
-            known[p.input.name] = {snapshot.snapshotId() for snapshot in table.java.snapshots()}
+            table = context.tables.open(state_identifier(p.table) if keyed else p.table)
+            known[p.input.name] = table.snapshot_ids()
     gone = [
         number
         for number, (_, _, states) in enumerate(stretches)
@@ -231,7 +231,7 @@ def comparable_since(
     """Rows that end at or before it can't be compared: rows that they need were expired and cleaned up (T3) or are
     beyond their retention (R5), or they are themselves. None: all can."""
     bounds: list[float] = []
-    skipped = gaps(IcebergTable(context.spark, stored).current().summary)
+    skipped = gaps(context.tables.open(stored).current().summary)
     for after, upto in skipped:
         text = view.kind.format
         notes.append(
@@ -240,7 +240,7 @@ def comparable_since(
         )
     if skipped:
         bounds.append(skipped[-1][1])
-    own = IcebergTable(context.spark, stored).property(RETAINED_FROM)
+    own = context.tables.open(stored).property(RETAINED_FROM)
     if own is not None:
         bounds.append(int(own) - 1)
         notes.append(f"rows that ended before {view.kind.format(int(own))} are beyond their retention")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidegate.iceberg.commit import AMENDED_AT, AMENDED_GROUPS, AMENDMENTS, IcebergTable, Snapshot
+from tidegate.iceberg.commit import AMENDED_AT, AMENDED_GROUPS, AMENDMENTS, Snapshot
 from tidegate.iceberg.differences import KIND, comparable, differences
 from tidegate.iceberg.layout import quote, ticks_of
 from tidegate.plan.resets import BEYOND, Beyond
@@ -38,6 +38,7 @@ from tidegate.watermark import window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -65,10 +66,10 @@ class Reclosing:
     `frontier`, and at `reached` or before."""
 
     def __init__(
-        self, context: Context, view: View, table: IcebergTable, base: Snapshot, frontier: int, reached: int
+        self, context: Context, view: View, table: Table, base: Snapshot, frontier: int, reached: int
     ) -> None:
         self._context, self._view, self._table, self._base = context, view, table, base
-        stored = context.spark.read.option("versionAsOf", base.id).table(table.identifier)
+        stored = context.tables.rows(table.identifier, base.id)
         self._stored, self._reached = stored, reached
         self._emitted = emitted_beyond(stored, view, frontier)
         skipped = order_dependent(view)
@@ -212,7 +213,7 @@ class Reclosing:
             (F.greatest(missing, unexpected) + different).alias(GROUPS),
         )
         found = beside_units(counts, differ, view, [_GONE, GROUPS], "left").na.fill(0, [_GONE, GROUPS])
-        marks = latest(self._context.spark, view, self._table.identifier, self._base.id)
+        marks = latest(self._context.tables, view, self._table.identifier, self._base.id)
         if marks is None:
             found = found.withColumn(NUMBER, F.lit(None).cast("bigint"))
         else:

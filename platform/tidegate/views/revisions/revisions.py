@@ -16,8 +16,9 @@ from tidegate.sql.views.repeatable import not_over
 from tidegate.views.inputs import empty
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
+    from tidegate.iceberg.tables import Tables
     from tidegate.sql.catalog.objects import Column as CatalogColumn
     from tidegate.sql.catalog.objects import SystemTable, View
     from tidegate.views.inputs import Pinned
@@ -44,13 +45,12 @@ def has_revisions(frame: DataFrame) -> bool:
     return "_revision" in frame.columns
 
 
-def latest(spark: SparkSession, view: View, stored: str, snapshot: int | None = None) -> DataFrame | None:
+def latest(tables: Tables, view: View, stored: str, snapshot: int | None = None) -> DataFrame | None:
     """One line for each window that was ever amended: the columns of `units`, and of its newest revision `NUMBER`,
     `UPTO` and `AMENDMENT`. None if there is none."""
     from pyspark.sql import functions as F
 
-    reader = spark.read if snapshot is None else spark.read.option("versionAsOf", snapshot)
-    table = reader.table(stored)
+    table = tables.rows(stored, snapshot)
     if not has_revisions(table):
         return None
     marks = table.where(F.col("_open").isNull() & (F.col("_revision.kind") == WINDOW))
@@ -64,13 +64,13 @@ def latest(spark: SparkSession, view: View, stored: str, snapshot: int | None = 
     )
 
 
-def amended_ends(spark: SparkSession, below: Pinned, after: int) -> DataFrame | None:
+def amended_ends(tables: Tables, below: Pinned, after: int) -> DataFrame | None:
     """`_window_end` of the windows of a view below that were amended by an amendment later than number `after`."""
     from pyspark.sql import functions as F
 
     if below.table is None or below.snapshot.id is None:
         return None
-    table = spark.read.option("versionAsOf", below.snapshot.id).table(below.table)
+    table = tables.rows(below.table, below.snapshot.id)
     if not has_revisions(table):
         return None
     newer = (F.col("_revision.kind") == WINDOW) & (F.col("_revision.amendment") > after)
@@ -111,7 +111,7 @@ def _joined(frame: DataFrame, chosen: DataFrame, view: View, added: Sequence[str
 
 
 def revisions_frame(
-    spark: SparkSession, system: SystemTable, columns: Sequence[CatalogColumn], table: str | None
+    tables: Tables, system: SystemTable, columns: Sequence[CatalogColumn], table: str | None
 ) -> DataFrame:
     """`<view>$revisions`: every revision of every closed row, the live one is number 1."""
     from pyspark.sql import functions as F
@@ -119,8 +119,8 @@ def revisions_frame(
     kinds = {c.name: c.type for c in columns}
     if table is None:
         own = [(c.name, kinds.get(c.name, c.type)) for c in system.columns]
-        return empty(spark, own)
-    stored = spark.table(table)
+        return empty(tables.spark, own)
+    stored = tables.rows(table)
     if has_revisions(stored):
         mark = F.col("_revision")
         closed = F.coalesce(~F.col("_open"), mark.kind.isin(ROW, TOMBSTONE))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import ABSORBED, IcebergTable
+from tidegate.iceberg.commit import ABSORBED
 from tidegate.iceberg.layout import ticks_of
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed, with_step
@@ -132,7 +132,7 @@ def _whole_since(
     edge = max((e for e in edges if e is not None), default=None)
     if edge is None:
         return comparable_since(context, view, stored, pinned, notes)
-    own = IcebergTable(context.spark, stored).property(RETAINED_FROM)
+    own = context.tables.open(stored).property(RETAINED_FROM)
     bounds = [] if own is None else [int(own) - 1]
     # A session may have begun before the edge unless its first row is at least the gap behind it.
     found = _sessions(context, view, pinned)

@@ -1,0 +1,68 @@
+"""Data files as Iceberg describes them in JSON, and Arrow schemas as its tasks write them."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from tidegate.tasks.writer import Target
+
+
+def content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
+    """Iceberg's JSON form of a data file (partition fields are numbered from 1000 by the specification)."""
+    partition = {"1000": file["split"]}
+    if target.day is not None:
+        day = file["day"]
+        partition["1001"] = None if day is None else TimeKind.format(TimeKind.DATE, day)
+    low: dict[str, list[Any]] = {"keys": [], "values": []}
+    high: dict[str, list[Any]] = {"keys": [], "values": []}
+    for name, (least, greatest) in file["bounds"].items():
+        narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
+        form = "<i" if narrow else "<q"
+        for side, value in ((low, least), (high, greatest)):
+            side["keys"].append(target.field_id(name))
+            side["values"].append(struct.pack(form, value).hex().upper())
+    return {
+        "spec-id": 0,
+        "content": "data",
+        "file-path": file["uri"],
+        "file-format": "parquet",
+        "partition": partition,
+        "file-size-in-bytes": file["bytes"],
+        "record-count": file["rows"],
+        "lower-bounds": low,
+        "upper-bounds": high,
+    }
+
+
+def bound(bounds: dict[str, list[Any]] | None, column: int) -> int | None:
+    """A column's bound in Iceberg's JSON form of a data file."""
+    values = dict(zip(bounds["keys"], bounds["values"], strict=True)) if bounds else {}
+    return struct.unpack("<q", bytes.fromhex(values[column]))[0] if column in values else None
+
+
+def ordinary(schema: pa.Schema) -> pa.Schema:
+    """pyiceberg's Arrow schema with ordinary strings, binaries and lists instead of the large ones."""
+
+    def field(f: pa.Field) -> pa.Field:
+        return f.with_type(kind(f.type))
+
+    def kind(t: pa.DataType) -> pa.DataType:
+        if pa.types.is_large_string(t):
+            return pa.string()
+        if pa.types.is_large_binary(t):
+            return pa.binary()
+        if pa.types.is_struct(t):
+            return pa.struct([field(f) for f in t])
+        if pa.types.is_large_list(t) or pa.types.is_list(t):
+            return pa.list_(field(t.value_field))
+        if pa.types.is_map(t):
+            return pa.map_(field(t.key_field), field(t.item_field))
+        return t
+
+    return pa.schema([field(f) for f in schema])

@@ -1,0 +1,44 @@
+"""The port to what runs the engine's work. Users' work runs on Spark; tests have a second adapter, without a JVM."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from tidegate.iceberg.tables import SparkTables
+from tidegate.jvm.heartbeat import drive
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.iceberg.tables import Tables
+
+
+class Drive(Protocol):
+    """Runs steps one after the other, see `jvm.heartbeat.drive`."""
+
+    def __call__(
+        self,
+        name: str,
+        step: Callable[[], bool],
+        interval: float = 0.0,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Run `step` until it returns False or `stop` is set."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
+    them, and `drive`, which carries out the steps of a run."""
+
+    tables: Tables
+    drive: Drive
+
+
+def spark_runner(spark: SparkSession) -> Runner:
+    """Spark with Iceberg's Java."""
+    return Runner(SparkTables(spark), partial(drive, spark))

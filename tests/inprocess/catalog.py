@@ -1,0 +1,105 @@
+"""Iceberg's folder catalog in Python: the layout that Iceberg's HadoopCatalog writes, so that everything that reads a
+project's tables without a JVM reads these, too. A commit is a new file that must not be there yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.io import load_file_io
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+
+_HINT = "version-hint.text"
+
+
+class FolderCatalog(NoopCatalog):
+    """Tables below `warehouse`, each in the folder namespace/name."""
+
+    def __init__(self, warehouse: Path) -> None:
+        super().__init__("folder")
+        self._warehouse = warehouse
+
+    def folder(self, identifier: tuple[str, ...]) -> Path:
+        return self._warehouse.joinpath(*identifier)
+
+    def exists(self, identifier: tuple[str, ...]) -> bool:
+        return self._version(identifier) is not None
+
+    def make(
+        self, identifier: tuple[str, ...], schema: Schema, spec: PartitionSpec, properties: dict[str, str]
+    ) -> None:
+        """Make a table unless it is there."""
+        if self.exists(identifier):
+            return
+        metadata = new_table_metadata(
+            location=f"file:{self.folder(identifier)}",
+            schema=schema,
+            partition_spec=spec,
+            sort_order=UNSORTED_SORT_ORDER,
+            properties=properties,
+        )
+        self._write(identifier, metadata, 1)
+
+    def open(self, identifier: tuple[str, ...]) -> Table:
+        """Its newest version. Raises NoSuchTableError."""
+        version = self._version(identifier)
+        if version is None:
+            raise NoSuchTableError(".".join(identifier))
+        path = self._path(identifier, version)
+        text = Path(path).read_text(encoding="utf-8")
+        metadata = TableMetadataUtil.parse_raw(text)
+        return Table(identifier, metadata, path, load_file_io({}, path), self)
+
+    def load_table(self, identifier: str | tuple[str, ...]) -> Table:
+        return self.open(tuple(identifier.split(".")) if isinstance(identifier, str) else identifier)
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Raises CommitFailedException if a requirement does not hold, or somebody was faster."""
+        now = self.open(table.name())
+        for requirement in requirements:
+            requirement.validate(now.metadata)
+        metadata = update_table_metadata(now.metadata, updates, metadata_location=now.metadata_location)
+        path = self._write(table.name(), metadata, (self._version(table.name()) or 0) + 1)
+        return CommitTableResponse(metadata=metadata, metadata_location=path)
+
+    def remove(self, identifier: tuple[str, ...]) -> None:
+        """With all of its files, if it is there."""
+        shutil.rmtree(self.folder(identifier), ignore_errors=True)
+
+    def _path(self, identifier: tuple[str, ...], version: int) -> str:
+        return str(self.folder(identifier) / "metadata" / f"v{version}.metadata.json")
+
+    def _version(self, identifier: tuple[str, ...]) -> int | None:
+        folder = self.folder(identifier) / "metadata"
+        try:
+            version = int((folder / _HINT).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        # The hint is written behind the version: one that a crash has left behind is looked for further on.
+        while (folder / f"v{version + 1}.metadata.json").exists():
+            version += 1
+        return version
+
+    def _write(self, identifier: tuple[str, ...], metadata: TableMetadata, version: int) -> str:
+        path = self._path(identifier, version)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise CommitFailedException(
+                f"version {version} of {'.'.join(identifier)} is there already"
+            ) from None
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(metadata.model_dump_json(exclude_none=True))
+        (Path(path).parent / _HINT).write_text(str(version), encoding="utf-8")
+        return path

@@ -1,0 +1,49 @@
+"""DataFrames of Spark Connect whose Python tasks run in this process, on Arrow tables in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.tasks.transfer import Task
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows as a frame; a time without a zone stays one."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+
+
+def _map_in_arrow(frame: DataFrame, task: Task, schema: Any, *_: Any, **__: Any) -> DataFrame:
+    """A task over the rows of a frame, at once and in their order: one task has them all."""
+    rows = frame.toArrow()
+    made = list(task(iter(rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)])))
+    if not made:
+        text = schema if isinstance(schema, str) else None
+        fields = (
+            [one.split(" ", 1) for one in text.split(", ")]
+            if text
+            else [(f.name, f.dataType.simpleString()) for f in schema]
+        )
+        columns = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in fields)
+        return frame.sparkSession.sql(f"SELECT {columns}").limit(0)
+    return frame_of(frame.sparkSession, pa.Table.from_batches(made))
+
+
+def _as_it_is(frame: DataFrame, *_: Any, **__: Any) -> DataFrame:
+    """What a frame holds now, computed once."""
+    return frame_of(frame.sparkSession, frame.toArrow())
+
+
+#: Of Spark Connect's frames, what happens in this process instead of the server.
+EAGER = {
+    "mapInArrow": _map_in_arrow,
+    "localCheckpoint": _as_it_is,
+    "persist": _as_it_is,
+    "unpersist": lambda frame: frame,
+}

@@ -1,0 +1,444 @@
+"""The port to stored tables (`tidegate/iceberg/tables.py`) on pyiceberg, for the runner without a JVM."""
+
+from __future__ import annotations
+
+import re
+import struct
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, schema_to_pyarrow, visit_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.typedef import Record
+
+from tests.inprocess.catalog import FolderCatalog
+from tests.inprocess.frames import frame_of
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import AMENDMENT, Merge, Snapshot, require_owner
+from tidegate.iceberg.data_files import ordinary
+from tidegate.iceberg.layout import ON_TIME, NewTable, quote
+from tidegate.project.owner import OWNER, Owner
+from tidegate.store.metadata import life
+from tidegate.store.version import STORAGE_VERSION, require_known
+from tidegate.tasks.writer import Target
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as PyTable
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.project import Storage
+
+_NO_RETRIES = {"commit.retry.num-retries": "0"}
+
+
+class InProcessTables:
+    """The tables of one warehouse folder."""
+
+    def __init__(self, spark: SparkSession, warehouse: Path) -> None:
+        self.spark, self.catalog = spark, FolderCatalog(warehouse)
+
+    def exists(self, identifier: str) -> bool:
+        return self.catalog.exists(_parts(identifier))
+
+    def open(self, identifier: str, owner: Owner | None = None) -> InProcessTable:
+        return InProcessTable(self, identifier, owner)
+
+    def create_table(self, table: NewTable) -> None:
+        if self.exists(table.identifier):
+            return
+        schema = self._schema(table.columns)
+        # Buckets only spread the rows of large tables.
+        parts = [part for part in table.partitions if not part.startswith("bucket(")]
+        fields = [_partition_field(schema, number, part) for number, part in enumerate(parts)]
+        self.catalog.make(
+            _parts(table.identifier), schema, PartitionSpec(*fields), {**table.properties, **_NO_RETRIES}
+        )
+
+    def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
+        path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))
+        names = tuple(quoted or bare for quoted, bare in path)
+        (field,) = self._schema([("x", kind)]).fields
+        with self.catalog.open(_parts(identifier)).update_schema() as update:
+            update.add_column(names, field.field_type)
+
+    def drop_table(self, identifier: str) -> None:
+        self.catalog.remove(_parts(identifier))
+
+    def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
+        table = self.catalog.open(_parts(identifier))
+        schema = ordinary(schema_to_pyarrow(table.schema()))
+        at = table.current_snapshot() if snapshot is None else table.snapshot_by_id(snapshot)
+        paths = [_path(f.file.file_path) for f in _files(table, at.snapshot_id)] if at is not None else []
+        read = [_read(path, schema) for path in paths] or [_cast(schema.empty_table(), schema)]
+        if with_file:
+            named = zip(read, [f"file:{path}" for path in paths] or [""], strict=True)
+            read = [
+                rows.append_column("_file", pa.array([path] * len(rows), pa.string())) for rows, path in named
+            ]
+        return frame_of(self.spark, pa.concat_tables(read))
+
+    def _schema(self, columns: Sequence[tuple[str, str]]) -> Schema:
+        text = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns)
+        arrow = self.spark.sql(f"SELECT {text}").limit(0).toArrow().schema
+        return assign_fresh_schema_ids(visit_pyarrow(arrow, _ConvertToIcebergWithoutIDs()))
+
+
+class InProcessTable:
+    """One table (`tidegate.iceberg.tables.Table`)."""
+
+    def __init__(self, tables: InProcessTables, identifier: str, owner: Owner | None) -> None:
+        self.identifier, self._owner, self._tables = identifier, owner, tables
+        self._table = tables.catalog.open(_parts(identifier))
+        version = self._table.properties.get(STORAGE_VERSION)
+        if version is not None:
+            require_known(identifier, {STORAGE_VERSION: version})
+
+    @property
+    def location(self) -> str:
+        return self._table.location()
+
+    @property
+    def uuid(self) -> str:
+        return life(str(self._table.metadata.table_uuid), self.properties())
+
+    def properties(self) -> dict[str, str]:
+        return dict(self._table.properties)
+
+    def property(self, key: str) -> str | None:
+        return self._table.properties.get(key)
+
+    def set_properties(self, given: Mapping[str, str]) -> None:
+        with self._table.transaction() as change:
+            change.set_properties(**given)
+        self.refresh()
+
+    def current(self) -> Snapshot:
+        self.refresh()
+        if self._owner is not None:
+            require_owner(self.identifier, self._owner, Owner.of_text(self.property(OWNER)))
+        return self._at(self._table.current_snapshot())
+
+    def refresh(self) -> None:
+        self._table = self._tables.catalog.open(_parts(self.identifier))
+
+    def at(self, snapshot: int) -> Snapshot:
+        return self._at(self._table.snapshot_by_id(snapshot))
+
+    def rebased(self, base: Snapshot) -> Snapshot:
+        now = self.current()
+        facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
+        return now if facts and facts.items() <= now.summary.items() else base
+
+    def summaries(self) -> list[dict[str, str]]:
+        return [_summary(snapshot) for snapshot in self._table.snapshots()]
+
+    def snapshot_ids(self) -> set[int]:
+        return {snapshot.snapshot_id for snapshot in self._table.snapshots()}
+
+    def totals(self) -> dict[str, str]:
+        return _summary(self._table.current_snapshot())
+
+    def tag(self, name: str) -> None:
+        found = self.current().id
+        if found is not None:
+            self._table.manage_snapshots().create_tag(found, name).commit()
+
+    def _at(self, current: Any) -> Snapshot:
+        snapshot = current
+        while snapshot is not None:
+            summary = _summary(snapshot)
+            if any(key.startswith("tidegate.") for key in summary):
+                return Snapshot(current.snapshot_id, summary, snapshot.snapshot_id)
+            parent = snapshot.parent_snapshot_id
+            snapshot = self._table.snapshot_by_id(parent) if parent is not None else None
+        return Snapshot(current.snapshot_id if current is not None else None, {})
+
+    def target(
+        self,
+        storage: Storage,
+        split: str = "",
+        day: str | None = None,
+        bounds: tuple[str, ...] = (),
+        reading: bool = False,
+    ) -> Target:
+        schema = ordinary(schema_to_pyarrow(self._table.schema()))
+        uri = f"{self.location}/data"
+        filesystem, path = storage.filesystem(uri)
+        if not reading:
+            filesystem.create_dir(path, recursive=True)
+        return Target(filesystem, path, uri, schema, split, day, bounds)
+
+    def files(
+        self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
+    ) -> list[dict[str, Any]] | None:
+        found = []
+        for task in _files(self._table, snapshot):
+            least, greatest = (
+                _number(bounds, field_id) for bounds in (task.file.lower_bounds, task.file.upper_bounds)
+            )
+            outside = (low is not None and greatest is not None and greatest < low) or (
+                high is not None and least is not None and least >= high
+            )
+            if task.file.partition[0] == ON_TIME and not outside:
+                rows = task.file.record_count
+                found.append(
+                    {"path": task.file.file_path, "rows": rows, "least": least, "greatest": greatest}
+                )
+        return found
+
+    def files_named(self, paths: set[str], snapshot: int, low: int, high: int) -> list[Any]:
+        return self._named(paths, snapshot, False)
+
+    def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
+        return self._named(paths, snapshot, None)
+
+    def _named(self, paths: set[str], snapshot: int, open_: bool | None) -> list[Any]:
+        known = {_path(path) for path in paths}
+        return [
+            _Named(task.file)
+            for task in _files(self._table, snapshot)
+            if _path(task.file.file_path) in known and task.file.partition[0] is open_
+        ]
+
+    def append(
+        self,
+        files: list[dict[str, Any]],
+        target: Target | None,
+        summary: dict[str, str],
+        base: Snapshot,
+        replaced: Sequence[bool | None] = (),
+        removed: Sequence[Any] = (),
+    ) -> int:
+        gone = [one.file for one in removed]
+        if replaced and base.id is not None:
+            gone += [t.file for t in _files(self._table, base.id) if t.file.partition[0] in replaced]
+        new = [self._data_file(file, target) for file in files if target is not None]
+        self._commit(new, gone, summary, base.id)
+        return int(self._table.metadata.current_snapshot_id or 0)
+
+    def _commit(
+        self, new: Sequence[DataFile], gone: Sequence[DataFile], summary: Mapping[str, str], base: int | None
+    ) -> None:
+        from pyiceberg.exceptions import ValidationException
+
+        try:
+            if self._table.metadata.current_snapshot_id != base:
+                raise CommitFailedException("another snapshot is the newest")
+            change = self._table.transaction()
+            with change.update_snapshot(snapshot_properties=dict(summary)).overwrite() as update:
+                for file in {file.file_path: file for file in gone}.values():
+                    update.delete_data_file(file)
+                for file in new:
+                    update.append_data_file(file)
+            change.commit_transaction()
+        except (CommitFailedException, ValidationException) as error:
+            raise TidegateError(
+                "TG502",
+                f"another run has committed to {self.identifier} in the meantime; this batch was not stored",
+                hint="run again: it goes on from the commit of the other run",
+            ) from error
+        finally:
+            self.refresh()
+
+    def _data_file(self, file: dict[str, Any], target: Target) -> DataFile:
+        low, high = {}, {}
+        for name, (least, greatest) in file["bounds"].items():
+            narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
+            number = target.field_id(name)
+            low[number], high[number] = (struct.pack("<i" if narrow else "<q", v) for v in (least, greatest))
+        partition = [file["split"], *([file["day"]] if target.day is not None else [])]
+        return _file(file["uri"], partition, file["rows"], file["bytes"], low, high)
+
+    def merge_rows(self, merge: Merge) -> None:
+        """Every row of the table is written anew."""
+        from pyspark.sql import functions as F
+
+        base = self.current()
+        place = "_tidegate_place"
+        rows = self._tables.rows(self.identifier, base.id).withColumn(place, F.monotonically_increasing_id())
+        rows = frame_of(self._tables.spark, rows.toArrow())
+        changes = frame_of(self._tables.spark, merge.changes.toArrow())
+        rows.createOrReplaceTempView("_tidegate_t")
+        changes.createOrReplaceTempView("_tidegate_s")
+        spark, names = self._tables.spark, [c for c in rows.columns if c != place]
+        met = f"_tidegate_t t JOIN _tidegate_s s ON {merge.on}"
+        spark.sql(f"SELECT t.{place} FROM {met}").createOrReplaceTempView("_tidegate_met")
+        if spark.table("_tidegate_met").count():
+            columns = [_changed(name, merge) for name in names]
+            deleted = [condition or "TRUE" for condition, changed in merge.matched if changed is None]
+            left = f" WHERE NOT COALESCE({' OR '.join(deleted)}, FALSE)" if deleted else ""
+            changed_rows = spark.sql(f"SELECT {', '.join(columns)} FROM {met}{left}").toArrow()
+        else:
+            changed_rows = None
+        listed = ", ".join(f"t.{quote(n)}" for n in names)
+        same = spark.sql(
+            f"SELECT {listed} FROM _tidegate_t t LEFT ANTI JOIN _tidegate_met m ON t.{place} = m.{place}"
+        ).toArrow()
+        tables = [same, *([changed_rows] if changed_rows is not None else [])]
+        if merge.missing is not None:
+            also = f" WHERE {merge.missing}" if merge.missing else ""
+            given = {c.strip("`") for c in merge.columns}
+            values = ", ".join(f"s.{quote(n)}" if n in given else f"NULL AS {quote(n)}" for n in names)
+            tables.append(
+                spark.sql(
+                    f"SELECT {values} FROM _tidegate_s s LEFT ANTI JOIN _tidegate_t t ON {merge.on}{also}"
+                ).toArrow()
+            )
+        untouched = len(tables) == 1 or (
+            changed_rows is None and sum(t.num_rows for t in tables) == same.num_rows
+        )
+        if not untouched:
+            self._replace(tables, merge.summary or {}, base.id)
+
+    def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
+        base = self.current()
+        rows = self._tables.rows(self.identifier, base.id)
+        kept = rows.where(f"NOT COALESCE({where}, FALSE)").toArrow()
+        if kept.num_rows != rows.count():
+            self._replace([kept], summary, base.id)
+
+    def _replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+        schema = ordinary(schema_to_pyarrow(self._table.schema()))
+        rows = pa.concat_tables([_cast(table, schema) for table in tables])
+        gone = [task.file for task in _files(self._table, base)] if base is not None else []
+        new = [file for part, day in self._split(rows) for file in [self._written(part, day)]]
+        self._commit(new, gone, summary, base)
+
+    def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, int | None]]:
+        """Rows of each day, of a table that is partitioned by one."""
+        import pyarrow.compute as pc
+
+        fields = self._table.spec().fields
+        if not rows.num_rows:
+            return
+        if not fields:
+            yield rows, None
+            return
+        column = rows.column(self._table.schema().find_column_name(fields[0].source_id) or "")
+        days = column.cast(pa.date32()).cast(pa.int32())
+        for day in pc.unique(days).to_pylist():
+            yield rows.filter(pc.equal(days, day) if day is not None else pc.is_null(days)), day
+
+    def _written(self, rows: pa.Table, day: int | None) -> DataFile:
+        folder = Path(_path(self.location)) / "data"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{uuid.uuid4().hex}.parquet"
+        pq.write_table(rows, path)
+        partition = [day] if self._table.spec().fields else []
+        return _file(f"file:{path}", partition, rows.num_rows, path.stat().st_size, {}, {})
+
+
+def _changed(name: str, merge: Merge) -> str:
+    """What a row that is met has in a column, in SQL: in the order of the clauses; where none holds it stays."""
+    cases = [
+        f"WHEN {condition or 'TRUE'} THEN {'s' if {name, quote(name)} & set(changed) else 't'}.{quote(name)}"
+        for condition, changed in merge.matched
+        if changed is not None
+    ]
+    return f"CASE {' '.join(cases)} ELSE t.{quote(name)} END AS {quote(name)}"
+
+
+class _Named:
+    """A data file to be removed, as Iceberg's Java has it."""
+
+    def __init__(self, file: DataFile) -> None:
+        self.file = file
+
+    def recordCount(self) -> int:
+        return int(self.file.record_count)
+
+
+def _parts(identifier: str) -> tuple[str, ...]:
+    """`catalog.namespace.`name`` without the catalog."""
+    return tuple(quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^.`]+)", identifier))[1:]
+
+
+def _path(uri: str) -> str:
+    return uri.removeprefix("file://").removeprefix("file:")
+
+
+def _summary(snapshot: Any) -> dict[str, str]:
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
+
+
+def _files(table: PyTable, snapshot: int) -> Sequence[Any]:
+    return list(table.scan(snapshot_id=snapshot).plan_files())
+
+
+def _file(
+    uri: str, partition: list[Any], rows: int, size: int, low: dict[int, bytes], high: dict[int, bytes]
+) -> DataFile:
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=uri,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*partition),
+        record_count=rows,
+        file_size_in_bytes=size,
+        column_sizes=None,
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        lower_bounds=low,
+        upper_bounds=high,
+        key_metadata=None,
+        split_offsets=None,
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    file.spec_id = 0
+    return file
+
+
+def _partition_field(schema: Schema, number: int, part: str) -> PartitionField:
+    days = re.fullmatch(r"days\(`?(.*?)`?\)", part)
+    name = days.group(1) if days else part.strip("`")
+    source = schema.find_field(name).field_id
+    transform = DayTransform() if days else IdentityTransform()
+    return PartitionField(source, 1000 + number, transform, f"{name}_day" if days else name)
+
+
+def _number(bounds: Mapping[int, bytes] | None, field: int) -> int | None:
+    return struct.unpack("<q", bounds[field])[0] if bounds and field in bounds else None
+
+
+def _read(path: str, schema: pa.Schema) -> pa.Table:
+    return _cast(pq.read_table(path, partitioning=None), schema)
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """In the columns of the table, by name; those that came later are NULL."""
+    columns = []
+    for field in schema:
+        if field.name in table.column_names:
+            columns.append(_like(table.column(field.name), field.type))
+        else:
+            columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
+    return pa.table(columns, schema=pa.schema([field.remove_metadata() for field in schema]))
+
+
+def _like(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        array = column.combine_chunks()
+        there = {f.name for f in array.type}
+        fields = [
+            _like(pa.chunked_array([array.field(f.name)]), f.type).combine_chunks()
+            if f.name in there
+            else pa.nulls(len(array), f.type)
+            for f in kind
+        ]
+        names = [f.name for f in kind]
+        return pa.chunked_array([pa.StructArray.from_arrays(fields, names, mask=array.is_null())])
+    return column.cast(kind)
