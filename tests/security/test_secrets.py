@@ -32,6 +32,7 @@ from tidegate.project import Project
 SECRETS = {
     "LAKE_SECRET": "s3Secret+Planted/zqxj",
     "CATALOG_PASSWORD": "jdbcPlanted&zqxj'%",
+    "ADDRESS_PASSWORD": "addressPlantedzqxj",
     "REST_TOKEN": "restTokenPlantedzqxj",
     "KAFKA_PASSWORD": 'kafkaPlanted\\"zqxj',
     "REGISTRY_PASSWORD": "registryPlanted zqxj",
@@ -150,7 +151,8 @@ def plant(root: Path, s3: str, other: str) -> Project:
         "path_style": True,
     }
     jdbc = {"jdbc.user": "me", "jdbc.password": "${CATALOG_PASSWORD}"}
-    lake = {"type": "jdbc", "uri": f"jdbc:sqlite:{root}/catalog.db", "properties": jdbc}
+    address = f"jdbc:sqlite:{root}/catalog.db?password=${{ADDRESS_PASSWORD}}"
+    lake = {"type": "jdbc", "uri": address, "properties": jdbc}
     rest = {"type": "rest", "uri": other, "properties": {"token": "${REST_TOKEN}"}}
     for name, catalog in (("lake", lake), ("rest", rest)):
         warehouse = {"path": "s3://lake/tidegate", "catalog": catalog, "storage": storage}

@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 
+from tidegate.confidential import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret, passwords_in
 from tidegate.errors import Location, TidegateError
 from tidegate.masking import conceal
-from tidegate.sql.dialect.secrets import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret
 
 
 class Expanded(str):
@@ -53,7 +53,7 @@ def expand(
             )
         found = True
         if secret or is_secret(name):
-            conceal(known[name])
+            conceal(known[name], *passwords_in(known[name]))
         return known[name]
 
     result = VARIABLE.sub(replace, text)
