@@ -87,7 +87,7 @@ STATUS = ProjectStatus(
     ),
     (SinkStatus("out", ("per_minute",), "kafka", "t", True, 3, 4, 1, 10, 2, False, False, None),),
 )
-HEALTH = {"status": "ok", "groups": {"clicks": {"healthy": True, "failing": []}}}
+HEALTH = {"status": "ok", "groups": {"clicks": {"state": "running", "healthy": True, "failing": []}}}
 
 
 class Bench:
@@ -177,11 +177,22 @@ def test_events_become_histograms_and_counters() -> None:
     assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 1
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 0
     assert found["tidegate_worker_up", ("clicks",)] == 1
+    assert found["tidegate_worker_running", ("clicks",)] == 1
     tell("clicks", events.MemberRecovered("clicks", "per_minute", "view", 1))
     tell("clicks", events.WorkerSpawned("clicks", 8, 1))
     found = bench.samples()
     assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 0
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 1
+
+
+def test_a_worker_that_hangs_runs_and_is_not_up() -> None:
+    """So says the supervisor of one whose last tick is too old; the alert about it asks for both."""
+    for state, healthy in (("running", False), ("backing_off", False), ("running", True)):
+        health = {"groups": {"clicks": {"state": state, "healthy": healthy}}}
+        metrics = Metrics(lambda: STATUS, dict, lambda health=health: health)  # type: ignore[misc]
+        found = {s.name: s.value for family in metrics.registry.collect() for s in family.samples}
+        assert found["tidegate_worker_up"] == healthy
+        assert found["tidegate_worker_running"] == (state == "running")
 
 
 def test_the_committed_state_is_read_once_in_a_while_and_never_shown_stale() -> None:
@@ -391,7 +402,7 @@ def test_what_was_asked_stands_in_no_answer(site: Site) -> None:
         assert b"<img" not in answer
 
 
-def test_a_mistake_of_ours_is_an_answer_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_is_an_answer_too(site: Site) -> None:
     site.health = {}
     code, kind, body = site.get("/healthz")
     assert (code, kind, json.loads(body)) == (500, "application/json", {"error": "unexpected KeyError"})
