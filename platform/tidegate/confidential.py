@@ -1,4 +1,5 @@
-"""`${NAME}` in options, and which options are secrets: those must be written so, and stay so wherever they are kept."""
+"""What is confidential by its name or its place: which options are secrets, where `${NAME}` stands for one, and where one is
+written out."""
 
 from __future__ import annotations
 
