@@ -1,5 +1,5 @@
-"""What is confidential by its name or its place: which options are secrets, where `${NAME}` stands for one, and where one is
-written out."""
+"""What is confidential by its name or its place: which options are secrets, where a `${NAME}` stands for one, and where
+one is written out."""
 
 from __future__ import annotations
 
