@@ -62,7 +62,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
         name = pair[1].lower()
         [i] = [i for i in (2, 3, 4) if pair[i] is not None]
         secret = is_secret(name) and name not in _NOT_IN_JAAS and "jaas" not in name
-        if secret and pair[i]:
+        if secret and pair[i] and pair[i].lower() not in ("true", "false"):
             found.append(pair.span(i))
         # Another pair may stand inside of a value.
         pair = _PAIR.search(text, pair.end() if secret else pair.start(i))

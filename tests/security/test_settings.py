@@ -11,7 +11,7 @@ from tidegate.confidential import blackened, is_secret
 from tidegate.errors import TidegateError
 from tidegate.jvm import secrecy
 from tidegate.project import Project
-from tidegate.project.variables import Expanded
+from tidegate.project.variables import Expanded, expand
 
 SECRET = (
     *("spark.hadoop.fs.s3a.secret.key", "spark.ssl.keyPassword", "spark.authenticate.secret", "credential"),
@@ -136,6 +136,13 @@ def test_the_line_of_an_error_keeps_what_is_no_secret() -> None:
         "TG614", "path: s3://me:hunter22@b/x is not allowed", hint="https://h/?sig=hunter22"
     )
     assert (error.message, error.hint) == ("path: s3://me:***@b/x is not allowed", "https://h/?sig=***")
+
+
+def test_a_password_inside_of_any_variable_is_masked() -> None:
+    assert expand("${WHERE}", {"WHERE": "http://me:insideOfAnAddress@registry/"}) != ""
+    assert expand("${OPTIONS}", {"OPTIONS": "-Dx.token=true -Dy=plainOption"}) != ""
+    error = TidegateError("TG555", "insideOfAnAddress true plainOption")
+    assert error.message == "*** true plainOption"
 
 
 def test_a_variable_may_stand_beside_whose_secret_it_is() -> None:

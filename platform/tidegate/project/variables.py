@@ -52,8 +52,9 @@ def expand(
                 location=location,
             )
         found = True
+        conceal(*passwords_in(known[name]))
         if secret or is_secret(name):
-            conceal(known[name], *passwords_in(known[name]))
+            conceal(known[name])
         return known[name]
 
     result = VARIABLE.sub(replace, text)
