@@ -212,6 +212,41 @@ class _Kept:
             return self._answer
 
 
+class _Talk(BaseHTTPRequestHandler):
+    """How a client is listened to and answered, in a bounded time."""
+
+    server_version, sys_version = "tidegate", ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Question(self.connection))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What was asked stands in no answer."""
+        self.request_version = "HTTP/1.0"
+        self._send(*_json(code, {"error": HTTPStatus(code).phrase.lower()}))
+
+    def _send(self, code: int, kind: str, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        if code == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
+        until = time.monotonic() + _ANSWER_SECONDS
+        self.connection.settimeout(_left(until))
+        self.end_headers()
+        # In pieces: over TLS, the time that is given is that of each.
+        for start in range(0, len(body) if self.command != "HEAD" else 0, _PIECE):
+            self.connection.settimeout(min(_PATIENCE, _left(until)))
+            self.wfile.write(body[start : start + _PIECE])
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a scrape every few seconds is no news."""
+
+
 def _handler(
     access: Access,
     health: Callable[[], dict[str, Any]],
@@ -240,49 +275,18 @@ def _handler(
                 return _json(200, {"paths": ["/healthz", "/livez", "/status", "/metrics"]})
         return _json(404, {"error": "not found"})
 
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version = "tidegate", ""
-
-        def setup(self) -> None:
-            super().setup()
-            self.rfile.close()
-            self.rfile = io.BufferedReader(_Question(self.connection))
-
+    class Handler(_Talk):
         def do_HEAD(self) -> None:
             given = self.headers.get("Authorization", "").encode()
             known = access.token is None or hmac.compare_digest(given, f"Bearer {access.token}".encode())
             try:
                 found = answer(self.path.partition("?")[0], self.headers.get("Accept", ""), known)
             except Exception as error:
-                logging.getLogger(__name__).exception("%s has no answer", self.path)
+                logging.getLogger(__name__).exception("%r has no answer", self.path)
                 found = _json(500, {"error": f"unexpected {type(error).__name__}"})
             self._send(*found)
 
         do_GET = do_HEAD
-
-        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-            """What was asked stands in no answer."""
-            self.request_version = "HTTP/1.0"
-            self._send(*_json(code, {"error": HTTPStatus(code).phrase.lower()}))
-
-        def _send(self, code: int, kind: str, body: bytes) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Cache-Control", "no-store")
-            if code == 401:
-                self.send_header("WWW-Authenticate", "Bearer")
-            until = time.monotonic() + _ANSWER_SECONDS
-            self.connection.settimeout(_left(until))
-            self.end_headers()
-            # In pieces: over TLS, the time that is given is that of each.
-            for start in range(0, len(body) if self.command != "HEAD" else 0, _PIECE):
-                self.connection.settimeout(min(_PATIENCE, _left(until)))
-                self.wfile.write(body[start : start + _PIECE])
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: a scrape every few seconds is no news."""
 
     return Handler
 

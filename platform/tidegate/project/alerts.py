@@ -65,7 +65,7 @@ class Target(StrictModel):
             raise refuse(
                 "everybody who reads this file can see this password", code="TG410", hint=_SECRET_HINT
             )
-        if re.search(r"[?&](?:[+-]?\w*(?:pass|token|key|secret|auth)\w*)=(?!\$\{)", rest, re.IGNORECASE):
+        if re.search(r"[?&](?:[\w.+-]*(?:pass|token|key|secret|auth)[\w.-]*)=(?!\$\{)", rest, re.IGNORECASE):
             raise refuse("everybody who reads this file can see this secret", code="TG410", hint=_SECRET_HINT)
         return url
 
