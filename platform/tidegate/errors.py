@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from tidegate.confidential import blackened, without_logins
 from tidegate.masking import masked
 
 #: What the errors of others say where there was no memory for a task, or for a library that it loads.
@@ -49,9 +50,9 @@ class TidegateError(Exception):
         self.others: tuple[TidegateError, ...] = ()
         self.code = code
         # The one place through which all that people are told of an error goes: no secret gets further (X4).
-        self.message = masked(message)
-        self.hint = None if hint is None else masked(hint)
-        self.location = None if location is None else replace(location, text=masked(location.text))
+        self.message = without_logins(masked(message))
+        self.hint = None if hint is None else without_logins(masked(hint))
+        self.location = None if location is None else replace(location, text=blackened(masked(location.text)))
         super().__init__(self.message)
 
     def __str__(self) -> str:

@@ -9,7 +9,11 @@ from __future__ import annotations
 import base64
 import logging
 import re
+import sys
+import threading
 import traceback
+import warnings
+from types import TracebackType
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -28,6 +32,7 @@ def conceal(*values: str) -> None:
         return
     if not _KNOWN:
         _log_masked()
+        _hooks_masked()
     _KNOWN.update(added)
     # The longest first: one secret may be the beginning of another.
     _PATTERN = re.compile("|".join(re.escape(known) for known in sorted(_KNOWN, key=len, reverse=True)))
@@ -41,6 +46,12 @@ def masked(text: str) -> str:
 def masked_traceback(error: BaseException) -> str:
     """The stack trace of an error, and of what caused it."""
     return masked("".join(traceback.format_exception(error)))
+
+
+def tells_secret(error: BaseException) -> bool:
+    """Whether the stack trace of an error, or of what caused it, has a value that was concealed."""
+    whole = "".join(traceback.format_exception(error))
+    return masked(whole) != whole
 
 
 def _forms(value: str) -> set[str]:
@@ -75,3 +86,26 @@ def _log_masked() -> None:
         return record
 
     logging.setLogRecordFactory(factory)
+
+
+def _hooks_masked() -> None:
+    """Warnings, and what Python prints of errors that nobody takes, in whichever thread."""
+    text_of_warning, in_main, in_thread = warnings.formatwarning, sys.excepthook, threading.excepthook
+
+    def warning(*args: Any, **kwargs: Any) -> str:
+        return masked(text_of_warning(*args, **kwargs))
+
+    def main(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if tells_secret(error):
+            sys.stderr.write(masked_traceback(error))
+        else:
+            in_main(kind, error, trace)
+
+    def thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None and tells_secret(args.exc_value):
+            sys.stderr.write(masked_traceback(args.exc_value))
+        else:
+            in_thread(args)
+
+    warnings.formatwarning = warning
+    sys.excepthook, threading.excepthook = main, thread

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import email
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import pytest
 
@@ -126,6 +129,53 @@ def test_no_secret_is_ever_said(
     assert "s3cr3t" not in caplog.text
     # Loggers are as they were.
     assert logging.getLogger("apprise").propagate
+
+
+class Answer:
+    """What an HTTP service says to whatever it gets."""
+
+    status_code, content, text, headers = 200, b"ok", "ok", dict[str, str]()
+
+
+class Mails:
+    """In the place of an SMTP server's client."""
+
+    sent: ClassVar[list[str]] = []
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Connects to nobody."""
+
+    def sendmail(self, sender: str, to: object, text: str) -> None:
+        self.sent.append(text)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+HOSTILE = "held back by <img src=http://127.0.0.1:9/x onerror=alert(1)>\nand by <b> & c"
+
+
+def test_X4_names_in_a_message_are_no_html_to_a_mail_or_a_chat(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[str] = []
+    monkeypatch.setattr("smtplib.SMTP", Mails)
+    monkeypatch.setattr("requests.post", lambda url, data=None, **_: posted.append(data) or Answer())
+    hostile = replace(message(), title="title <b>x</b>", body=HOSTILE)
+    mail = Target(name="team", url="mailto://me:${PW}@example.com?smtp=127.0.0.1")
+    chat = Target(name="team", url="tgram://123456789:${PW}/12315544/")
+    monkeypatch.setenv("PW", "abcdefg_hijklmnop")
+    assert send(mail, hostile) is None
+    parts = [p for p in email.message_from_string(Mails.sent.pop()).walk() if not p.is_multipart()]
+    assert parts
+    for part in parts:
+        text = part.get_payload(decode=True).decode()  # type: ignore[union-attr]
+        assert "held back by" in text
+        assert part.get_content_type() == "text/plain" or "<img" not in text
+    assert send(chat, hostile) is None
+    [sent] = [json.loads(one) for one in posted if "text" in json.loads(one)]
+    assert sent["parse_mode"] == "HTML"
+    assert "&lt;img src=" in sent["text"]
+    assert "<img" not in sent["text"]
+    assert "<b>x" not in sent["text"]
 
 
 def replace_url(target: Target, url: str) -> Target:

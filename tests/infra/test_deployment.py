@@ -81,8 +81,19 @@ def test_every_metric_that_a_rule_or_panel_asks_for_is_exported() -> None:
     } <= asked
 
 
+def test_the_page_about_live_mode_lists_the_metrics_that_there_are() -> None:
+    page = (ROOT / "docs" / "live.md").read_text()
+    source = (ROOT / "platform" / "tidegate" / "live" / "metrics.py").read_text()
+    listed = set(METRIC.findall(page))
+    assert [n for n in re.findall(r'"(tidegate_[a-z_]+)"', source) if not {n, f"{n}_total"} & listed] == []
+
+
 def test_counters_are_asked_for_by_the_names_that_prometheus_gets() -> None:
-    served = Metrics(read=lambda: None, pids=dict, health=lambda: {"groups": {"all": {"healthy": True}}})  # type: ignore[arg-type, return-value]
+    served = Metrics(
+        read=lambda: None,
+        pids=dict,
+        health=lambda: {"groups": {"all": {"state": "running", "healthy": True}}},
+    )  # type: ignore[arg-type, return-value]
     served.expect("all")
     families = list(text_string_to_metric_families(generate_latest(served.registry).decode()))
     counters = {sample.name for family in families for sample in family.samples if family.type == "counter"}
@@ -113,6 +124,7 @@ def test_alerts_fire_when_they_should_by_prometheus_itself() -> None:
         "TidegateWatchdog",
         "TidegateWorkerDown",
         "TidegateWorkerHangs",
+        "TidegateErrors",
     }
     assert fired <= {rule["alert"] for rule in RULES}
     for words in (["check", "config", "prometheus.yaml"], ["test", "rules", "rules_test.yaml"]):
@@ -338,6 +350,16 @@ def test_X4_a_pod_is_given_what_its_role_needs_and_no_more() -> None:
         assert container["resources"]["limits"]["memory"]
     (binding,) = [d for d in documents() if d["kind"] == "RoleBinding"]
     assert [subject["name"] for subject in binding["subjects"]] == ["tidegate-spark"]
+
+
+def test_X4_each_role_has_a_secret_of_its_own() -> None:
+    given = [spec["containers"][0]["envFrom"][0]["secretRef"]["name"] for _, _, spec in pods()]
+    # Dagster's two programs without a driver are one role: both keep records, and no more.
+    assert sorted(given) == ["tidegate-dagster"] * 2 + [
+        "tidegate-dagster-code",
+        "tidegate-live",
+        "tidegate-upkeep",
+    ]
 
 
 def test_X4_nobody_talks_to_anybody_unless_it_is_listed() -> None:

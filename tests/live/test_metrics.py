@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import urllib.error
@@ -86,7 +87,7 @@ STATUS = ProjectStatus(
     ),
     (SinkStatus("out", ("per_minute",), "kafka", "t", True, 3, 4, 1, 10, 2, False, False, None),),
 )
-HEALTH = {"status": "ok", "groups": {"clicks": {"healthy": True, "failing": []}}}
+HEALTH = {"status": "ok", "groups": {"clicks": {"state": "running", "healthy": True, "failing": []}}}
 
 
 class Bench:
@@ -176,11 +177,22 @@ def test_events_become_histograms_and_counters() -> None:
     assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 1
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 0
     assert found["tidegate_worker_up", ("clicks",)] == 1
+    assert found["tidegate_worker_running", ("clicks",)] == 1
     notify("clicks", events.MemberRecovered("clicks", "per_minute", "view", 1))
     notify("clicks", events.WorkerSpawned("clicks", 8, 1))
     found = bench.samples()
     assert found["tidegate_failing", ("clicks", "per_minute", "view")] == 0
     assert found["tidegate_worker_restarts_total", ("clicks",)] == 1
+
+
+def test_a_worker_that_hangs_runs_and_is_not_up() -> None:
+    """So says the supervisor of one whose last tick is too old; the alert about it asks for both."""
+    for state, healthy in (("running", False), ("backing_off", False), ("running", True)):
+        health = {"groups": {"clicks": {"state": state, "healthy": healthy}}}
+        metrics = Metrics(lambda: STATUS, dict, lambda health=health: health)  # type: ignore[misc]
+        found = {s.name: s.value for family in metrics.registry.collect() for s in family.samples}
+        assert found["tidegate_worker_up"] == healthy
+        assert found["tidegate_worker_running"] == (state == "running")
 
 
 def test_the_committed_state_is_read_once_in_a_while_and_never_shown_stale() -> None:
@@ -224,7 +236,7 @@ class Site:
         self.reads = 0
         registry = Bench().metrics.registry
         self.server = HttpServer(
-            Access("127.0.0.1", 0, **access), lambda: self.health, self._status, registry
+            Access(access.pop("host", "127.0.0.1"), 0, **access), lambda: self.health, self._status, registry
         )
 
     def _status(self) -> dict[str, Any]:
@@ -351,6 +363,62 @@ def test_clients_beyond_the_bound_are_turned_away_and_the_others_go_on(
         few.server.close()
 
 
+def ask(site: Site, sent: bytes) -> bytes:
+    """What comes back for these bytes."""
+    with socket.create_connection(
+        ("127.0.0.1", int(site.server.url.rpartition(":")[2])), timeout=10
+    ) as client:
+        client.sendall(sent)
+        return b"".join(iter(lambda: client.recv(4096), b""))
+
+
+def not_taken(client: socket.socket, sent: bytes) -> bool:
+    """Whether the other side has closed; else it has got these bytes, too."""
+    try:
+        client.sendall(sent)
+    except OSError:
+        return True
+    return False
+
+
+def test_a_question_that_comes_in_drops_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_PATIENCE", 0.5)
+    with socket.create_connection(("127.0.0.1", int(site.server.url.rpartition(":")[2]))) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nX: ")
+        assert wait_until(lambda: not_taken(client, b"a"), 5)
+    assert wait_until(lambda: site.server._server._free._value == http._CONNECTIONS, 10)
+
+
+def test_what_was_asked_stands_in_no_answer(site: Site) -> None:
+    for sent in (
+        b"POST /<img> HTTP/1.1",
+        b"<img src=x> / HTTP/1.1",
+        b"GET /<img> HTTP/1.1",
+        b"GET /<img> HTTP/9.9",
+    ):
+        answer = ask(site, sent + b"\r\n\r\n")
+        assert re.match(rb"HTTP/1.0 (400|404|501|505) ", answer), answer
+        assert b"application/json" in answer
+        assert b"<img" not in answer
+
+
+def test_a_mistake_of_ours_is_an_answer_too(site: Site) -> None:
+    site.health = {}
+    code, kind, body = site.get("/healthz")
+    assert (code, kind, json.loads(body)) == (500, "application/json", {"error": "unexpected KeyError"})
+
+
+def test_live_mode_listens_on_addresses_of_six_parts() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    site = Site(host="::1")
+    try:
+        assert site.server.url.startswith("http://[::1]:")
+        assert site.get("/livez")[0] == 200
+    finally:
+        site.server.close()
+
+
 @pytest.mark.parametrize(
     ("host", "exposed"),
     [
@@ -369,7 +437,7 @@ def test_an_address_beyond_this_machine_without_a_token_is_exposed(host: str, ex
 
 def test_a_token_is_the_text_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    for content in (None, b"", b" \n", b"\xff"):
+    for content in (None, b"", b" \n", b"\xff", b"one\ntwo\n", "g\u00fcnstig".encode(), b"a\tb"):
         if content is not None:
             file.write_bytes(content)
         with pytest.raises(TidegateError) as refused:

@@ -57,6 +57,7 @@ def test_secrets_are_not_needed_to_read_the_file(tmp_path: Path, monkeypatch: py
         "https://hooks.example.com/services/T/B/x",
         "mailto://user:password@example.com",
         "json://host/x?token=abc",
+        "json://host/x?-X-Key=abc",
         "jsons://user:pw@host/x",
         "not a url",
     ],

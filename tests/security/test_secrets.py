@@ -32,6 +32,7 @@ from tidegate.project import Project
 SECRETS = {
     "LAKE_SECRET": "s3Secret+Planted/zqxj",
     "CATALOG_PASSWORD": "jdbcPlanted&zqxj'%",
+    "ADDRESS_PASSWORD": "addressPlantedzqxj",
     "REST_TOKEN": "restTokenPlantedzqxj",
     "KAFKA_PASSWORD": 'kafkaPlanted\\"zqxj',
     "REGISTRY_PASSWORD": "registryPlanted zqxj",
@@ -95,6 +96,37 @@ def test_logs_of_all_libraries_are_masked(caplog: pytest.LogCaptureFixture) -> N
     assert TOKEN not in caplog.text
 
 
+PRINTING = """
+import threading, warnings
+from tidegate.masking import conceal
+conceal("{token}")
+warnings.warn("sent {token}", stacklevel=1)
+warnings.warn("sent nothing", stacklevel=1)
+def fail(said):
+    raise ValueError(said)
+for said in ("{token}", "another"):
+    thread = threading.Thread(target=fail, args=(said,))
+    thread.start()
+    thread.join()
+fail("{token}")
+"""
+
+
+def test_what_python_prints_by_itself_is_masked() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTING.replace("{token}", TOKEN)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "platform")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert TOKEN not in done.stdout + done.stderr
+    assert done.stderr.count("ValueError: ***") == 2
+    for said in ("UserWarning: sent ***", "UserWarning: sent nothing", "ValueError: another"):
+        assert said in done.stderr
+
+
 @contextmanager
 def hostile() -> Iterator[str]:
     """A server that refuses everybody, and repeats what it was sent."""
@@ -150,7 +182,8 @@ def plant(root: Path, s3: str, other: str) -> Project:
         "path_style": True,
     }
     jdbc = {"jdbc.user": "me", "jdbc.password": "${CATALOG_PASSWORD}"}
-    lake = {"type": "jdbc", "uri": f"jdbc:sqlite:{root}/catalog.db", "properties": jdbc}
+    address = f"jdbc:sqlite:{root}/catalog.db?password=${{ADDRESS_PASSWORD}}"
+    lake = {"type": "jdbc", "uri": address, "properties": jdbc}
     rest = {"type": "rest", "uri": other, "properties": {"token": "${REST_TOKEN}"}}
     for name, catalog in (("lake", lake), ("rest", rest)):
         warehouse = {"path": "s3://lake/tidegate", "catalog": catalog, "storage": storage}

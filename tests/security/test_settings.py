@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.project.test_environment import read, refused
+from tidegate.confidential import blackened, is_secret
+from tidegate.errors import TidegateError
 from tidegate.jvm import secrecy
 from tidegate.project import Project
-from tidegate.project.variables import Expanded
-from tidegate.sql.dialect.secrets import is_secret
+from tidegate.project.variables import Expanded, expand
 
 SECRET = (
     *("spark.hadoop.fs.s3a.secret.key", "spark.ssl.keyPassword", "spark.authenticate.secret", "credential"),
@@ -27,6 +28,9 @@ SECRET = (
         "LAKE_SECRET",
     ),
     *("ssl.keystore.key", "header.X-Api-Key", "spark.hadoop.javax.jdo.option.ConnectionPassword"),
+    *("spark.hadoop.fs.s3a.bucket.lake.encryption.key", "s3.sse.key", "gcs.decryption-key", "header.Cookie"),
+    *("spark.hadoop.fs.azure.sas.lake.account.blob.core.windows.net", "adls.sas-token.account"),
+    *("spark.hadoop.fs.azure.account.key.my.source", "spark.executorEnv.DB_PASS", "jdbc.pass", "db.pwd"),
 )
 NONE = (
     *("spark.sql.shuffle.partitions", "spark.kubernetes.driver.secrets.lake", "client.credentials-provider"),
@@ -56,6 +60,8 @@ NONE = (
         "spark.kafka.clusters.a.sasl.token.mechanism",
         "KAFKA_TOKEN_URL",
     ),
+    *("spark.executorEnv.PWD", "spark.io.encryption.keySizeBits", "encryption.key-id", "bypass.compass"),
+    *("parquet.encryption.column.keys", "key.columns", "primary.key", "s3.sse.type"),
 )
 
 
@@ -76,19 +82,92 @@ def test_names_say_what_is_secret() -> None:
         "warehouse: {catalog: {type: jdbc, uri: 'jdbc:postgresql://me:hunter22@db/x'}}",
         "warehouse: {storage: {endpoint: 'https://me:hunter22@store'}}",
         "warehouse: {storage: {access_key_id: a, secret_access_key: hunter22}}",
+        # Inside of a value, and beside a variable.
+        "spark: {conf: {spark.driver.extraJavaOptions: '-Xss2m -Djavax.net.ssl.keyStorePassword=hunter22'}}",
+        "spark: {conf: {spark.executor.extraJavaOptions: '-Dx=${HERE} -Dmy.secret=\"hunter22\"'}}",
+        "spark: {conf: {spark.x.Filter.params: 'user=me,password=hunter22'}}",
+        "spark: {conf: {spark.x: 'https://store/x?sig=hunter22'}}",
+        "warehouse: {catalog: {type: jdbc, uri: 'jdbc:postgresql://${HERE}/x?password=hunter22'}}",
+        "warehouse: {catalog: {type: jdbc, uri: 'jdbc:postgresql://me:hunter22@${HERE}/x'}}",
+        "warehouse: {catalog: {type: rest, uri: 'https://c', properties: {token: 'hunter22${HERE}'}}}",
+        "warehouse: {catalog: {properties: {adls.connection-string: 'AccountKey=hunter22'}}}",
+        # Over several lines; and two on one.
+        "spark:\n  conf:\n    spark.my.secret: 'hunter22 hunter22\n      and more'",
+        "spark: {conf: {spark.a.secret: hunter22, spark.b.secret: hunter22}}",
     ],
 )
 def test_a_secret_that_is_written_out_is_refused_and_not_repeated(text: str) -> None:
-    error = refused(text)
+    error = refused(text, HERE="there")
     assert error.code == "TG410"
     assert error.location is not None
     assert "hunter22" not in str(error)
     assert "****" in str(error)
 
 
-def test_a_secret_of_the_environment_is_not_refused_and_masked_from_then_on() -> None:
-    from tidegate.errors import TidegateError
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("warehouse: {catalog: {properties: {jdbc.password: hunter22: x}}}", "TG603"),
+        (
+            "warehouse: {catalog: {properties: {'jdbc.password': 'hunter22', 'jdbc.password': \"hunter22\"}}}",
+            "TG603",
+        ),
+        ("spark: {conf: {spark.my.secret: 'hunter22${GONE}', spark.x: 'https://me:hunter22@h'}}", "TG606"),
+    ],
+)
+def test_no_error_repeats_a_secret_that_stands_on_its_line(text: str, code: str) -> None:
+    error = refused(text)
+    assert error.code == code
+    assert "hunter22" not in str(error)
+    assert "********" in str(error)
 
+
+def test_the_line_of_an_error_keeps_what_is_no_secret() -> None:
+    for line in (
+        "SELECT token, token::INT, password = other FROM t WHERE secret_id > 3",
+        "    password: ${NAME}  # from the environment",
+        'properties.sasl.jaas.config = \'x required username="${U}" password="${P}";\',',
+        "uri: jdbc:postgresql://me:${PW}@${HOST}/x?password=${PW}",
+    ):
+        assert blackened(line) == line
+    assert blackened("a.password = 'it''s', b = 'c'") == "a.password = '*****', b = 'c'"
+    assert blackened('x password="hunter22";\'') == 'x password="********";\''
+    error = TidegateError(
+        "TG614", "path: s3://me:hunter22@b/x is not allowed", hint="https://h/?sig=hunter22"
+    )
+    assert (error.message, error.hint) == ("path: s3://me:***@b/x is not allowed", "https://h/?sig=***")
+
+
+def test_a_password_inside_of_any_variable_is_masked() -> None:
+    assert expand("${WHERE}", {"WHERE": "http://me:insideOfAnAddress@registry/"}) != ""
+    assert expand("${OPTIONS}", {"OPTIONS": "-Dx.token=true -Dy=plainOption"}) != ""
+    error = TidegateError("TG555", "insideOfAnAddress true plainOption")
+    assert error.message == "*** true plainOption"
+
+
+def test_a_variable_may_stand_beside_whose_secret_it_is() -> None:
+    for value in ("me:${PW}", "${ID}:${PW}", "Bearer ${PW}", "session=${PW}", "${PW}"):
+        text = (
+            f"warehouse: {{catalog: {{type: rest, uri: 'https://c', properties: {{credential: '{value}'}}}}}}"
+        )
+        assert read(text, PW="aPasswordOfIts", ID="me").warehouse.catalog.properties
+
+
+def test_parts_of_a_secret_of_the_environment_are_masked_each_for_itself() -> None:
+    jaas = 'x required username="me" password="insideOfALine";'
+    read(
+        "spark: {conf: {spark.k.sasl.jaas.config: '${LINE}', spark.driver.extraJavaOptions: '${OPTIONS}'}}\n"
+        "warehouse: {catalog: {type: rest, uri: 'https://c', properties: {credential: '${ID}:${KNOWN}'}}}",
+        LINE=jaas,
+        OPTIONS="-Dmy.password=insideOfOptions -Dx=y",
+        ID="client",
+        KNOWN="halfOfACredential",
+    )
+    error = TidegateError("TG605", "insideOfALine insideOfOptions halfOfACredential")
+    assert error.message == "*** *** ***"
+
+
+def test_a_secret_of_the_environment_is_not_refused_and_masked_from_then_on() -> None:
     text = "warehouse: {catalog: {type: jdbc, uri: '${WHERE}', properties: {jdbc.password: '${PW}', token: '${T}'}}}"
     environment = read(text, WHERE="jdbc:postgresql://me:inAnAddress@db/x", PW="ofADatabase", T="ofARest")
     assert environment.warehouse.catalog.type == "jdbc"

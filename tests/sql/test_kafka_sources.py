@@ -148,6 +148,26 @@ def test_a_secret_that_is_written_out_is_an_error_that_does_not_repeat_it(name: 
     assert "hunter2" not in str(error.to_dict())
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "properties.ssl.key.password = 'hunter2', bogus = 'x'",
+        "properties.ssl.key.password = 'hunter2', properties.a = nope",
+        "properties.ssl.key.password = 'hunter2",
+        "properties.ssl.key.password = 'hunter2', topic = 'again'",
+        "password = 'hunter2'",
+        "catalog.secret = 'hunter2'",
+        "properties.sasl.oauthbearer.jwks.endpoint.url = 'https://me:hunter2@h/x'",
+        "properties.my.options = 'user=me,password=hunter2'",
+    ],
+)
+def test_X4_a_secret_is_repeated_by_no_error_whatever_else_is_wrong(more: str) -> None:
+    error = refused(more)
+    assert error.code in ("TG410", "TG101", "TG102", "TG405")
+    assert "hunter2" not in str(error)
+    assert "*******" in str(error)
+
+
 def test_no_secrets_are_what_only_sounds_like_one_and_variables() -> None:
     for name in (
         "sasl.oauthbearer.token.endpoint.url",

@@ -22,7 +22,7 @@ def send(target: Target, message: Message) -> str | None:
     if url is None:
         return problem
     # A tenth of a second, and only where something is to be sent.
-    from apprise import Apprise, NotifyType
+    from apprise import Apprise, NotifyFormat, NotifyType
 
     with _silenced() as said:
         try:
@@ -30,7 +30,13 @@ def send(target: Target, message: Message) -> str | None:
             if not service.add(url):
                 return f"apprise does not accept this {target.service} URL"
             kinds = {kind.value: kind for kind in NotifyType}
-            if service.notify(body=message.body, title=message.title, notify_type=kinds[message.kind]):
+            # Names in it are data: a service whose messages are HTML gets what they are as text.
+            if service.notify(
+                body=message.body,
+                title=message.title,
+                notify_type=kinds[message.kind],
+                body_format=NotifyFormat.TEXT,
+            ):
                 return None
         except Exception as error:
             # What a plugin raises may have the URL in it.

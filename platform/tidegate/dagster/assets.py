@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from traceback import format_exception
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -45,7 +44,7 @@ from tidegate.dagster.progress import ProgressLog
 from tidegate.dagster.resource import TidegateResource
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.errors import TidegateError, text_of
-from tidegate.masking import masked, masked_traceback
+from tidegate.masking import masked_traceback, tells_secret
 from tidegate.plan.events import Event
 from tidegate.runtime.result import RunReport
 from tidegate.sql.catalog.objects import Relation, Sink, View
@@ -264,5 +263,4 @@ def failures() -> Iterator[None]:
 
 def _told(error: Exception) -> Exception | None:
     """The error, unless a secret is somewhere in it: Dagster keeps all that caused it, with what each says."""
-    whole = "".join(format_exception(error))
-    return error if masked(whole) == whole else None
+    return None if tells_secret(error) else error

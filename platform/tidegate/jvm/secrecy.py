@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate.confidential import is_secret
 from tidegate.jvm.java import java_class
 from tidegate.project.disk import temporary_space
 from tidegate.project.variables import Expanded
-from tidegate.sql.dialect.secrets import is_secret
 
 _REDACTION = "spark.redaction.regex"
 #: Names of what is masked. (Where a value matches, Spark masks it, too.)
@@ -35,11 +35,15 @@ _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptio
 _PROPERTY = re.compile(r"-D([^\s='\"]+)=")
 #: The environment variable by which PySpark gives arguments to Spark's launcher.
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
-#: HTTP clients of the JVM: Spark's, that of Iceberg's catalogs, and that of its access to AWS.
-_HEADERS = (
+#: Loggers of the JVM that tell secrets at DEBUG: HTTP clients (Spark's, that of Iceberg's catalogs, and that of its
+#: access to AWS) each header that they send, and with it a catalog's token; the others a database's address, with its
+#: login.
+_TALKATIVE = (
     "org.apache.http",
     "org.apache.iceberg.shaded.org.apache.hc.client5.http",
     "org.apache.hc.client5.http",
+    "org.apache.iceberg.jdbc",
+    "org.postgresql",
 )
 
 
@@ -139,10 +143,10 @@ def _property(text: str) -> str:
 
 
 def _quiet(jvm: Any) -> None:
-    """Whatever `spark.log.level` is: these, at DEBUG, log each header that they send, and with it a catalog's token."""
+    """Whatever `spark.log.level` is."""
     info = java_class(jvm, "org.apache.logging.log4j.Level").INFO
     manager = java_class(jvm, "org.apache.logging.log4j.LogManager")
     levels = java_class(jvm, "org.apache.logging.log4j.core.config.Configurator")
-    for name in _HEADERS:
+    for name in _TALKATIVE:
         if manager.getLogger(name).getLevel().intLevel() > info.intLevel():
             levels.setLevel(name, info)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import io
 import ipaddress
 import json
+import logging
+import re
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,8 +25,10 @@ from prometheus_client.exposition import choose_encoder
 from tidegate.errors import TidegateError
 from tidegate.masking import conceal
 
-#: A client that does not ask, or does not read, gives its thread back after this many seconds.
+#: A client that has not asked, or has not read its answer, after this many seconds gives its thread back.
 _PATIENCE = 10.0
+_ANSWER_SECONDS = 60.0
+_PIECE = 1 << 16
 #: Clients that are answered at the same time; whoever comes beyond them is turned away at once.
 _CONNECTIONS = 32
 #: A status is read from the tables at most this often, whoever asks.
@@ -76,6 +83,12 @@ def read_token(path: Path) -> str:
         raise TidegateError(
             "TG703", f"the token file {path} is empty", hint="write a long random text into it"
         )
+    if not re.fullmatch(r"[!-~]+( +[!-~]+)*", token):
+        raise TidegateError(
+            "TG703",
+            f"the token in {path} can't be sent by a client: it has more than one line, or letters beyond ASCII",
+            hint="write one line of letters and digits into it",
+        )
     conceal(token)
     return token
 
@@ -95,7 +108,7 @@ class HttpServer:
     ) -> None:
         context = access.context()
         try:
-            self._server = _Bounded(
+            self._server = _server_of(access.host)(
                 (access.host, access.port), _handler(access, health, _Kept(status), registry)
             )
         except OSError as error:
@@ -110,7 +123,8 @@ class HttpServer:
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
         at = self._server.server_address
-        self.url = f"{'http' if context is None else 'https'}://{access.host}:{at[1]}"
+        host = f"[{access.host}]" if ":" in access.host else access.host
+        self.url = f"{'http' if context is None else 'https'}://{host}:{at[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
@@ -146,6 +160,38 @@ class _Bounded(ThreadingHTTPServer):
         """Nothing: a client that breaks off, or fails its handshake, is no news."""
 
 
+class _BoundedV6(_Bounded):
+    address_family = socket.AF_INET6
+
+
+def _server_of(host: str) -> type[_Bounded]:
+    """Raises OSError for a host that has no address."""
+    family = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    return _BoundedV6 if host and family == socket.AF_INET6 else _Bounded
+
+
+class _Question(io.RawIOBase):
+    """What a client sends. All of it has to be here in time: one byte now and then would hold a thread for ever."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._until = connection, time.monotonic() + _PATIENCE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._connection.settimeout(_left(self._until))
+        return self._connection.recv_into(buffer)
+
+
+def _left(until: float) -> float:
+    """Seconds until then. Raises TimeoutError."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
 class _Kept:
     """A status that is read at most every few seconds, by one thread at a time."""
 
@@ -164,6 +210,41 @@ class _Kept:
             if isinstance(self._answer, TidegateError):
                 raise self._answer
             return self._answer
+
+
+class _Talk(BaseHTTPRequestHandler):
+    """How a client is listened to and answered, in a bounded time."""
+
+    server_version, sys_version = "tidegate", ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Question(self.connection))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What was asked stands in no answer."""
+        self.request_version = "HTTP/1.0"
+        self._send(*_json(code, {"error": HTTPStatus(code).phrase.lower()}))
+
+    def _send(self, code: int, kind: str, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        if code == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
+        until = time.monotonic() + _ANSWER_SECONDS
+        self.connection.settimeout(_left(until))
+        self.end_headers()
+        # In pieces: over TLS, the time that is given is that of each.
+        for start in range(0, len(body) if self.command != "HEAD" else 0, _PIECE):
+            self.connection.settimeout(min(_PATIENCE, _left(until)))
+            self.wfile.write(body[start : start + _PIECE])
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a scrape every few seconds is no news."""
 
 
 def _handler(
@@ -194,29 +275,18 @@ def _handler(
                 return _json(200, {"paths": ["/healthz", "/livez", "/status", "/metrics"]})
         return _json(404, {"error": "not found"})
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = _PATIENCE
-        server_version, sys_version = "tidegate", ""
-
+    class Handler(_Talk):
         def do_HEAD(self) -> None:
             given = self.headers.get("Authorization", "").encode()
             known = access.token is None or hmac.compare_digest(given, f"Bearer {access.token}".encode())
-            code, kind, body = answer(self.path.partition("?")[0], self.headers.get("Accept", ""), known)
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Cache-Control", "no-store")
-            if code == 401:
-                self.send_header("WWW-Authenticate", "Bearer")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+            try:
+                found = answer(self.path.partition("?")[0], self.headers.get("Accept", ""), known)
+            except Exception as error:
+                logging.getLogger(__name__).exception("%r has no answer", self.path)
+                found = _json(500, {"error": f"unexpected {type(error).__name__}"})
+            self._send(*found)
 
         do_GET = do_HEAD
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: a scrape every few seconds is no news."""
 
     return Handler
 

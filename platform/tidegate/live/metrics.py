@@ -182,9 +182,16 @@ class _Workers(Collector):
             "1 while a group's worker runs and ticks, else 0 (starting, backing off, given up). Alert on minutes of 0.",
             labels=["group"],
         )
+        running = GaugeMetricFamily(
+            "tidegate_worker_running",
+            "1 while a group's worker runs, whether it ticks or hangs, else 0. Where it stays 1 and "
+            "tidegate_worker_up is 0, the worker hangs.",
+            labels=["group"],
+        )
         for name, group in self._health()["groups"].items():
             up.add_metric([name], float(group["healthy"]))
-        yield up
+            running.add_metric([name], float(group["state"] == "running"))
+        yield from (up, running)
         memory = GaugeMetricFamily(
             "tidegate_worker_resident_memory_bytes",
             "Resident memory of a worker: `worker` (its own process), `jvm`, `python` (the "

@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
+from tidegate.confidential import VARIABLE
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import known_kinds
 from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse
 from tidegate.project.variables import expand
-from tidegate.sql.dialect.secrets import VARIABLE
 
 if TYPE_CHECKING:
     from tidegate.project.yamlfile import Path_, YamlFile
@@ -65,7 +65,7 @@ class Target(StrictModel):
             raise refuse(
                 "everybody who reads this file can see this password", code="TG410", hint=_SECRET_HINT
             )
-        if re.search(r"[?&](?:[+-]?\w*(?:pass|token|key|secret|auth)\w*)=(?!\$\{)", rest, re.IGNORECASE):
+        if re.search(r"[?&](?:[\w.+-]*(?:pass|token|key|secret|auth)[\w.-]*)=(?!\$\{)", rest, re.IGNORECASE):
             raise refuse("everybody who reads this file can see this secret", code="TG410", hint=_SECRET_HINT)
         return url
 

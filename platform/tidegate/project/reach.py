@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tidegate.confidential import variables
 from tidegate.project.environment import AllowSettings
-from tidegate.sql.dialect.secrets import variables
 from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
 from tidegate.sql.options.formats import LOCATION, PASSWORD, REGISTRY, USERNAME, Format
 from tidegate.sql.options.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from tidegate.confidential import is_secret, passwords_in
 from tidegate.errors import TidegateError
 from tidegate.project.environment import StorageSettings, Warehouse
 from tidegate.project.owner import Owner
 from tidegate.project.variables import Expanded
-from tidegate.sql.dialect.secrets import is_secret, passwords_in
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from tidegate.confidential import literals_in, passwords_in
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.masking import conceal
 from tidegate.project.durations import parse_duration
 from tidegate.project.variables import Expanded
 from tidegate.project.yamlfile import Path_, YamlFile
-from tidegate.sql.dialect.secrets import is_secret, passwords_in, variables
 
 ModelT = TypeVar("ModelT", bound="StrictModel")
 
@@ -113,20 +113,19 @@ def _no_secrets(file: YamlFile, value: Any, path: Path_) -> None:
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             _no_secrets(file, inner, (*path, key))
         return
-    named = bool(path) and is_secret(str(path[-1]))
-    passwords = passwords_in(value) if isinstance(value, str) else []
+    if isinstance(value, bool) or value is None:
+        return
+    text = str.__str__(value) if isinstance(value, str) else str(value)
     if isinstance(value, Expanded):
-        conceal(*([str(value)] if named else passwords))
-        return
-    if isinstance(value, bool) or value is None or not (passwords or named):
-        return
-    if not named and all(variables(password) for password in passwords):
-        # What stays as it is written, and is expanded by those who use it.
+        conceal(*passwords_in(text))
+    written = file.written.get(path, text)
+    if not literals_in(str(path[-1]) if path else "", written):
         return
     where = file.locate(path)
     if where is not None:
-        # Errors are logged and pasted into tickets: the line is shown without what it should not have had.
-        start, end = where.column - 1, where.column - 1 + where.length
+        # The whole value: of one over several lines, the rest of its first.
+        start = where.column - 1
+        end = start + where.length if where.length > 1 else len(where.text)
         where = replace(where, text=where.text[:start] + "*" * (end - start) + where.text[end:])
     dotted = ".".join(str(part) for part in path)
     message = f"{dotted}: a secret must not be written into the file"

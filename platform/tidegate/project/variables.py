@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 
+from tidegate.confidential import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret, passwords_in
 from tidegate.errors import Location, TidegateError
 from tidegate.masking import conceal
-from tidegate.sql.dialect.secrets import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret
 
 
 class Expanded(str):
@@ -52,6 +52,7 @@ def expand(
                 location=location,
             )
         found = True
+        conceal(*passwords_in(known[name]))
         if secret or is_secret(name):
             conceal(known[name])
         return known[name]

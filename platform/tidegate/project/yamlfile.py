@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from tidegate.confidential import is_secret
 from tidegate.errors import Location, TidegateError
 from tidegate.project.variables import expand
 
@@ -18,12 +19,14 @@ Path_ = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A parsed file: `data` (mapping), and where each key and value of it stands."""
+    """A parsed file: `data` (mapping), and where each key and value of it stands. `written`: each text in which a
+    variable is, as it stands in the file."""
 
     name: str
     data: dict[str, Any]
     keys: Mapping[Path_, Location] = field(repr=False)
     values: Mapping[Path_, Location] = field(repr=False)
+    written: Mapping[Path_, str] = field(repr=False)
 
     def locate(self, path: Path_, *, key: bool = False) -> Location | None:
         """Location of the value (or of its key) at `path`; else of the nearest parent in the file."""
@@ -76,6 +79,7 @@ class _Reader:
         self._loader = yaml.SafeLoader(text)
         self._keys: dict[Path_, Location] = {}
         self._values: dict[Path_, Location] = {}
+        self._written: dict[Path_, str] = {}
 
     def read(self) -> YamlFile:
         try:
@@ -98,7 +102,7 @@ class _Reader:
             raise TidegateError(
                 "TG603", "expected `key: value` lines at the top level", location=self._values[()]
             )
-        return YamlFile(self._name, data, self._keys, self._values)
+        return YamlFile(self._name, data, self._keys, self._values, self._written)
 
     def _mask(self, node: yaml.Node | None, path: Path_) -> None:
         """Errors show lines: not what stays as it is written, since it may be a secret that should not stand there."""
@@ -133,7 +137,10 @@ class _Reader:
         value = self._loader.construct_object(node, deep=True)
         if not isinstance(value, str) or self._as_written(path):
             return value
-        return expand(value, self._environ, self._values[path])
+        if "${" in value:
+            self._written[path] = value
+        secret = bool(path) and is_secret(str(path[-1]))
+        return expand(value, self._environ, self._values[path], secret)
 
     def _mapping(self, node: yaml.MappingNode, path: Path_) -> dict[str, Any]:
         result: dict[str, Any] = {}

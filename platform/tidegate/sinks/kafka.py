@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tidegate.confidential import variables
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import quote
 from tidegate.ingest.sources.kafka_broker import KafkaTopic, require_kafka
@@ -33,7 +34,6 @@ from tidegate.sinks.statefile import StateFile
 from tidegate.sinks.upstream import Upstream, few_files
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.dialect.inner_names import inner
-from tidegate.sql.dialect.secrets import variables
 from tidegate.sql.options.kafka_options import KafkaSinkOptions, written_servers
 from tidegate.store.broker import BrokerConnection, Offsets
 from tidegate.store.broker_access import OnlyForJava

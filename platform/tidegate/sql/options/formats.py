@@ -7,20 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from tidegate.errors import TidegateError, did_you_mean
-from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.secrets import (
+from tidegate.confidential import (
     MALFORMED,
     MALFORMED_HINT,
     is_malformed,
-    passwords_in,
     variables,
-    written_out,
 )
+from tidegate.errors import TidegateError, did_you_mean
+from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.dialect.types import display
 from tidegate.sql.grammar.syntax import ColumnSyntax, FormatSyntax
-from tidegate.sql.options.kafka_options import secret_problem
 from tidegate.sql.options.option_types import ConnectorOptions, Encoding, Problem
 from tidegate.sql.options.options import located, once
 
@@ -152,13 +149,7 @@ def _problems(encode: str, given: Mapping[str, str]) -> Iterator[Problem]:
     for name in _ACCESS:
         if is_malformed(given.get(name, "")):
             yield Problem("TG404", name, f"{name}: {MALFORMED}", MALFORMED_HINT)
-    if written_out(PASSWORD, given.get(PASSWORD, "${_}")):
-        yield secret_problem(PASSWORD)
     url = given.get(REGISTRY)
-    if url is not None and any(not variables(password) for password in passwords_in(url)):
-        message = f"{REGISTRY} contains a login, which everybody who reads this file can see"
-        hint = f"{USERNAME} = '…', {PASSWORD} = '${{REGISTRY_PASSWORD}}'"
-        yield Problem("TG410", REGISTRY, message, hint, at_name=True)
     if url is not None and not variables(url) and not re.match(r"https?://[^/]", url):
         message = f"{REGISTRY}: expected an address such as https://registry.example.com"
         yield Problem("TG404", REGISTRY, message)

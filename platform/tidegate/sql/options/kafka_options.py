@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from tidegate.confidential import MALFORMED, MALFORMED_HINT, is_malformed
 from tidegate.errors import did_you_mean
-from tidegate.sql.dialect.secrets import MALFORMED, MALFORMED_HINT, is_malformed, written_out
 from tidegate.sql.options.kafka_properties import KNOWN, REFUSED
 from tidegate.sql.options.option_types import (
     Boolean,
@@ -149,8 +149,8 @@ def written_servers(properties: Mapping[str, str]) -> str:
 
 
 def client_problems(topic: str, properties: Mapping[str, str]) -> Iterator[Problem]:
-    """What is wrong with a topic and the client's properties: servers missing, a secret written out, a `${` that is
-    no variable, a name that is almost one of Kafka's, a property that tidegate sets itself."""
+    """What is wrong with a topic and the client's properties: servers missing, a `${` that is no variable, a name
+    that is almost one of Kafka's, a property that tidegate sets itself."""
     if is_malformed(topic):
         yield Problem("TG404", "topic", f"topic: {MALFORMED}", MALFORMED_HINT)
     for name, value in properties.items():
@@ -164,8 +164,6 @@ def client_problems(topic: str, properties: Mapping[str, str]) -> Iterator[Probl
                 yield Problem("TG402", option, f'Kafka has no property "{name}"', near, at_name=True)
         if is_malformed(value):
             yield Problem("TG404", option, f"{option}: {MALFORMED}", MALFORMED_HINT)
-        if written_out(name, value):
-            yield secret_problem(option)
     given = [name for name in properties if name.lower() in BOOTSTRAP]
     if len(given) > 1:
         message = f"{_PREFIX}{given[1]} and {_PREFIX}{given[0]} cannot both be given"
@@ -177,17 +175,3 @@ def client_problems(topic: str, properties: Mapping[str, str]) -> Iterator[Probl
         )
     elif not properties[given[0]].strip():
         yield Problem("TG404", _PREFIX + given[0], f"{_PREFIX}{given[0]}: the value is empty", "host:9092")
-
-
-def secret_problem(option: str) -> Problem:
-    """The error for a secret that stands in the SQL itself; it shows nothing of it."""
-    if "jaas" in option.lower():
-        hint = (
-            'write its passwords as environment variables: username="${KAFKA_USER}" '
-            'password="${KAFKA_PASSWORD}"'
-        )
-    else:
-        variable = "".join(c if c.isalnum() else "_" for c in option.removeprefix(_PREFIX)).upper()
-        hint = f"{option} = '${{{variable}}}', and export {variable}=… where tidegate runs"
-    message = f"{option} is a secret, which everybody who reads this file can see"
-    return Problem("TG410", option, message, hint, at_name=True)
