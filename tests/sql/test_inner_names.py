@@ -46,7 +46,7 @@ ALLOWED = {
     "views/slices.py": {"_tidegate_": VIEW},
     "sinks/iceberg.py": {"_tidegate_amended": VIEW},
     "ingest/sources/log.py": {"_tidegate_gate_slice": VIEW},
-    "tables/table.py": {"_tidegate_changes": VIEW},
+    "iceberg/commit.py": {"_tidegate_changes": VIEW},
     "views/windows.py": {"_tidegate_windows": VIEW},
     "sql/statements/inserts.py": {"_v": "the alias of a relation whose columns are numbered"},
     "sinks/filesystem.py": {"_tidegate": "a folder"},
