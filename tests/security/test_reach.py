@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import ROOT
 from tidegate.errors import Problems, TidegateError
 from tidegate.project import Project
+from tidegate.session.session import Session
 from tidegate.sql import analyse
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.dialect.dialect import tokenize
+from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.statements.queries import QueryAnalysis
 from tidegate.sql.statements.statements import CreateRelation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FILES = "CREATE SOURCE s (id INT) WITH (connector = '{connector}', path = '{path}') FORMAT PLAIN ENCODE JSON;"
 KAFKA = (
@@ -87,6 +97,12 @@ OUTSIDE = [
     sink(".tidegate/warehouse/main/orders"),
     kafka("broker.example:9092"),
     kafka("127.0.0.1:9092,broker.example:9092"),
+    # Kafka's client takes the last of what could be a host.
+    kafka("localhost/broker.example:9092"),
+    kafka("localhost:9092/broker.example:9092"),
+    kafka("x://localhost/[fe80::1]:9092"),
+    kafka("broker.example@localhost:9092"),
+    kafka("localhost:9092 broker.example:9092"),
     kafka("${BROKER}"),
     kafka("${BROKER}.evil.example:9092"),
     kafka("169.254.169.254:80"),
@@ -223,6 +239,10 @@ def test_what_is_listed_is_reached(
             registry("http://r.example/a/../b"),
             "{endpoints: [localhost, 'http://r.example/a']}",
         ),
+        *(
+            (registry(f"http://r.example/a/{up}/b"), "{endpoints: [localhost, 'http://r.example/a']}")
+            for up in ("%2e%2e", "%2E.", ".%252e", "..%2fb%2f..", "x\\\\..\\\\..")
+        ),
         (
             registry("http://r.example:81/a"),
             "{endpoints: [localhost, 'http://r.example/a']}",
@@ -257,21 +277,78 @@ MACHINE = [
         "INSERT INTO t SELECT * FROM {}",
         "SELECT (SELECT count(*) FROM {}) AS n FROM t",
         "WITH x AS (SELECT * FROM {}) SELECT * FROM x",
+        "SELECT * FROM ({})",
+        "SELECT * FROM (({})) AS x",
+        "SELECT * FROM ({} JOIN t ON TRUE)",
+        "SELECT * FROM (t JOIN {} ON TRUE) AS x",
+        "SELECT * FROM ((t) JOIN ({}) ON TRUE)",
+        "SELECT * FROM t, ({})",
+        "SELECT * FROM t LEFT JOIN ({}) AS x ON TRUE",
+        "SELECT 1 UNION ALL (SELECT 1 FROM ({}))",
+        "SELECT EXISTS (SELECT 1 FROM ({})) FROM t",
+        "SELECT * FROM (t JOIN t AS u ON EXISTS (SELECT 1 FROM {}))",
+        "SELECT * FROM range((SELECT max(x) FROM {}))",
+        "SELECT * FROM explode((SELECT collect_list(x) FROM {}))",
+        "SELECT * FROM t, LATERAL explode((SELECT collect_list(x) FROM {}))",
+        "SELECT * FROM t LATERAL VIEW explode((SELECT collect_list(x) FROM {})) y AS z",
+        "VALUES ((SELECT max(x) FROM {}))",
+        "SELECT * FROM (VALUES ((SELECT max(x) FROM {}))) AS x",
+        "SELECT * FROM t PIVOT (count(*) FOR id IN ((SELECT 1 FROM {})))",
+        "SELECT * FROM t FOR SYSTEM_TIME AS OF (SELECT max(x) FROM {})",
+        "SELECT * FROM t TABLESAMPLE ((SELECT 1 FROM {}) ROWS)",
+        "INSERT INTO t SELECT * FROM ({})",
+        "DELETE FROM k WHERE EXISTS (SELECT 1 FROM ({}))",
+        "UPDATE k SET at = (SELECT max(at) FROM ({}))",
+        "CREATE MATERIALIZED VIEW v AS SELECT at FROM ({}) EMIT ON WINDOW CLOSE",
+        "CREATE SINK k AS SELECT * FROM ({}) WITH (connector = 'console')",
     ],
 )
 def test_a_query_reads_what_is_defined_and_no_paths(table: str, statement: str) -> None:
     project = Project.temporary()
     try:
         catalog = project.catalog()
-        (made,) = analyse(
-            "CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY", catalog
-        )
-        assert isinstance(made, CreateRelation)
-        catalog.add(made.relation)
+        define("CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY", catalog)
+        define("CREATE TABLE k (id INT PRIMARY KEY, at TIMESTAMP)", catalog)
         with pytest.raises(TidegateError):
             list(analyse(statement.format(table), catalog))
     finally:
         project.remove()
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT * FROM (t) AS x JOIN (k) ON x.id = k.id", ["id", "at", "id", "at"]),
+        ("SELECT x.id FROM ((t)) AS x", ["id"]),
+        ("SELECT t.id, y.at FROM (t JOIN (k) AS y ON t.id = y.id)", ["id", "at"]),
+        ("SELECT * FROM (t JOIN k ON t.id = k.id) AS x (a, b, c, d)", ["a", "b", "c", "d"]),
+        ("SELECT x.at FROM (t LEFT JOIN k USING (id, at)) AS x", ["at"]),
+        ("WITH q AS (SELECT id AS i FROM t) SELECT * FROM (q) CROSS JOIN (k)", ["i", "id", "at"]),
+        ("SELECT * FROM range((SELECT max(id) FROM t))", None),
+        ("VALUES ((SELECT max(id) FROM k))", ["col1"]),
+    ],
+)
+def test_what_stands_in_brackets_is_looked_up(query: str, columns: list[str] | None) -> None:
+    catalog = Catalog()
+    define("CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY", catalog)
+    define("CREATE TABLE k (id INT PRIMARY KEY, at TIMESTAMP)", catalog)
+    text = Text(query)
+    analysis = QueryAnalysis(text, catalog)
+    assert analysis.run(parse_query(text, tokenize(text))) == columns
+    assert set(analysis.relations) == {name for name in "tk" if re.search(rf"\b{name}\b(?!\.)", query)}
+    with pytest.raises(TidegateError, match='no column "none"'):
+        list(analyse("SELECT none FROM (t JOIN k ON t.id = k.id)", catalog))
+
+
+@pytest.mark.spark
+def test_a_file_is_no_table_for_the_engine_either(spark: SparkSession, tmp_path: Path) -> None:
+    """Should the analysis ever let one through."""
+    (tmp_path / "x.txt").write_text("secret")
+    with Session.open(project=Project.temporary(), spark=spark) as session:
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            session.spark.sql(f"SELECT * FROM text.`{tmp_path}/x.txt`").collect()
+        rows = session.execute("SELECT a.id FROM (range(2) AS a JOIN (range(1, 3)) AS b ON a.id = b.id)")
+        assert rows.rows() == [(1,)]
 
 
 @pytest.mark.parametrize(

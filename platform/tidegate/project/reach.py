@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tidegate.project.environment import AllowSettings
 from tidegate.sql.dialect.secrets import variables
@@ -27,6 +27,10 @@ _VARIABLE = re.compile(r"\$\{\w+\}")
 _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+._-]*://)?(?:[^@/#?\\\s]*@)?(\[[0-9a-f:]+\]|\$\{\w+\}|[\w.-]+)(?::(\d+|\$\{\w+\}))?(?:/.*)?",
     re.IGNORECASE,
+)
+#: Of a broker: nothing but host and port, of which Kafka's client would take the last in a text with several.
+_SERVER = re.compile(
+    r"(?:[a-z][a-z0-9+._-]*://)?(\[[0-9a-f:]+\]|\$\{\w+\}|[\w.-]+)(?::(\d+|\$\{\w+\}))?", re.IGNORECASE
 )
 _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[::1\]")
 #: Properties of Kafka's client whose values are Java's classes or programs: they run in the process that reads.
@@ -100,7 +104,7 @@ class Reach:
             option, lowered = f"properties.{name}", name.lower()
             if lowered in BOOTSTRAP:
                 for server in value.split(","):
-                    yield from self._endpoint(option, server.strip())
+                    yield from self._endpoint(option, server.strip(), _SERVER)
             elif lowered.endswith(".url"):
                 yield from self._endpoint(option, value)
             elif lowered.endswith((".location", ".file")) and not _VARIABLE.fullmatch(value):
@@ -135,11 +139,11 @@ class Reach:
         if not known and not _VARIABLE.fullmatch(name) and name not in self._allow.code:
             yield self._refused(option, f"{name} would run inside tidegate's own process", "code", name)
 
-    def _endpoint(self, option: str, written: str) -> Iterator[Problem]:
+    def _endpoint(self, option: str, written: str, shape: re.Pattern[str] = _ADDRESS) -> Iterator[Problem]:
         if written.lower().startswith("file:"):
             yield from self._folder(option, written)
             return
-        found = _ADDRESS.fullmatch(written)
+        found = shape.fullmatch(written)
         host, port = (found[1].lower(), found[2]) if found else (written, None)
         # The value of a listed variable comes from who operates tidegate.
         if found and (
@@ -208,6 +212,13 @@ def _plain(uri: str) -> str:
     return os.path.normpath(uri)
 
 
+def _decoded(path: str) -> str:
+    """The path of a URL as the most obliging of servers would read it: `%2e%2e` leads up as `..` does."""
+    while (decoded := unquote(path).replace("\\", "/")) != path:
+        path = decoded
+    return path
+
+
 def _covers(entry: str, written: str, host: str, port: str | None) -> bool:
     """Whether an entry of `endpoints` covers an address."""
     entry = entry.lower()
@@ -215,7 +226,7 @@ def _covers(entry: str, written: str, host: str, port: str | None) -> bool:
         begins, given = urlsplit(entry), urlsplit(written)
         if (begins.scheme, begins.netloc) != (given.scheme.lower(), given.netloc.lower().rpartition("@")[2]):
             return False
-        return f"{os.path.normpath(given.path or '/')}/".startswith(begins.path.rstrip("/") + "/")
+        return f"{os.path.normpath(_decoded(given.path) or '/')}/".startswith(begins.path.rstrip("/") + "/")
     listed = _ADDRESS.fullmatch(entry.removeprefix("*."))
     if listed is None or (listed[2] and listed[2] != port):
         return False
