@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.conftest import ROOT
+from tidegate.cli.main import app
 from tidegate.errors import Problems, TidegateError
+from tidegate.ingest.sources.files import list_files
 from tidegate.project import Project
 from tidegate.session.session import Session
 from tidegate.sql import analyse
@@ -394,3 +397,82 @@ def test_a_data_set_needs_python_to_be_on(tmp_path: Path) -> None:
         resolve(Project.load(tmp_path), "dataset:flights/x.csv")
     assert refused.value.code == "TG614"
     assert Project.load(ROOT).env.allow.python
+
+
+MINE = "CREATE TABLE t (id INT) APPEND ONLY;\n"
+#: Wherever the data team's files are read with variables.
+FILES_WITH_VARIABLES = {
+    "assets/a.sql": "-- ---\n-- description: ${{{}}}\n-- ---\n" + MINE,
+    "quality/t.yaml": (
+        "asset: t\nexpectations:\n  - expect_column_values_to_not_be_null: {{column: id, description: '${{{}}}'}}\n"
+    ),
+    "jobs/schedules.yaml": (
+        "schedules:\n  - {{name: a, cron: '1 * * * *', timezone: '${{{}}}', select: '*', enabled: false}}\n"
+    ),
+    "jobs/amendments.yaml": (
+        "amendments:\n  - {{name: a, cron: '1 * * * *', timezone: '${{{}}}', select: '*', enabled: false}}\n"
+    ),
+    "jobs/maintenance.yaml": "tables:\n  t: {{retention: '${{{}}}'}}\n",
+}
+
+
+@pytest.mark.parametrize("file", FILES_WITH_VARIABLES)
+def test_X1_a_variable_that_is_not_listed_is_in_no_file_of_the_project(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED", "hunter2-hunter2")
+    monkeypatch.setenv("LISTED", {"jobs/maintenance.yaml": "9 days"}.get(file, "UTC"))
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "local.yaml").write_text("allow: {variables: [LISTED]}\n")
+    path = tmp_path / file
+    for folder in ("assets", path.parent.name):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / "assets" / "a.sql").write_text(MINE)
+    for name in ("PLANTED", "LISTED"):
+        path.write_text(FILES_WITH_VARIABLES[file].format(name))
+        done = CliRunner().invoke(app, ["check", "--project", str(tmp_path)])
+        assert ("TG614" in done.output) == (name == "PLANTED"), done.output
+        assert "hunter2" not in done.output
+        said = (
+            'the operator of tidegate can allow it in resources/local.yaml, allow: {variables: ["PLANTED"]}'
+        )
+        assert (said in done.output) == (name == "PLANTED")
+
+
+def test_X1_a_link_in_a_source_s_folder_leads_to_no_other(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    for folder in (
+        root / "resources",
+        root / "in" / "a",
+        root / ".tidegate",
+        tmp_path / "landing",
+        tmp_path / "secret",
+    ):
+        folder.mkdir(parents=True)
+        (folder / "x.json").write_text("{}")
+    (root / "resources" / "local.yaml").write_text("allow: {folders: [., ../landing]}\n")
+    project = Project.load(root)
+    (root / "in" / "own.json").symlink_to(root / "in" / "a" / "x.json")
+    (root / "in" / "landing").symlink_to(tmp_path / "landing")
+    known = ["a/x.json", "landing/x.json", "own.json"]
+    assert [file.path for file in list_files(project, "s", "in")] == known
+    (tmp_path / "landing" / "deeper").symlink_to(tmp_path / "secret")
+    for place, target in (
+        ("landing/deeper", None),
+        ("x.json", tmp_path / "secret" / "x.json"),
+        ("a/b", tmp_path / "secret"),
+        ("a/c", root / ".tidegate"),
+    ):
+        link = root / "in" / place
+        if target is not None:
+            link.symlink_to(target)
+        for path in ("in", "in/*"):
+            with pytest.raises(TidegateError, match="is a link: ") as refused:
+                list_files(project, "s", path)
+            assert refused.value.code == "TG614"
+            assert place in refused.value.message
+            assert refused.value.hint is not None
+        # What the pattern does not name is not read.
+        assert [file.path for file in list_files(project, "s", "in/own*")] == ["own.json"]
+        link.unlink()
+    assert [file.path for file in list_files(project, "s", "in")] == known

@@ -74,6 +74,10 @@ class Reach:
                     what = f"SQL may not use the environment variable {name}"
                     yield self._refused(option, what, "variables", name)
 
+    def path(self, path: str) -> Iterator[Problem]:
+        """TG614 for what a source may not read."""
+        yield from self._path(path, False)
+
     def _refused(self, option: str, message: str, key: str, entry: str) -> Problem:
         value = entry if key == "python" else f'["{entry}"]'
         hint = f"the operator of tidegate can allow it in {self._file}, allow: {{{key}: {value}}}"

@@ -203,7 +203,7 @@ class QueryAnalysis:
 
     def _in_brackets(
         self,
-        table: exp.Subquery,
+        table: exp.Expr,
         names: list[str],
         sources: Sources,
         ctes: Mapping[str, Columns],
