@@ -476,3 +476,54 @@ def test_X1_a_link_in_a_source_s_folder_leads_to_no_other(tmp_path: Path) -> Non
         assert [file.path for file in list_files(project, "s", "in/own*")] == ["own.json"]
         link.unlink()
     assert [file.path for file in list_files(project, "s", "in")] == known
+
+
+@pytest.mark.parametrize(
+    ("path", "warehouse"),
+    [
+        ("tables/main/orders/data", "tables"),
+        ("tables/_streams/x", "./tables/"),
+        ("link/x", "tables"),
+        ("tables", "tables"),
+        ("s3://lake/tables/main/x", "s3://lake/tables"),
+    ],
+)
+def test_X3_no_sink_writes_files_among_the_tables_of_a_warehouse(
+    path: str, warehouse: str, tmp_path: Path
+) -> None:
+    for folder in ("assets", "resources", "tables"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "link").symlink_to("tables")
+    catalog = "" if warehouse[:2] != "s3" else ", catalog: {type: rest, uri: 'http://127.0.0.1:1'}"
+    text = f"warehouse: {{path: {warehouse}{catalog}}}\nallow: {{folders: [., 's3://lake']}}\n"
+    (tmp_path / "resources" / "local.yaml").write_text(text)
+    catalog_ = Project.load(tmp_path).catalog()
+    define(SINK.split(";")[0], catalog_)
+    with pytest.raises(TidegateError, match="is in the warehouse") as refused:
+        list(analyse(SINK.split(";")[1].format(connector="filesystem", options=f"path = '{path}'"), catalog_))
+    assert refused.value.code == "TG614"
+    beside = path.replace("tables", "beside").replace("link", "beside")
+    list(analyse(SINK.split(";")[1].format(connector="filesystem", options=f"path = '{beside}'"), catalog_))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "main/x.y",
+        "main/orders/data.x",
+        "main/.x",
+        "x.y/z",
+        "a\\\\b",
+        "_streams.main",
+        "_Streams.x",
+        "v$next",
+        " x",
+        "x\x01",
+    ],
+)
+def test_X3_the_table_of_a_sink_is_a_name_and_no_path(table: str) -> None:
+    catalog = Catalog()
+    define(SINK.split(";")[0], catalog)
+    with pytest.raises(TidegateError, match=r"^table: |error TG404: table: ") as refused:
+        list(analyse(f"CREATE SINK s FROM t WITH (connector = 'iceberg', table = '{table}')", catalog))
+    assert refused.value.code == "TG404"

@@ -13,6 +13,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokens import Token
 
+from tidegate.sql.dialect.attempts import cut_all
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.parsing import parse_expression, parse_query
@@ -30,7 +31,8 @@ def row_condition(sql: str) -> str:
     node = parse_expression(text, _tokens(text))
     require_scalar(text, node, "in a condition on rows")
     check_functions(text, node)
-    return to_spark(node)
+    cut_all(root := exp.Paren(this=node))
+    return to_spark(root.this)
 
 
 def rows_query(sql: str) -> str:
@@ -48,6 +50,7 @@ def rows_query(sql: str) -> str:
             raise error(
                 "TG201", f'"{table.name}" is not known here', where, "read {batch}: the rows to check"
             )
+    cut_all(node)
     return to_spark(node).replace("{", "{{").replace("}", "}}").replace(f"`{_PLACE}`", "{batch}")
 
 

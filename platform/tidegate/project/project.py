@@ -103,7 +103,7 @@ class Project:
         """What SQL may reach (X1)."""
         from tidegate.project.reach import Reach
 
-        return Reach(self.root, self._file, self.env.allow)
+        return Reach(self.root, self._file, self.env.allow, self.env.warehouse.path)
 
     @property
     def variables(self) -> Listed:

@@ -52,10 +52,11 @@ _DECIDING = ("assets", "jobs", "quality", "resources")
 
 
 class Reach:
-    """What SQL of one project may reach in one environment. `file`: what the environment's file is called."""
+    """What SQL of one project may reach in one environment. `file`: what the environment's file is called;
+    `warehouse`: where its tables are."""
 
-    def __init__(self, root: Path, file: str, allow: AllowSettings) -> None:
-        self._root, self._file, self._allow = root, file, allow
+    def __init__(self, root: Path, file: str, allow: AllowSettings, warehouse: str | None = None) -> None:
+        self._root, self._file, self._allow, self._warehouse = root, file, allow, warehouse
 
     def __call__(self, connector: ConnectorOptions, form: Format | None) -> Iterator[Problem]:
         """TG614 for each thing that is not allowed (`sql.connectors.Guard`)."""
@@ -175,6 +176,10 @@ class Reach:
                     "true",
                 )
             return
+        if writes and self._warehouse is not None and self._is_within(path, self._warehouse):
+            message = f"path: {path} is in the warehouse, which has tables only"
+            yield Problem("TG614", "path", message, "use another folder, or connector = 'iceberg'")
+            return
         if (local := self._local(path)) is not None:
             for name in (_STATE, *_DECIDING) if writes else (_STATE,):
                 folder = self._local(name)
@@ -191,14 +196,15 @@ class Reach:
                     return
         yield from self._folder("path", path)
 
+    def _is_within(self, path: str, entry: str) -> bool:
+        local, folder = self._local(path), self._local(entry)
+        if local is None:
+            return folder is None and f"{_plain(path)}/".startswith(f"{_plain(entry)}/")
+        return folder in (local, *local.parents)
+
     def _folder(self, option: str, path: str) -> Iterator[Problem]:
-        local = self._local(path)
-        for entry in self._allow.folders:
-            folder = self._local(entry)
-            if local is None and folder is None and f"{_plain(path)}/".startswith(f"{_plain(entry)}/"):
-                return
-            if local is not None and folder in (local, *local.parents):
-                return
+        if any(self._is_within(path, entry) for entry in self._allow.folders):
+            return
         yield self._refused(option, f"{path} is not in a folder that SQL may reach", "folders", path)
 
     def _local(self, path: str) -> Path | None:

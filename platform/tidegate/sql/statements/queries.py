@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.dialect.attempts import cut_all
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.system_names import NAMES, absent_hint
 from tidegate.sql.dialect.text import Text, node_span
@@ -76,6 +77,7 @@ class QueryAnalysis:
         columns = self._query(query, {}, [])
         self._require_found(query)
         check_functions(self.text, query)
+        cut_all(query)
         return columns
 
     def _require_found(self, query: exp.Expr) -> None:
