@@ -12,7 +12,6 @@ import pytest
 from infra.expectation_list import TARGET, read_expectations, render
 from tests.conftest import ROOT
 from tidegate.errors import TidegateError
-from tidegate.project.expectation_sql import row_condition, rows_query
 from tidegate.project.expectations import (
     Expectation,
     Quality,
@@ -21,6 +20,7 @@ from tidegate.project.expectations import (
     load_quality,
 )
 from tidegate.sql import load_catalog
+from tidegate.sql.statements.expectation_sql import row_condition, rows_query
 
 SQL = """
 CREATE TABLE orders (id BIGINT, "Shop" VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate.masking import masked
-from tidegate.project.expectation_sql import as_spark
 from tidegate.project.expectations import Expectation, require_great_expectations
 from tidegate.quality.model import Outcome, Table
+from tidegate.sql.statements.expectation_sql import as_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
