@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from tidegate.project.expectations import (
     load_quality,
 )
 from tidegate.sql import load_catalog
+from tidegate.sql.statements.expectation_sql import row_condition, rows_query
 
 SQL = """
 CREATE TABLE orders (id BIGINT, "Shop" VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
@@ -168,6 +170,61 @@ def test_what_is_wrong_has_its_place(
     assert f" --> quality/q.yaml:{where.line}:{where.column}\n" in str(error)
     assert where.text[where.column - 1 :][: max(where.length, 1)].startswith(marked)
     assert (hint or "") in (error.hint or "")
+
+
+MACHINE = [
+    ("row_condition", "reflect('java.lang.System', 'getenv', 'PATH') = 'x' OR n > 1", "TG221"),
+    ("row_condition", "n > 1 AND input_file_name() LIKE '%x'", "TG221"),
+    ("row_condition", "n IN (SELECT 1 FROM text.`/etc/passwd`)", "TG106"),
+    ("row_condition", "EXISTS (SELECT 1 FROM text.`/etc/passwd`)", "TG106"),
+    ("row_condition", "no_such_function(n)", "TG209"),
+    ("unexpected_rows_query", "SELECT java_method('java.lang.System', 'exit', 0) FROM {batch}", "TG221"),
+    ("unexpected_rows_query", "SELECT current_user FROM {batch}", "TG221"),
+    ("unexpected_rows_query", "SELECT TRANSFORM(n) USING 'cat' FROM {batch}", "TG221"),
+    ("unexpected_rows_query", "SELECT * FROM {batch}, text.`/etc/passwd`", "TG201"),
+    ("unexpected_rows_query", "SELECT * FROM {batch}, (csv.`/etc/passwd`)", "TG201"),
+    ("unexpected_rows_query", "SELECT n IN (SELECT * FROM tidegate.main.orders) FROM {batch}", "TG201"),
+    ("unexpected_rows_query", "SELECT * FROM spark_catalog.default.x", "TG201"),
+    ("unexpected_rows_query", "DROP TABLE {batch}", "TG102"),
+    ("unexpected_rows_query", "SELECT '{batch.__class__}' FROM {batch}", "TG102"),
+    ("unexpected_rows_query", "SELECT '{", "TG102"),
+]
+
+
+@pytest.mark.parametrize(("key", "sql", "code"), MACHINE)
+def test_X1_sql_of_an_expectation_reaches_the_rows_and_nothing_else(
+    key: str, sql: str, code: str, tmp_path: Path
+) -> None:
+    kind, column = (
+        ("unexpected_rows_expectation", "") if "query" in key else ("expect_column_mean_to_be_between", "n")
+    )
+    text = f"{kind}: {{{f'column: {column}, max_value: 1, ' if column else ''}{key}: {json.dumps(sql)}}}"
+    with pytest.raises(TidegateError) as refused:
+        load(tmp_path, hourly=entry(text))
+    assert refused.value.code == code
+    assert refused.value.message.startswith(f"{kind}: {key}: ")
+    assert refused.value.location is not None
+    assert sql[:8] in refused.value.location.text
+
+
+@pytest.mark.parametrize(
+    ("sql", "spark"),
+    [
+        ("\"Shop\" = 'b' -- a text, and not a name", "'Shop' = 'b'"),
+        ("`Shop` rlike '^a\\\\d' AND day < current_date", "`Shop` RLIKE '^a\\\\d' AND `day` < CURRENT_DATE"),
+        ("x['a'].b = 1e3", "`x`['a'].`b` = 1e3"),
+    ],
+)
+def test_spark_gets_the_condition_that_was_looked_at(sql: str, spark: str) -> None:
+    assert row_condition(sql) == spark
+
+
+def test_spark_gets_the_query_that_was_looked_at() -> None:
+    query = "WITH a AS (SELECT * FROM {batch}) SELECT '{{x}}' AS b FROM a JOIN {batch} c ON a.n = c.n;"
+    assert rows_query(query) == (
+        "WITH `a` AS (SELECT * FROM {batch}) "
+        "SELECT '{{x}}' AS `b` FROM `a` JOIN {batch} AS `c` ON `a`.`n` = `c`.`n`"
+    )
 
 
 def test_one_file_for_each_asset(tmp_path: Path) -> None:

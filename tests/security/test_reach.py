@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.conftest import ROOT
+from tidegate.cli.main import app
 from tidegate.errors import Problems, TidegateError
+from tidegate.ingest.sources.files import list_files
 from tidegate.project import Project
+from tidegate.session.session import Session
 from tidegate.sql import analyse
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.dialect.dialect import tokenize
+from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.text import Text
+from tidegate.sql.statements.queries import QueryAnalysis
 from tidegate.sql.statements.statements import CreateRelation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FILES = "CREATE SOURCE s (id INT) WITH (connector = '{connector}', path = '{path}') FORMAT PLAIN ENCODE JSON;"
 KAFKA = (
@@ -87,6 +100,12 @@ OUTSIDE = [
     sink(".tidegate/warehouse/main/orders"),
     kafka("broker.example:9092"),
     kafka("127.0.0.1:9092,broker.example:9092"),
+    # Kafka's client takes the last of what could be a host.
+    kafka("localhost/broker.example:9092"),
+    kafka("localhost:9092/broker.example:9092"),
+    kafka("x://localhost/[fe80::1]:9092"),
+    kafka("broker.example@localhost:9092"),
+    kafka("localhost:9092 broker.example:9092"),
     kafka("${BROKER}"),
     kafka("${BROKER}.evil.example:9092"),
     kafka("169.254.169.254:80"),
@@ -223,6 +242,10 @@ def test_what_is_listed_is_reached(
             registry("http://r.example/a/../b"),
             "{endpoints: [localhost, 'http://r.example/a']}",
         ),
+        *(
+            (registry(f"http://r.example/a/{up}/b"), "{endpoints: [localhost, 'http://r.example/a']}")
+            for up in ("%2e%2e", "%2E.", ".%252e", "..%2fb%2f..", "x\\\\..\\\\..")
+        ),
         (
             registry("http://r.example:81/a"),
             "{endpoints: [localhost, 'http://r.example/a']}",
@@ -257,21 +280,78 @@ MACHINE = [
         "INSERT INTO t SELECT * FROM {}",
         "SELECT (SELECT count(*) FROM {}) AS n FROM t",
         "WITH x AS (SELECT * FROM {}) SELECT * FROM x",
+        "SELECT * FROM ({})",
+        "SELECT * FROM (({})) AS x",
+        "SELECT * FROM ({} JOIN t ON TRUE)",
+        "SELECT * FROM (t JOIN {} ON TRUE) AS x",
+        "SELECT * FROM ((t) JOIN ({}) ON TRUE)",
+        "SELECT * FROM t, ({})",
+        "SELECT * FROM t LEFT JOIN ({}) AS x ON TRUE",
+        "SELECT 1 UNION ALL (SELECT 1 FROM ({}))",
+        "SELECT EXISTS (SELECT 1 FROM ({})) FROM t",
+        "SELECT * FROM (t JOIN t AS u ON EXISTS (SELECT 1 FROM {}))",
+        "SELECT * FROM range((SELECT max(x) FROM {}))",
+        "SELECT * FROM explode((SELECT collect_list(x) FROM {}))",
+        "SELECT * FROM t, LATERAL explode((SELECT collect_list(x) FROM {}))",
+        "SELECT * FROM t LATERAL VIEW explode((SELECT collect_list(x) FROM {})) y AS z",
+        "VALUES ((SELECT max(x) FROM {}))",
+        "SELECT * FROM (VALUES ((SELECT max(x) FROM {}))) AS x",
+        "SELECT * FROM t PIVOT (count(*) FOR id IN ((SELECT 1 FROM {})))",
+        "SELECT * FROM t FOR SYSTEM_TIME AS OF (SELECT max(x) FROM {})",
+        "SELECT * FROM t TABLESAMPLE ((SELECT 1 FROM {}) ROWS)",
+        "INSERT INTO t SELECT * FROM ({})",
+        "DELETE FROM k WHERE EXISTS (SELECT 1 FROM ({}))",
+        "UPDATE k SET at = (SELECT max(at) FROM ({}))",
+        "CREATE MATERIALIZED VIEW v AS SELECT at FROM ({}) EMIT ON WINDOW CLOSE",
+        "CREATE SINK k AS SELECT * FROM ({}) WITH (connector = 'console')",
     ],
 )
 def test_a_query_reads_what_is_defined_and_no_paths(table: str, statement: str) -> None:
     project = Project.temporary()
     try:
         catalog = project.catalog()
-        (made,) = analyse(
-            "CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY", catalog
-        )
-        assert isinstance(made, CreateRelation)
-        catalog.add(made.relation)
+        define("CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY", catalog)
+        define("CREATE TABLE k (id INT PRIMARY KEY, at TIMESTAMP)", catalog)
         with pytest.raises(TidegateError):
             list(analyse(statement.format(table), catalog))
     finally:
         project.remove()
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT * FROM (t) AS x JOIN (k) ON x.id = k.id", ["id", "at", "id", "at"]),
+        ("SELECT x.id FROM ((t)) AS x", ["id"]),
+        ("SELECT t.id, y.at FROM (t JOIN (k) AS y ON t.id = y.id)", ["id", "at"]),
+        ("SELECT * FROM (t JOIN k ON t.id = k.id) AS x (a, b, c, d)", ["a", "b", "c", "d"]),
+        ("SELECT x.at FROM (t LEFT JOIN k USING (id, at)) AS x", ["at"]),
+        ("WITH q AS (SELECT id AS i FROM t) SELECT * FROM (q) CROSS JOIN (k)", ["i", "id", "at"]),
+        ("SELECT * FROM range((SELECT max(id) FROM t))", None),
+        ("VALUES ((SELECT max(id) FROM k))", ["col1"]),
+    ],
+)
+def test_what_stands_in_brackets_is_looked_up(query: str, columns: list[str] | None) -> None:
+    catalog = Catalog()
+    define("CREATE TABLE t (id INT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY", catalog)
+    define("CREATE TABLE k (id INT PRIMARY KEY, at TIMESTAMP)", catalog)
+    text = Text(query)
+    analysis = QueryAnalysis(text, catalog)
+    assert analysis.run(parse_query(text, tokenize(text))) == columns
+    assert set(analysis.relations) == {name for name in "tk" if re.search(rf"\b{name}\b(?!\.)", query)}
+    with pytest.raises(TidegateError, match='no column "none"'):
+        list(analyse("SELECT none FROM (t JOIN k ON t.id = k.id)", catalog))
+
+
+@pytest.mark.spark
+def test_a_file_is_no_table_for_the_engine_either(spark: SparkSession, tmp_path: Path) -> None:
+    """Should the analysis ever let one through."""
+    (tmp_path / "x.txt").write_text("secret")
+    with Session.open(project=Project.temporary(), spark=spark) as session:
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            session.spark.sql(f"SELECT * FROM text.`{tmp_path}/x.txt`").collect()
+        rows = session.execute("SELECT a.id FROM (range(2) AS a JOIN (range(1, 3)) AS b ON a.id = b.id)")
+        assert rows.rows() == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -317,3 +397,133 @@ def test_a_data_set_needs_python_to_be_on(tmp_path: Path) -> None:
         resolve(Project.load(tmp_path), "dataset:flights/x.csv")
     assert refused.value.code == "TG614"
     assert Project.load(ROOT).env.allow.python
+
+
+MINE = "CREATE TABLE t (id INT) APPEND ONLY;\n"
+#: Wherever the data team's files are read with variables.
+FILES_WITH_VARIABLES = {
+    "assets/a.sql": "-- ---\n-- description: ${{{}}}\n-- ---\n" + MINE,
+    "quality/t.yaml": (
+        "asset: t\nexpectations:\n  - expect_column_values_to_not_be_null: {{column: id, description: '${{{}}}'}}\n"
+    ),
+    "jobs/schedules.yaml": (
+        "schedules:\n  - {{name: a, cron: '1 * * * *', timezone: '${{{}}}', select: '*', enabled: false}}\n"
+    ),
+    "jobs/amendments.yaml": (
+        "amendments:\n  - {{name: a, cron: '1 * * * *', timezone: '${{{}}}', select: '*', enabled: false}}\n"
+    ),
+    "jobs/maintenance.yaml": "tables:\n  t: {{retention: '${{{}}}'}}\n",
+}
+
+
+@pytest.mark.parametrize("file", FILES_WITH_VARIABLES)
+def test_X1_a_variable_that_is_not_listed_is_in_no_file_of_the_project(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED", "hunter2-hunter2")
+    monkeypatch.setenv("LISTED", {"jobs/maintenance.yaml": "9 days"}.get(file, "UTC"))
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "local.yaml").write_text("allow: {variables: [LISTED]}\n")
+    path = tmp_path / file
+    for folder in ("assets", path.parent.name):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / "assets" / "a.sql").write_text(MINE)
+    for name in ("PLANTED", "LISTED"):
+        path.write_text(FILES_WITH_VARIABLES[file].format(name))
+        done = CliRunner().invoke(app, ["check", "--project", str(tmp_path)])
+        assert ("TG614" in done.output) == (name == "PLANTED"), done.output
+        assert "hunter2" not in done.output
+        said = (
+            'the operator of tidegate can allow it in resources/local.yaml, allow: {variables: ["PLANTED"]}'
+        )
+        assert (said in done.output) == (name == "PLANTED")
+
+
+def test_X1_a_link_in_a_source_s_folder_leads_to_no_other(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    for folder in (
+        root / "resources",
+        root / "in" / "a",
+        root / ".tidegate",
+        tmp_path / "landing",
+        tmp_path / "secret",
+    ):
+        folder.mkdir(parents=True)
+        (folder / "x.json").write_text("{}")
+    (root / "resources" / "local.yaml").write_text("allow: {folders: [., ../landing]}\n")
+    project = Project.load(root)
+    (root / "in" / "own.json").symlink_to(root / "in" / "a" / "x.json")
+    (root / "in" / "landing").symlink_to(tmp_path / "landing")
+    known = ["a/x.json", "landing/x.json", "own.json"]
+    assert [file.path for file in list_files(project, "s", "in")] == known
+    (tmp_path / "landing" / "deeper").symlink_to(tmp_path / "secret")
+    for place, target in (
+        ("landing/deeper", None),
+        ("x.json", tmp_path / "secret" / "x.json"),
+        ("a/b", tmp_path / "secret"),
+        ("a/c", root / ".tidegate"),
+    ):
+        link = root / "in" / place
+        if target is not None:
+            link.symlink_to(target)
+        for path in ("in", "in/*"):
+            with pytest.raises(TidegateError, match="is a link: ") as refused:
+                list_files(project, "s", path)
+            assert refused.value.code == "TG614"
+            assert place in refused.value.message
+            assert refused.value.hint is not None
+        # What the pattern does not name is not read.
+        assert [file.path for file in list_files(project, "s", "in/own*")] == ["own.json"]
+        link.unlink()
+    assert [file.path for file in list_files(project, "s", "in")] == known
+
+
+@pytest.mark.parametrize(
+    ("path", "warehouse"),
+    [
+        ("tables/main/orders/data", "tables"),
+        ("tables/_streams/x", "./tables/"),
+        ("link/x", "tables"),
+        ("tables", "tables"),
+        ("s3://lake/tables/main/x", "s3://lake/tables"),
+    ],
+)
+def test_X3_no_sink_writes_files_among_the_tables_of_a_warehouse(
+    path: str, warehouse: str, tmp_path: Path
+) -> None:
+    for folder in ("assets", "resources", "tables"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "link").symlink_to("tables")
+    catalog = "" if warehouse[:2] != "s3" else ", catalog: {type: rest, uri: 'http://127.0.0.1:1'}"
+    text = f"warehouse: {{path: {warehouse}{catalog}}}\nallow: {{folders: [., 's3://lake']}}\n"
+    (tmp_path / "resources" / "local.yaml").write_text(text)
+    catalog_ = Project.load(tmp_path).catalog()
+    define(SINK.split(";")[0], catalog_)
+    with pytest.raises(TidegateError, match="is in the warehouse") as refused:
+        list(analyse(SINK.split(";")[1].format(connector="filesystem", options=f"path = '{path}'"), catalog_))
+    assert refused.value.code == "TG614"
+    beside = path.replace("tables", "beside").replace("link", "beside")
+    list(analyse(SINK.split(";")[1].format(connector="filesystem", options=f"path = '{beside}'"), catalog_))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "main/x.y",
+        "main/orders/data.x",
+        "main/.x",
+        "x.y/z",
+        "a\\\\b",
+        "_streams.main",
+        "_Streams.x",
+        "v$next",
+        " x",
+        "x\x01",
+    ],
+)
+def test_X3_the_table_of_a_sink_is_a_name_and_no_path(table: str) -> None:
+    catalog = Catalog()
+    define(SINK.split(";")[0], catalog)
+    with pytest.raises(TidegateError, match=r"^table: |error TG404: table: ") as refused:
+        list(analyse(f"CREATE SINK s FROM t WITH (connector = 'iceberg', table = '{table}')", catalog))
+    assert refused.value.code == "TG404"

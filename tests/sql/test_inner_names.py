@@ -50,6 +50,7 @@ ALLOWED = {
     "views/windows.py": {"_tidegate_windows": VIEW},
     "sql/statements/inserts.py": {"_v": "the alias of a relation whose columns are numbered"},
     "sinks/filesystem.py": {"_tidegate": "a folder"},
+    "sql/options/sink_connectors.py": {"_streams": "a folder"},
     "ingest/sources/files.py": {"_copying_": "in names of files"},
     "jvm/spark.py": {"_tidegate_shipped": "a module"},
     "sql/grammar/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},

@@ -73,9 +73,9 @@ def build_definitions(
     keyed = [r.name for r in catalog.relations if r.primary_key]
     jobs.check([o.name for o in computed(catalog)], watermarked, keyed)
     check_live(jobs, catalog)
-    maintenance = load_maintenance(opened.root)
+    maintenance = load_maintenance(opened.root, opened.variables)
     maintenance.check(catalog)
-    quality = load_quality(opened.root, catalog)
+    quality = load_quality(opened.root, catalog, opened.variables)
     # Implicit relations and views run with what they were made for; nobody looks for them in the lineage.
     assets = [TidegateAsset(item, catalog, opened) for item in computed(catalog)]
     if opened.lender is not None:
@@ -98,7 +98,7 @@ def build_definitions(
     if maintenance.content.runs is not None:
         purge_job, nightly = build_purge(maintenance.content.runs, name)
         purging, schedules = [purge_job], [*schedules, nightly]
-    amendments = load_amendments(opened.root)
+    amendments = load_amendments(opened.root, opened.variables)
     amendments.check(catalog, {s.name: "another file in jobs/" for s in schedules})
     schedules += build_amendments(amendments.content.amendments, keys, name, resource_key)
     live = build_live_jobs(jobs.live, catalog, keys, name, resource_key)

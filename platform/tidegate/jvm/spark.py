@@ -39,6 +39,8 @@ SQL_SETTINGS = {
     "spark.sql.caseSensitive": "false",
     # X1: '${env:HOME}' is a text; Spark would put the environment, the JVM's properties and its own settings there.
     "spark.sql.variable.substitute": "false",
+    # X1: parquet.`/x` is no table, should a query ever get so far.
+    "spark.sql.runSQLOnFiles": "false",
     # What a caller's application may have set otherwise, and what would lose rows or change types in silence.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",

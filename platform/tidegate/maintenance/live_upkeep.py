@@ -38,7 +38,7 @@ class LiveUpkeep:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._context, self._group, self._every, self._clock = context, group, every, clock
-        self._policy = load_maintenance(context.project.root).of
+        self._policy = load_maintenance(context.project.root, context.project.variables).of
         self._items = tuple(items)
         self._waiting: deque[Relation | View] = deque()
         self._looked_at = clock()

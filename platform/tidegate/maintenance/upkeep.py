@@ -172,7 +172,7 @@ def maintain_all(
     """
     from tidegate.project.maintenance import load_maintenance
 
-    policy = policy or load_maintenance(context.project.root).of
+    policy = policy or load_maintenance(context.project.root, context.project.variables).of
     chosen = [_source(context, name) for name in (_own(context) if names is None else names)]
     steps = steps or Steps(fail_fast=True)
     reports: list[UpkeepReport] = []

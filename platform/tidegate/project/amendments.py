@@ -69,10 +69,10 @@ class Amendments:
                     )
 
 
-def load_amendments(root: Path) -> Amendments:
+def load_amendments(root: Path, environ: Mapping[str, str] | None = None) -> Amendments:
     """Read `jobs/amendments.yaml` of a project, if there is one. Raises TG603–TG606 with places."""
     path = root / "jobs" / AMENDMENTS
     if not path.is_file():
         return Amendments()
-    file = read_yaml(path, f"jobs/{AMENDMENTS}")
+    file = read_yaml(path, f"jobs/{AMENDMENTS}", environ)
     return Amendments(validate(AmendmentsFile, file), file)

@@ -22,6 +22,7 @@ from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.project.strict import Seconds, StrictModel, refuse, validate
 from tidegate.project.yamlfile import YamlFile, read_yaml
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.statements.expectation_sql import PARAMETERS
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
@@ -256,6 +257,8 @@ def _expectation(
             problem = f"must be one of {', '.join(SEVERITIES)}"
         if problem:
             raise _wrong(f"{name}: {key} {problem}", None, file.locate((*place, key)))
+        if key in PARAMETERS and isinstance(value, str):
+            _require_harmless(f"{name}: {key}", key, value, file.locate((*place, key)))
     missing = [key for key in facts["requires"] if key not in given]
     if missing:
         raise _wrong(f"{name} needs {', '.join(missing)}", None, file.locate(place, key=True))
@@ -269,6 +272,15 @@ def _expectation(
                 _column(one, item, file.locate((*place, key, i))) for i, one in enumerate(arguments[key])
             ]
     return Expectation(name, arguments, given.get("severity", "critical"), given.get("description"))
+
+
+def _require_harmless(what: str, key: str, sql: str, location: Location | None) -> None:
+    try:
+        PARAMETERS[key](sql)
+    except TidegateError as problem:
+        raise TidegateError(
+            problem.code, f"{what}: {problem.message}", hint=problem.hint, location=location
+        ) from None
 
 
 def _column(name: Any, item: Relation | View, location: Location | None) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -143,17 +144,19 @@ class FrontMatter(StrictModel):
         )
 
 
-def annotate(catalog: Catalog, problems: Problems = FAIL_FAST) -> None:
+def annotate(
+    catalog: Catalog, problems: Problems = FAIL_FAST, environ: Mapping[str, str] | None = None
+) -> None:
     """Read the front matter that `catalog` was loaded with: descriptions go into its objects and their columns, the
     rest into `catalog.annotations`. Raises TG603–TG606 with places, TG612 for what does not fit the statement below;
     `problems` takes these down instead."""
     for block in catalog.blocks:
         with problems.caught():
-            _annotate(catalog, block)
+            _annotate(catalog, block, environ)
 
 
-def _annotate(catalog: Catalog, block: Block) -> None:
-    file = parse_yaml(block.yaml, block.file, lines=block.lines)
+def _annotate(catalog: Catalog, block: Block, environ: Mapping[str, str] | None) -> None:
+    file = parse_yaml(block.yaml, block.file, environ, block.lines)
     said = validate(FrontMatter, file)
     found = catalog.sinks.find(block.name) or catalog.get(block.name)
     assert isinstance(found, Relation | View | Sink)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -221,7 +221,7 @@ def own_schedules(catalog: Catalog) -> Iterator[Schedule]:
             )
 
 
-def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
+def load_jobs(root: Path, problems: Problems = FAIL_FAST, environ: Mapping[str, str] | None = None) -> Jobs:
     """Read `jobs/*.yaml` of a project. Raises TG603–TG606 with places; TG609 for a schedule named twice. `problems`
     takes these down instead; a file with errors is left out."""
     files: list[tuple[YamlFile, JobsFile]] = []
@@ -232,7 +232,7 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
         if path.name in (MAINTENANCE, AMENDMENTS):
             continue
         with problems.caught():
-            file = read_yaml(path, f"jobs/{path.name}", as_written=is_target_url)
+            file = read_yaml(path, f"jobs/{path.name}", environ, as_written=is_target_url)
             content = validate(JobsFile, file)
             if content.alerts is not None:
                 if told_in is not None:

@@ -19,10 +19,12 @@ from tidegate.project.environment import AllowSettings, Environment
 from tidegate.project.owner import Owner
 from tidegate.project.storage import Storage
 from tidegate.project.strict import validate
+from tidegate.project.variables import Listed
 from tidegate.project.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
     from tidegate.project.jobs import Jobs
+    from tidegate.project.reach import Reach
     from tidegate.sql.catalog.catalog import Catalog
 
 _DEFAULT_ENVIRONMENT = "local"
@@ -97,6 +99,22 @@ class Project:
         return Owner(self.env.project or self.name, self.env_name)
 
     @property
+    def reach(self) -> Reach:
+        """What SQL may reach (X1)."""
+        from tidegate.project.reach import Reach
+
+        return Reach(self.root, self._file, self.env.allow, self.env.warehouse.path)
+
+    @property
+    def variables(self) -> Listed:
+        """What `${NAME}` may stand for in `assets/`, `jobs/` and `quality/` (X1)."""
+        return Listed(os.environ, self.env.allow.variables, self._file)
+
+    @property
+    def _file(self) -> str:
+        return f"resources/{self.env_name}.yaml"
+
+    @property
     def state_dir(self) -> Path:
         """`<root>/.tidegate`: what tidegate itself keeps; not created before something is written."""
         return self.root / ".tidegate"
@@ -130,13 +148,11 @@ class Project:
         """Everything the project defines, resolved, with what its front matter says. Raises the TG2xx errors of SQL
         and the TG60x of YAML, with places; `problems` takes all of them down instead."""
         from tidegate.project.front_matter import annotate
-        from tidegate.project.reach import Reach
         from tidegate.project.schemas import schema_reader
         from tidegate.sql.statements.analysis import load_catalog
 
-        reach = Reach(self.root, f"resources/{self.env_name}.yaml", self.env.allow)
-        catalog = load_catalog(self.assets(problems), schema_reader(self.root), problems, reach)
-        annotate(catalog, problems)
+        catalog = load_catalog(self.assets(problems), schema_reader(self.root), problems, self.reach)
+        annotate(catalog, problems, self.variables)
         return catalog
 
     def jobs(self, problems: Problems = FAIL_FAST) -> Jobs:
@@ -144,7 +160,7 @@ class Project:
         are in the catalog (`jobs.schedules_of`)."""
         from tidegate.project.jobs import load_jobs
 
-        return load_jobs(self.root, problems)
+        return load_jobs(self.root, problems, self.variables)
 
     def save_definition(self, name: str, sql: str) -> Path:
         """Keep the CREATE statement of an interactively made `name`, so that later sessions of this environment know

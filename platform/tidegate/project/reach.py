@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tidegate.confidential import variables
 from tidegate.project.environment import AllowSettings
@@ -28,6 +28,10 @@ _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+._-]*://)?(?:[^@/#?\\\s]*@)?(\[[0-9a-f:]+\]|\$\{\w+\}|[\w.-]+)(?::(\d+|\$\{\w+\}))?(?:/.*)?",
     re.IGNORECASE,
 )
+#: Of a broker: nothing but host and port, of which Kafka's client would take the last in a text with several.
+_SERVER = re.compile(
+    r"(?:[a-z][a-z0-9+._-]*://)?(\[[0-9a-f:]+\]|\$\{\w+\}|[\w.-]+)(?::(\d+|\$\{\w+\}))?", re.IGNORECASE
+)
 _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[::1\]")
 #: Properties of Kafka's client whose values are Java's classes or programs: they run in the process that reads.
 _CODE = re.compile(r"(\.class|\.classes|\.reporters|\.strategy|\.providers|\.cmd)$|^config\.providers")
@@ -48,10 +52,11 @@ _DECIDING = ("assets", "jobs", "quality", "resources")
 
 
 class Reach:
-    """What SQL of one project may reach in one environment. `file`: what the environment's file is called."""
+    """What SQL of one project may reach in one environment. `file`: what the environment's file is called;
+    `warehouse`: where its tables are."""
 
-    def __init__(self, root: Path, file: str, allow: AllowSettings) -> None:
-        self._root, self._file, self._allow = root, file, allow
+    def __init__(self, root: Path, file: str, allow: AllowSettings, warehouse: str | None = None) -> None:
+        self._root, self._file, self._allow, self._warehouse = root, file, allow, warehouse
 
     def __call__(self, connector: ConnectorOptions, form: Format | None) -> Iterator[Problem]:
         """TG614 for each thing that is not allowed (`sql.connectors.Guard`)."""
@@ -69,6 +74,10 @@ class Reach:
                 if name not in self._allow.variables:
                     what = f"SQL may not use the environment variable {name}"
                     yield self._refused(option, what, "variables", name)
+
+    def path(self, path: str) -> Iterator[Problem]:
+        """TG614 for what a source may not read."""
+        yield from self._path(path, False)
 
     def _refused(self, option: str, message: str, key: str, entry: str) -> Problem:
         value = entry if key == "python" else f'["{entry}"]'
@@ -100,7 +109,7 @@ class Reach:
             option, lowered = f"properties.{name}", name.lower()
             if lowered in BOOTSTRAP:
                 for server in value.split(","):
-                    yield from self._endpoint(option, server.strip())
+                    yield from self._endpoint(option, server.strip(), _SERVER)
             elif lowered.endswith(".url"):
                 yield from self._endpoint(option, value)
             elif lowered.endswith((".location", ".file")) and not _VARIABLE.fullmatch(value):
@@ -135,11 +144,11 @@ class Reach:
         if not known and not _VARIABLE.fullmatch(name) and name not in self._allow.code:
             yield self._refused(option, f"{name} would run inside tidegate's own process", "code", name)
 
-    def _endpoint(self, option: str, written: str) -> Iterator[Problem]:
+    def _endpoint(self, option: str, written: str, shape: re.Pattern[str] = _ADDRESS) -> Iterator[Problem]:
         if written.lower().startswith("file:"):
             yield from self._folder(option, written)
             return
-        found = _ADDRESS.fullmatch(written)
+        found = shape.fullmatch(written)
         host, port = (found[1].lower(), found[2]) if found else (written, None)
         # The value of a listed variable comes from who operates tidegate.
         if found and (
@@ -167,6 +176,10 @@ class Reach:
                     "true",
                 )
             return
+        if writes and self._warehouse is not None and self._is_within(path, self._warehouse):
+            message = f"path: {path} is in the warehouse, which has tables only"
+            yield Problem("TG614", "path", message, "use another folder, or connector = 'iceberg'")
+            return
         if (local := self._local(path)) is not None:
             for name in (_STATE, *_DECIDING) if writes else (_STATE,):
                 folder = self._local(name)
@@ -183,14 +196,15 @@ class Reach:
                     return
         yield from self._folder("path", path)
 
+    def _is_within(self, path: str, entry: str) -> bool:
+        local, folder = self._local(path), self._local(entry)
+        if local is None:
+            return folder is None and f"{_plain(path)}/".startswith(f"{_plain(entry)}/")
+        return folder in (local, *local.parents)
+
     def _folder(self, option: str, path: str) -> Iterator[Problem]:
-        local = self._local(path)
-        for entry in self._allow.folders:
-            folder = self._local(entry)
-            if local is None and folder is None and f"{_plain(path)}/".startswith(f"{_plain(entry)}/"):
-                return
-            if local is not None and folder in (local, *local.parents):
-                return
+        if any(self._is_within(path, entry) for entry in self._allow.folders):
+            return
         yield self._refused(option, f"{path} is not in a folder that SQL may reach", "folders", path)
 
     def _local(self, path: str) -> Path | None:
@@ -208,6 +222,13 @@ def _plain(uri: str) -> str:
     return os.path.normpath(uri)
 
 
+def _decoded(path: str) -> str:
+    """The path of a URL as the most obliging of servers would read it: `%2e%2e` leads up as `..` does."""
+    while (decoded := unquote(path).replace("\\", "/")) != path:
+        path = decoded
+    return path
+
+
 def _covers(entry: str, written: str, host: str, port: str | None) -> bool:
     """Whether an entry of `endpoints` covers an address."""
     entry = entry.lower()
@@ -215,7 +236,7 @@ def _covers(entry: str, written: str, host: str, port: str | None) -> bool:
         begins, given = urlsplit(entry), urlsplit(written)
         if (begins.scheme, begins.netloc) != (given.scheme.lower(), given.netloc.lower().rpartition("@")[2]):
             return False
-        return f"{os.path.normpath(given.path or '/')}/".startswith(begins.path.rstrip("/") + "/")
+        return f"{os.path.normpath(_decoded(given.path) or '/')}/".startswith(begins.path.rstrip("/") + "/")
     listed = _ADDRESS.fullmatch(entry.removeprefix("*."))
     if listed is None or (listed[2] and listed[2] != port):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tidegate.confidential import MALFORMED, MALFORMED_HINT, VARIABLE, is_secret, passwords_in
 from tidegate.errors import Location, TidegateError
@@ -20,6 +20,15 @@ class Expanded(str):
         return "'***'"
 
 
+class Listed(dict[str, str]):
+    """The environment's variables for those of whom the operator says which they may use (X1): `names`. `file`: which
+    file says so."""
+
+    def __init__(self, environ: Mapping[str, str], names: Collection[str], file: str) -> None:
+        super().__init__(environ)
+        self.names, self.file = names, file
+
+
 def expand(
     text: str,
     environ: Mapping[str, str] | None = None,
@@ -30,7 +39,7 @@ def expand(
 
     `environ` defaults to the process environment. `secret`: nobody may read the values, as they may not where a
     variable's own name says so. Raises TG606, at `location`, for a variable that is not set and for
-    a `${` that is no variable; no value is part of the error.
+    a `${` that is no variable, TG614 for one that is not `Listed`; no value is part of the error.
     """
     if "${" not in text:
         return text
@@ -49,6 +58,13 @@ def expand(
                 "TG606",
                 f"environment variable {name} is not set",
                 hint=f"export {name}=… before running tidegate, or remove the line",
+                location=location,
+            )
+        if isinstance(known, Listed) and name not in known.names:
+            raise TidegateError(
+                "TG614",
+                f"files of a project may not use the environment variable {name}",
+                hint=f'the operator of tidegate can allow it in {known.file}, allow: {{variables: ["{name}"]}}',
                 location=location,
             )
         found = True

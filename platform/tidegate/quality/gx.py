@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.masking import masked
 from tidegate.project.expectations import Expectation, require_great_expectations
 from tidegate.quality.model import Outcome, Table
+from tidegate.sql.statements.expectation_sql import as_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,7 +114,7 @@ def _make(expectation: Expectation, number: int) -> Any:
     from great_expectations.expectations.registry import get_expectation_impl
 
     arguments: dict[str, Any] = {
-        **expectation.arguments,
+        **as_spark(expectation.arguments),
         "severity": expectation.severity,
         "description": expectation.description,
         "meta": {"number": number},

@@ -78,7 +78,7 @@ def check_quality(
     Raises TG512 for one that was named and has nothing stored, TG617 for a file in quality/ that does not fit.
     """
     catalog, asked = session.catalog, request or Request()
-    quality = load_quality(session.project.root, catalog)
+    quality = load_quality(session.project.root, catalog, session.project.variables)
     audits: dict[str, SourceAudit] = {}
     steps = steps or Steps(fail_fast=True)
     # What another environment ingests is checked there.

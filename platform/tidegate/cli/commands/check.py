@@ -86,14 +86,14 @@ class _Project:
         with problems.caught():
             check_live(jobs, catalog)
         with problems.caught():
-            self.maintenance = load_maintenance(self.project.root)
+            self.maintenance = load_maintenance(self.project.root, self.project.variables)
             self.maintenance.check(catalog)
         with problems.caught():
-            self.amendments = load_amendments(self.project.root)
+            self.amendments = load_amendments(self.project.root, self.project.variables)
             taken = {s.name: "another file in jobs/" for s in (*self.schedules, *jobs.cleanups)}
             self.amendments.check(catalog, taken)
         with problems.caught():
-            self.quality = load_quality(self.project.root, catalog).names
+            self.quality = load_quality(self.project.root, catalog, self.project.variables).names
 
 
 def _refused(call: Invocation, warnings: list[TidegateWarning], problems: Problems) -> int:

@@ -71,7 +71,7 @@ def quality(
     project = call.project()
     catalog = project.catalog()
     # What is wrong in quality/ costs no JVM.
-    load_quality(project.root, catalog)
+    load_quality(project.root, catalog, project.variables)
     require_great_expectations()
     objects: tuple[Relation | View, ...] = (*catalog.relations, *catalog.views)
     assets = {o.name: o for o in objects}

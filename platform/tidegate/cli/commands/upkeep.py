@@ -47,7 +47,7 @@ def upkeep(
     catalog = project.catalog()
     for name in names or ():
         catalog.get(name)
-    maintenance = load_maintenance(project.root)
+    maintenance = load_maintenance(project.root, project.variables)
     maintenance.check(catalog)
     sinks = {sink.name for sink in catalog.sinks}
     wanted = chosen(catalog, names, select, exclude)

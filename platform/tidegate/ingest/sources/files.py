@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.util
+import os
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,7 +130,40 @@ def list_files(project: Project, relation: str, path: str, known: Container[str]
             continue
         if pattern is None or fnmatch.fnmatchcase(file.path, pattern):
             files.append(file)
+    _refuse_links(project, relation, root, files)
     return sorted(files, key=lambda f: f.path)
+
+
+def _refuse_links(project: Project, relation: str, root: str, files: list[InputFile]) -> None:
+    """Raise TG614 for a file that is read through a link out of its folder, to where SQL may not reach (X1)."""
+    if not files or not files[0].uri.startswith("file:"):
+        return
+    links = set(_links(root, ""))
+    if not links:
+        return
+    base = os.path.realpath(root)
+    for file in files:
+        parts = file.path.split("/")
+        if links.isdisjoint("/".join(parts[: i + 1]) for i in range(len(parts))):
+            continue
+        target = os.path.realpath(f"{root}/{file.path}")
+        if target.startswith(f"{base}/"):
+            continue
+        for problem in project.reach.path(target):
+            why = problem.message.removeprefix("path: ")
+            message = f'source "{relation}": {file.path} is a link: {why}'
+            raise TidegateError(problem.code, message, hint=problem.hint)
+
+
+def _links(root: str, below: str) -> Iterator[str]:
+    """The links in a folder, relative to it: looked for in its entries, since to follow each file would cost more than
+    to list it."""
+    with suppress(OSError), os.scandir(f"{root}/{below}") as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield below + entry.name
+            elif entry.is_dir(follow_symlinks=False):
+                yield from _links(root, f"{below}{entry.name}/")
 
 
 def _is_leftover(path: str) -> bool:

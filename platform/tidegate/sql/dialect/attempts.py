@@ -12,6 +12,8 @@ from tidegate.sql.dialect.infer import Lookup, infer
 
 #: `tidegate_attempt(x)` is x, or NULL where x fails. No statement can write it: TG209 knows Spark's functions only.
 ATTEMPT = "tidegate_attempt"
+#: Of a text what stands in front of DOCTYPE, as no statement can write it: none keeps how a string was quoted.
+_CUT, _DOCTYPE = "substring_index", "r'<!DOCTYPE'"
 #: Operators that fail on a pattern that is none.
 _MATCHES = (exp.RegexpLike, exp.Escape)
 #: Those that fail over intervals, and over times that are further apart than an interval can be.
@@ -22,7 +24,24 @@ _OF_DECIMALS = ("bround", "ceil", "ceiling", "floor", "round")
 
 def attempt(node: exp.Expr, resolved: exp.Expr, lookup: Lookup) -> exp.Expr:
     """The expression, which is asked by `ATTEMPT` if it may fail on a row; `resolved`: as it was written, for types."""
+    node = cut(node)
     return exp.Anonymous(this=ATTEMPT, expressions=[node]) if _may_fail(node, resolved, lookup) else node
+
+
+def cut(node: exp.Expr) -> exp.Expr:
+    """Of a call that reads XML, the call that reads no document type (X1): Java's parser would fetch the files and
+    addresses that one names. What stands in front of one is no document, and fails as any other text that is none."""
+    if isinstance(node, exp.Anonymous) and node.name.lower().startswith("xpath") and node.expressions:
+        xml, *others = node.expressions
+        arguments = [xml.copy(), exp.var(_DOCTYPE), exp.Literal.number(1)]
+        node.set("expressions", [exp.Anonymous(this=_CUT, expressions=arguments), *others])
+    return node
+
+
+def cut_all(query: exp.Expr) -> None:
+    """`cut` in all of a query, in place."""
+    for call in list(query.find_all(exp.Anonymous, bfs=False)):
+        cut(call)
 
 
 def _may_fail(node: exp.Expr, resolved: exp.Expr, lookup: Lookup) -> bool:
@@ -62,12 +81,19 @@ def only_if(condition: exp.Expr, call: exp.Expr, instead: exp.Expr | None = None
 
 
 def without_attempts(sql: str) -> str:
-    """What `safe_sql` made before there was `ATTEMPT`: identities of tables that exist are of this text (R4)."""
-    if ATTEMPT not in sql:
+    """What `safe_sql` made before there were `ATTEMPT` and `cut`: identities of tables are of this text (R4)."""
+    if ATTEMPT not in sql and _DOCTYPE not in sql:
         return sql
     tokens = SparkText().tokenize(sql)
     cuts = list[tuple[int, int]]()
     for i, token in enumerate(tokens):
+        if token.text == _CUT and token.token_type is TokenType.VAR:
+            end, commas = _closed(tokens, i + 1)
+            if len(commas) == 2 and tokens[commas[0] + 1].token_type is TokenType.RAW_STRING:
+                cuts += [
+                    (token.start, tokens[i + 2].start),
+                    (tokens[commas[0]].start, tokens[end].end + 1),
+                ]
         if token.text != ATTEMPT or token.token_type is not TokenType.VAR:
             continue
         end, commas = _closed(tokens, i + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -10,11 +11,21 @@ from pydantic import BeforeValidator, Field
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
 from tidegate.sql.options.option_types import ConnectorOptions, Filled, Problem, SinkOptions
 
+#: Beside the namespaces of a warehouse: plans and positions (`Storage.work_folder`).
+_WORK = "_streams"
+
 
 def _table(value: Any) -> Any:
     parts = str(value).split(".")
     if len(parts) > 2 or not all(part.strip() for part in parts):
         raise ValueError("expected a name, or namespace.name")
+    for part in parts:
+        # A catalog in a folder makes folders of them: main/orders.x would be within somebody's table.
+        odd = re.search(r"[/\\]|\$(?!\{)", part) is not None or not part.isprintable()
+        if odd or part != part.strip():
+            raise ValueError(f'"{part}" can\'t be a name: tidegate uses names for files and folders')
+    if len(parts) == 2 and parts[0].casefold() == _WORK:
+        raise ValueError(f"{parts[0]} is reserved: tidegate keeps positions there")
     return value
 
 

@@ -8,6 +8,7 @@ from sqlglot import exp
 from tidegate.errors import did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.dialect.attempts import cut_all
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.text import Text, node_span
@@ -48,6 +49,9 @@ def analyse_insert(text: Text, syntax: InsertSyntax, catalog: Catalog) -> Insert
             require_scalar(text, value, "in VALUES")
         rows.append(resolved)
     columns_of_values = [_alike(column) for column in zip(*rows, strict=True)]
+    for column in columns_of_values:
+        for value in column:
+            cut_all(value)
     tuples = (f"({', '.join(map(to_spark, row))})" for row in zip(*columns_of_values, strict=True))
     return InsertValues(
         table.name, columns, _reordered(columns, targets, f"VALUES {', '.join(tuples)}"), where

@@ -3,13 +3,14 @@ found here, with suggestions; the rest is Spark's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.dialect.attempts import cut_all
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.system_names import NAMES, absent_hint
 from tidegate.sql.dialect.text import Text, node_span
@@ -69,12 +70,23 @@ class QueryAnalysis:
     catalog: Catalog
     relations: dict[str, None] = field(default_factory=dict)
     hidden: dict[str, None] = field(default_factory=dict)
+    _found: set[int] = field(default_factory=set)
 
     def run(self, query: exp.Expr) -> Columns:
         """The output columns. Raises TG201–TG203, TG207–TG209, TG102."""
         columns = self._query(query, {}, [])
+        self._require_found(query)
         check_functions(self.text, query)
+        cut_all(query)
         return columns
+
+    def _require_found(self, query: exp.Expr) -> None:
+        """Raise TG106 for a relation in a place that is not known here: Spark would look for it by itself, and take a
+        path for a name (X1)."""
+        for table in query.find_all(exp.Table):
+            if id(table) not in self._found:
+                where = self.text.at(node_span(table))
+                raise unsupported("a relation in this place", where, "read it in FROM, or in a subquery")
 
     def _query(self, query: exp.Expr, ctes: Mapping[str, Columns], outer: list[Sources]) -> Columns:
         ctes = self._with(query, ctes, outer)
@@ -87,6 +99,7 @@ class QueryAnalysis:
         if isinstance(query, exp.Select):
             return self._select(query, ctes, outer)
         if isinstance(query, exp.Values):
+            self._inner(query.expressions, ctes, outer)
             first = query.expressions[0] if query.expressions else None
             width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
             return query.alias_column_names or [f"col{i + 1}" for i in range(width)]
@@ -117,12 +130,7 @@ class QueryAnalysis:
         for table in tables:
             self._source(table, sources, ctes, outer)
         for join in joins:
-            sources.natural |= join.args.get("method") == "NATURAL"
-            if join.args.get("using") or join.args.get("method") or join.side in ("SEMI", "ANTI"):
-                sources.shared = True
-            if join.kind in ("SEMI", "ANTI"):
-                sources.shared = True
-            self._source(join.this, sources, ctes, outer)
+            self._join(join, sources, ctes, outer)
         for lateral in select.args.get("laterals") or ():
             names = [
                 c.name for c in (lateral.args.get("alias") or exp.TableAlias()).args.get("columns") or ()
@@ -174,16 +182,57 @@ class QueryAnalysis:
             sources.add(table.alias or "lateral", names or columns)
             return
         if isinstance(table, exp.Table):
-            name, columns = self._table(table, ctes, sources)
+            name, columns = self._table(table, ctes, sources, outer)
+        elif _is_in_brackets(table):
+            self._in_brackets(table, names, sources, ctes, outer)
+            return
         else:
             name, columns = table.alias, self._query(table, ctes, outer)
         if table.args.get("pivots") or any(k in table.args and table.args[k] for k in ("unpivot",)):
             columns = None
+        self._inner(table.args.get("pivots") or (), ctes, outer)
         for join in table.args.get("joins") or ():
-            self._source(join.this, sources, ctes, outer)
+            self._join(join, sources, ctes, outer)
         sources.add(table.alias or name or f"_{len(sources.columns)}", names or columns)
 
-    def _table(self, table: exp.Table, ctes: Mapping[str, Columns], sources: Sources) -> tuple[str, Columns]:
+    def _join(
+        self, join: exp.Join, sources: Sources, ctes: Mapping[str, Columns], outer: list[Sources]
+    ) -> None:
+        sources.natural |= join.args.get("method") == "NATURAL"
+        sources.shared |= bool(join.args.get("using") or join.args.get("method"))
+        sources.shared |= "SEMI" in (join.side, join.kind) or "ANTI" in (join.side, join.kind)
+        self._source(join.this, sources, ctes, outer)
+
+    def _in_brackets(
+        self,
+        table: exp.Expr,
+        names: list[str],
+        sources: Sources,
+        ctes: Mapping[str, Columns],
+        outer: list[Sources],
+    ) -> None:
+        """`(a JOIN b ON …)`: in sight under their own names, or all together under the alias of the brackets."""
+        within = Sources() if table.alias else sources
+        self._source(table.this, within, ctes, outer)
+        for join in table.args.get("joins") or ():
+            self._join(join, sources, ctes, outer)
+        if within is sources:
+            return
+        columns = [column for found in within.columns.values() for column in found or ()]
+        known = not within.open and not within.shared
+        sources.add(table.alias, names or (columns if known else None))
+
+    def _inner(self, nodes: Iterable[exp.Expr], ctes: Mapping[str, Columns], outer: list[Sources]) -> None:
+        """The subqueries among arguments and values, and in what is made of them."""
+        for node in nodes:
+            if isinstance(node, exp.Query):
+                self._query(node, ctes, outer)
+            else:
+                self._inner(node.iter_expressions(), ctes, outer)
+
+    def _table(
+        self, table: exp.Table, ctes: Mapping[str, Columns], sources: Sources, outer: list[Sources]
+    ) -> tuple[str, Columns]:
         call = window_function(table)
         if call is not None:
             hint = "use it in CREATE MATERIALIZED VIEW, then SELECT from the view"
@@ -194,7 +243,9 @@ class QueryAnalysis:
             hint = "use it in CREATE MATERIALIZED VIEW, then SELECT from the view"
             where = name_location(self.text, gate)
             raise unsupported("WATERMARK outside of a materialized view", where, hint)
+        self._found.add(id(table))
         if not isinstance(table.this, exp.Identifier):
+            self._inner([table.this], ctes, outer)
             return table.alias, None
         where = self.text.at(node_span(table.this))
         if table.args.get("db"):
@@ -309,6 +360,17 @@ class QueryAnalysis:
             else:
                 columns.append(item.alias_or_name)
         return columns
+
+
+def _is_in_brackets(table: exp.Expr) -> bool:
+    """Whether these are brackets around relations, and not a query."""
+    if not isinstance(table, exp.Subquery):
+        return False
+    inner = table.this
+    return isinstance(inner, exp.Table) or (
+        isinstance(inner, exp.Subquery)
+        and (_is_in_brackets(inner) or bool(inner.args.get("joins") or inner.alias))
+    )
 
 
 _GENERATORS = (
