@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import traceback
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -80,10 +81,24 @@ def read_ui(session: Session) -> None:
     pages += [
         f"api/v1/applications/{application}/{name}" for name in ("environment", "jobs", "sql?length=1000")
     ]
-    found = [urllib.request.urlopen(f"{base}/{page}").read() for page in pages]
+    refused = 0
+    for page in pages:
+        try:
+            urllib.request.urlopen(f"{base}/{page}")
+        except urllib.error.HTTPError as error:
+            refused += error.code == 403
+    print("REFUSED", refused, "of", len(pages))
+    token = (session.project.state_dir / "logs" / "spark.ui-token").read_text().strip()
+    header = {"Authorization": f"Bearer {token}"}
+
+    def page_of(path: str) -> bytes:
+        with urllib.request.urlopen(urllib.request.Request(f"{base}/{path}", headers=header)) as answer:
+            return bytes(answer.read())
+
+    found = [page_of(page) for page in pages]
     for execution in range(200):
         try:
-            found.append(urllib.request.urlopen(f"{base}/SQL/execution/?id={execution}").read())
+            found.append(page_of(f"SQL/execution/?id={execution}"))
         except OSError:
             break
     Path("ui.txt").write_bytes(b"\n".join(found))

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -233,6 +234,9 @@ def test_no_secret_is_in_anything_that_a_run_leaves_or_prints(
     assert done.returncode == 0, said
     assert "ROWS 1" in said
     assert "OPTION True" in said
+    assert "REFUSED 7 of 7" in said
+    token = tmp_path / ".tidegate" / "logs" / "spark.ui-token"
+    assert token.stat().st_mode & 0o777 == 0o600
     assert "COMPACTED (4, 2)" in said
     assert [line.split()[1] for line in said.splitlines() if line.startswith("TOLD")] == [
         *("kafka", "registry", "rest", "alert")
@@ -249,6 +253,10 @@ def test_no_secret_is_in_anything_that_a_run_leaves_or_prints(
     kinds = ("events/", "python.log", "logs/spark.log", "ui.txt", "processes.txt", "/metadata/", "catalog.db")
     for kind in kinds:
         assert any(kind in name and content for name, content in left.items()), kind
+    # The key of the UI's token is 32 random bytes in base64.
+    keys = re.findall(rb"JWSFilter\.param\.secretKey.{,200}", b"".join(left.values()), re.DOTALL)
+    assert any(b"*********(redacted)" in key for key in keys)
+    assert not [key for key in keys if re.search(rb"[\w-]{43}", key.split(b"secretKey")[1])]
     found = {
         (variable, name, content[max(0, at - 150) : at + 60])
         for variable, secret in {**SECRETS, "TOKEN": TOKEN}.items()

@@ -76,7 +76,9 @@ class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is
         from tidegate.session.session import packages, purpose
 
         self._stop_spark = not _spark_runs()
-        return start(project.env, packages(project), project.name, purpose=purpose(project))
+        token = project.state_dir / "logs" / "dagster.ui-token"
+        needed = packages(project)
+        return start(project.env, needed, project.name, purpose=purpose(project), ui_token=token)
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Close the session, and stop Spark if it was started here."""

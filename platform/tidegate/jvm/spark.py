@@ -21,6 +21,7 @@ from tidegate.jvm.failures import spark_message
 from tidegate.jvm.jars import ivy_name, verify
 from tidegate.jvm.java import java_class
 from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jar, jar_settings
+from tidegate.jvm.ui_token import guarded
 from tidegate.project.disk import private_folder, temporary_space, trouble
 from tidegate.project.storage import CATALOG, S3A_PACKAGES, Storage
 
@@ -88,7 +89,7 @@ _LOCAL_SETTINGS = {
 }
 
 #: On a cluster: what people see is tidegate's own progress, not Spark's bar and warnings between its lines. Spark's UI
-#: has no login and listens on all addresses: only where somebody asks for it.
+#: listens on all addresses: only where somebody asks for it (`ui_token.py`).
 _REMOTE_SETTINGS = {
     **_EVERYWHERE,
     "spark.ui.enabled": "false",
@@ -107,13 +108,15 @@ def start(
     name: str,
     log: Path | None = None,
     purpose: Purpose = ANY_PURPOSE,
+    ui_token: Path | None = None,
 ) -> SparkSession:
     """Start (or reuse) this process's Spark for `environment`.
 
     `packages`: Maven coordinates beyond the Iceberg runtime, such as KAFKA_PACKAGES. The jars are resolved once into
     Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
     jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
-    error. `purpose`: Sparks of the same one share an archive of classes (`class_archive.py`).
+    error. `purpose`: Sparks of the same one share an archive of classes (`class_archive.py`). `ui_token`: where the
+    token is put that Spark's UI asks for, if it is on; without one it is off (`ui_token.py`).
     Raises TG514, with the end of that log, if Spark does not start, TG518 for a jar that is not the right one, and
     TG623 where it would have no room for temporary files.
     """
@@ -135,6 +138,8 @@ def start(
         settings |= _scratch(environment.spark.conf.get("spark.local.dir"))
     packages = [ICEBERG_PACKAGE, *packages]
     settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
+    if SparkSession.getActiveSession() is None:
+        settings |= guarded(settings, ui_token)
     here, notes = _verified(packages, environment)
     split = secrecy.split(settings)
     for key, value in split.shown.items():

@@ -65,7 +65,12 @@ class Session(Context):
                 private_folder(opened.storage.local_warehouse)
             logs = opened.state_dir / "logs"
             spark = owned = spark_room.start(
-                opened.env, packages(opened), opened.name, logs / f"{log}.log", purpose(opened, lasting)
+                opened.env,
+                packages(opened),
+                opened.name,
+                logs / f"{log}.log",
+                purpose(opened, lasting),
+                logs / f"{log}.ui-token",
             )
         child = spark_room.child(spark, opened.storage)
         return cls(opened, spark_runner(child), owned)
