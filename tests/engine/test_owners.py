@@ -29,7 +29,15 @@ SQL = re.compile(
 )
 CALLS = {"commit", "writeTo", "delete_dir", "delete_file", "move"}
 #: Of the port to tables (`iceberg/tables.py`).
-CALLS |= {"create_table", "drop_table", "add_stored_column", "set_properties", "merge_rows", "delete_rows"}
+CALLS |= {
+    "create_table",
+    "drop_table",
+    "add_stored_column",
+    "set_properties",
+    "merge_rows",
+    "delete_rows",
+    "replace_table",
+}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
 
 TABLE = "looks at the owner at every commit"
@@ -50,6 +58,7 @@ GUARDS = {
     "iceberg/layout.py:NewTable.sql": "makes what is not there, under a lease that has looked at the namespace",
     "iceberg/tables.py:SparkTables.add_stored_column": LEASE,
     "iceberg/tables.py:SparkTables.drop_table": LEASE,
+    "iceberg/tables.py:SparkTables.replace_table": LEASE,
     "tables/table.py:KeyedTable.__init__": "Log.of asks",
     "tasks/memories.py:MemoryFiles._delete": OPEN,
     "runtime/owners.py:move": "it is what asks, or `tidegate adopt`",

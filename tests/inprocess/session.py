@@ -62,6 +62,8 @@ def new_spark() -> SparkSession:
     spark = Connect(_server())
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
+    # Types in DDL are parsed by the default session.
+    Connect._set_default_and_active_session(spark)
     client: Any = spark.client
     client._stub = _Stub(client._stub)
     return spark  # type: ignore[return-value]  # of Spark Connect

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from tidegate.project import Storage
 
-_NO_RETRIES = {"commit.retry.num-retries": "0"}
+#: A fenced commit is not tried again; and pyiceberg writes no tables of version 3, which only bring faster deletes.
+_OWN = {"commit.retry.num-retries": "0", "format-version": "2"}
 
 
 class InProcessTables:
@@ -59,7 +60,7 @@ class InProcessTables:
         parts = [part for part in table.partitions if not part.startswith("bucket(")]
         fields = [_partition_field(schema, number, part) for number, part in enumerate(parts)]
         self.catalog.make(
-            _parts(table.identifier), schema, PartitionSpec(*fields), {**table.properties, **_NO_RETRIES}
+            _parts(table.identifier), schema, PartitionSpec(*fields), {**table.properties, **_OWN}
         )
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
@@ -71,6 +72,29 @@ class InProcessTables:
 
     def drop_table(self, identifier: str) -> None:
         self.catalog.remove(_parts(identifier))
+
+    def replace_table(
+        self,
+        identifier: str,
+        rows: DataFrame,
+        split: str,
+        day: str | None,
+        properties: Mapping[str, str],
+        summary: Mapping[str, str],
+    ) -> None:
+        """Columns that go stay in the schema; nobody asks for them."""
+        table = self.open(identifier)
+        held = rows.toArrow()
+        known = {field.name for field in table.target_schema()}
+        new = [field for field in held.schema if field.name not in known]
+        if new:
+            fresh = visit_pyarrow(pa.schema(new), _ConvertToIcebergWithoutIDs())
+            with self.catalog.open(_parts(identifier)).update_schema() as update:
+                for field in fresh.fields:
+                    update.add_column(field.name, field.field_type)
+        table = self.open(identifier)
+        table.set_properties(dict(properties))
+        table.replace_rows([held], summary)
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))
@@ -298,6 +322,13 @@ class InProcessTable:
         if not untouched:
             self._replace(tables, merge.summary or {}, base.id)
 
+    def target_schema(self) -> pa.Schema:
+        return ordinary(schema_to_pyarrow(self._table.schema()))
+
+    def replace_rows(self, tables: Sequence[pa.Table], summary: Mapping[str, str]) -> None:
+        """Of all rows there are these."""
+        self._replace(tables, summary, self.current().id)
+
     def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
         base = self.current()
         rows = self._tables.rows(self.identifier, base.id)
@@ -309,30 +340,33 @@ class InProcessTable:
         schema = ordinary(schema_to_pyarrow(self._table.schema()))
         rows = pa.concat_tables([_cast(table, schema) for table in tables])
         gone = [task.file for task in _files(self._table, base)] if base is not None else []
-        new = [file for part, day in self._split(rows) for file in [self._written(part, day)]]
+        new = [self._written(part, values) for part, values in self._split(rows)]
         self._commit(new, gone, summary, base)
 
-    def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, int | None]]:
-        """Rows of each day, of a table that is partitioned by one."""
+    def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, list[Any]]]:
+        """The rows of each partition, with its values."""
         import pyarrow.compute as pc
 
         fields = self._table.spec().fields
-        if not rows.num_rows:
-            return
-        if not fields:
-            yield rows, None
-            return
-        column = rows.column(self._table.schema().find_column_name(fields[0].source_id) or "")
-        days = column.cast(pa.date32()).cast(pa.int32())
-        for day in pc.unique(days).to_pylist():
-            yield rows.filter(pc.equal(days, day) if day is not None else pc.is_null(days)), day
+        values = []
+        for field in fields:
+            column = rows.column(self._table.schema().find_column_name(field.source_id) or "")
+            is_day = isinstance(field.transform, DayTransform)
+            values.append(column.cast(pa.date32()).cast(pa.int32()) if is_day else column)
+        names = [f"p{number}" for number in range(len(fields))]
+        kinds = pa.table(values, names=names).group_by(names).aggregate([]).to_pylist() if fields else [{}]
+        for kind in kinds if rows.num_rows else []:
+            here = pa.chunked_array([pa.array([True] * rows.num_rows)])
+            for name, column in zip(names, values, strict=True):
+                same = pc.is_null(column) if kind[name] is None else pc.equal(column, kind[name])
+                here = pc.and_(here, pc.fill_null(same, False))
+            yield rows.filter(here), [kind[name] for name in names]
 
-    def _written(self, rows: pa.Table, day: int | None) -> DataFile:
+    def _written(self, rows: pa.Table, partition: list[Any]) -> DataFile:
         folder = Path(_path(self.location)) / "data"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(rows, path)
-        partition = [day] if self._table.spec().fields else []
         return _file(f"file:{path}", partition, rows.num_rows, path.stat().st_size, {}, {})
 
 

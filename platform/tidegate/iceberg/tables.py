@@ -131,6 +131,18 @@ class Tables(Protocol):
     def drop_table(self, identifier: str) -> None:
         """Remove a table with its files, if it is there."""
 
+    def replace_table(
+        self,
+        identifier: str,
+        rows: DataFrame,
+        split: str,
+        day: str | None,
+        properties: Mapping[str, str],
+        summary: Mapping[str, str],
+    ) -> None:
+        """Give a table these rows, their columns, and properties, in one commit that says `summary`; what it had stays
+        readable at its snapshots. It is partitioned by `split`, and by the day of the column `day`."""
+
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         """The rows of a table, at a snapshot (None: the newest). `with_file`: with the path of each row's data file, in
         the column `_file`."""
@@ -156,6 +168,25 @@ class SparkTables:
 
     def drop_table(self, identifier: str) -> None:
         self.spark.sql(f"DROP TABLE IF EXISTS {identifier} PURGE")
+
+    def replace_table(
+        self,
+        identifier: str,
+        rows: DataFrame,
+        split: str,
+        day: str | None,
+        properties: Mapping[str, str],
+        summary: Mapping[str, str],
+    ) -> None:
+        from pyspark.sql import functions as F
+
+        writer = rows.writeTo(identifier).using("iceberg")
+        for key, value in properties.items():
+            writer = writer.tableProperty(key, value)
+        for key, value in summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        parts = [F.col(split), *([F.partitioning.days(F.col(day))] if day is not None else [])]
+        writer.partitionedBy(*parts).replace()
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         reader = self.spark.read if snapshot is None else self.spark.read.option("versionAsOf", snapshot)

@@ -17,7 +17,9 @@ from tidegate.ingest.shape import gate_input
 from tidegate.jvm.spark import settings
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
+from tidegate.plan.stages import GateStage, LogStage, batch_stages
 from tidegate.plan.undeclared import and_undeclared, undeclared_text
+from tidegate.runtime.stages import Stages
 from tidegate.tables.table import KeyedTable
 from tidegate.tasks.gate import GateTask, InTask
 from tidegate.tasks.memories import MemoryFiles
@@ -96,6 +98,8 @@ class Log(StoredLog):
             for name in sorted(missing):
                 tables.add_stored_column(identifier, f"_progress.{name}", PROGRESS_ADDED[name])
             super().__init__(tables, storage, relation, identifier, storage.owner)
+        #: What a batch of it is, told to nobody; `of` says who watches.
+        self.stages = Stages(batch_stages(relation, storage.namespace_of))
         self._memories = MemoryFiles.of(storage, relation.name)
         self._memories.tidy(self.progress.states.values())
         self.state = KeyedTable(tables, relation, identifier, storage.owner) if relation.primary_key else None
@@ -115,7 +119,9 @@ class Log(StoredLog):
         """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
         `require_own`."""
         context.require_own_once(relation.name)
-        return cls(context.tables, context.project.storage, relation, context.identifier(relation.name))
+        log = cls(context.tables, context.project.storage, relation, context.identifier(relation.name))
+        log.stages = context.stages(log.stages.planned)
+        return log
 
     @property
     def strategy(self) -> InForce | None:
@@ -145,7 +151,7 @@ class Log(StoredLog):
         before = self.progress.totals()
         if decisions is not None:
             self.progress.prepare(decisions)
-        reports = self._judge(epoch, rows, arrived, decisions)
+        reports = self.stages.carry_out(GateStage, lambda _: self._judge(epoch, rows, arrived, decisions))
         judged = {
             name: GateState.from_dict(entry["state"])
             for r in reports
@@ -173,10 +179,10 @@ class Log(StoredLog):
         notes += [undeclared_text(new)] if new else []
         note = "; ".join(text for text in notes if text) or None
         judged_at = time.monotonic()
-        self._commit(after, arrived, written, files or [], note=note, decisions=decisions)
-        committed_at = time.monotonic()
-        if self.state is not None:
-            self.state.catch_up()
+        committed_at = self.stages.carry_out(
+            LogStage,
+            lambda _: self._commit(after, arrived, written, files or [], note=note, decisions=decisions),
+        )
         totals = after.totals()
         return BatchCommitted(
             source=self.relation.name,
@@ -200,9 +206,8 @@ class Log(StoredLog):
         )
         after = self.progress.reset(watermark, memories, followed or {})
         before, now = self.format(self.progress.published), self.format(watermark)
-        self._commit(after, at, [], [], label="reset", note=f"RESET WATERMARK TO {now}, it was {before}")
-        if self.state is not None:
-            self.state.catch_up()
+        note = f"RESET WATERMARK TO {now}, it was {before}"
+        self.stages.carry_out(LogStage, lambda _: self._commit(after, at, [], [], label="reset", note=note))
 
     def _commit(
         self,
@@ -213,8 +218,9 @@ class Log(StoredLog):
         label: str | None = None,
         note: str | None = None,
         decisions: Decisions | None = None,
-    ) -> None:
-        """Files of rows and the progress that goes with them, in one commit (R1)."""
+    ) -> float:
+        """Files of rows and the progress that goes with them, in one commit (R1), and what a table with a PRIMARY KEY
+        holds after it. When the first was there (`time.monotonic`)."""
         watermark = self.relation.watermark
         strategy = watermark.strategy if watermark is not None else None
         clock = watermark.kind.clock(at) if watermark is not None else None
@@ -227,6 +233,10 @@ class Log(StoredLog):
         if after.epoch % _TIDY_EVERY == 0:
             self._memories.tidy(after.states.values())
         self.progress = after
+        committed_at = time.monotonic()
+        if self.state is not None:
+            self.state.catch_up()
+        return committed_at
 
     def format(self, value: int | None) -> str:
         """A watermark as people read it."""

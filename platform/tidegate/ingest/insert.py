@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.iceberg.layout import quote, string
 from tidegate.ingest.connector import Rows
 from tidegate.ingest.shape import add_generated
+from tidegate.plan.stages import SourceStage
 from tidegate.sql.dialect.types import display
 from tidegate.tasks.decode.reasons import misfit
 from tidegate.watermark import TimeKind
@@ -35,7 +36,7 @@ def insert(spark: SparkSession, log: Log, sql: str, op: str | None = None) -> Ba
     A row with a value that does not convert is rejected with its text, not lost and not an error.
     """
     arrived = datetime.now(UTC)
-    rows = _converted(spark.sql(sql), log, arrived, op)
+    rows = log.stages.carry_out(SourceStage, lambda _: _converted(spark.sql(sql), log, arrived, op))
     log.progress.enumerate([PARTITION])
     return log.add(log.progress.epoch + 1, rows, arrived)
 

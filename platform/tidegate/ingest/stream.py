@@ -18,6 +18,7 @@ from tidegate.iceberg.partitions import Decisions
 from tidegate.ingest.connector import BatchPlan, Connector
 from tidegate.jvm.failures import failed, failed_later, is_from_spark, too_little_memory, worker_died
 from tidegate.plan.events import BatchCommitted
+from tidegate.plan.stages import SourceStage
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class SourceFeed:
         return self.connector.waits()
 
     def _carried_out(self, plan: BatchPlan) -> BatchCommitted:
-        rows, read = self.connector.read(plan), self.connector.consumed(plan)
+        rows = self.log.stages.carry_out(SourceStage, lambda _: self.connector.read(plan))
+        read = self.connector.consumed(plan)
         last, decisions = not self.connector.waits(), Decisions.from_json(plan.decisions)
         rows = replace(rows, care=plan.care)
         return self.log.add(plan.epoch, rows, plan.arrived, read, last, decisions, plan.crashed)

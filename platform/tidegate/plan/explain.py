@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tidegate.plan.marks import Marks
-from tidegate.plan.sink_stages import sink_stage
-from tidegate.plan.stages import Stage, look_up, plan_for
+from tidegate.plan.stages import COMMANDS, Command, Stage, delivery_stages, look_up, plan_for
 from tidegate.plan.view_stages import Namespace
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Object, Sink, View
@@ -95,19 +94,21 @@ def explain(
     *,
     namespace: Namespace = "main",
     marks: Marks | None = None,
+    command: Command = "run",
 ) -> Explanation:
     """The plan of source, table, view or sink `name` (or of a definition). Raises TG201 for an unknown name.
 
-    `marks`: how far the sources and views in it are, if that was looked up; those without a watermark yet are absent.
+    `command`: of which command it is the plan; `amend` and `rebuild` are those of a view alone, and change nothing of
+    the plan of anything else. `marks`: how far the sources and views in it are, if that was looked up; those without a
+    watermark yet are absent.
     """
     found = (catalog.sinks.find(name) or look_up(catalog, name)) if isinstance(name, str) else name
     if isinstance(found, Sink):
         upstream = found.view or look_up(catalog, found.upstream)
-        stages = plan_for(catalog, upstream, namespace)
-        last = sink_stage(found, upstream, stages[-1].watermarks)
+        stages = (*plan_for(catalog, upstream, namespace), *delivery_stages(catalog, found, namespace))
         place = f"{found.location.file}:{found.location.line}" if found.location else None
         text = " ".join(found.description.split()) if found.description else None
-        return Explanation(found.name, "sink", place, text, (*stages, last), (), marks)
+        return Explanation(found.name, "sink", place, text, stages, (), marks)
     if isinstance(found, View):
         catalog = catalog.having(found)
         kind = "materialized view" + (", EMIT ON WINDOW CLOSE" if found.emit_on_window_close else "")
@@ -122,10 +123,16 @@ def explain(
         kind=kind,
         place=f"{found.location.file}:{found.location.line}" if found.location else None,
         description=" ".join(found.description.split()) if found.description else None,
-        stages=tuple(plan_for(catalog, found, namespace)),
+        stages=_stages(catalog, found, namespace, command),
         readers=_readers(catalog, found.name),
         marks=marks,
     )
+
+
+def _stages(catalog: Catalog, found: Object, namespace: Namespace, command: Command) -> tuple[Stage, ...]:
+    if isinstance(found, View) and command != "run":
+        return COMMANDS[command](catalog, found, namespace)
+    return tuple(plan_for(catalog, found, namespace))
 
 
 def _readers(catalog: Catalog, name: str) -> tuple[str, ...]:

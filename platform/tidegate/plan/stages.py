@@ -7,17 +7,27 @@ watermark after it, and how that follows from those of the inputs, is D1-D3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tidegate.plan import differences as differ
 from tidegate.plan.differences import Difference
 from tidegate.plan.judging import gate_facts
 from tidegate.plan.kafka_facts import kafka_facts
 from tidegate.plan.marks import ColumnWatermark
-from tidegate.plan.sink_stages import SinkStage
-from tidegate.plan.view_stages import Namespace, SliceStage, StepStage, ViewStage, stored_as, view_stages
+from tidegate.plan.sink_stages import SinkStage, sink_stage
+from tidegate.plan.view_stages import (
+    Namespace,
+    RevisionStage,
+    SliceStage,
+    StepStage,
+    SwapStage,
+    ViewStage,
+    stored_as,
+    view_stages,
+)
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import sources_of
-from tidegate.sql.catalog.objects import Object, Relation, SystemTable
+from tidegate.sql.catalog.objects import Object, Relation, Sink, SystemTable, View
 from tidegate.sql.catalog.system_tables import SYSTEM_TABLES
 from tidegate.sql.dialect.types import display
 from tidegate.sql.options.connectors import FilesystemOptions
@@ -89,7 +99,17 @@ class LogStage:
         ]
 
 
-Stage = SourceStage | GateStage | LogStage | SliceStage | StepStage | ViewStage | SinkStage
+Stage = (
+    SourceStage
+    | GateStage
+    | LogStage
+    | SliceStage
+    | StepStage
+    | ViewStage
+    | SinkStage
+    | RevisionStage
+    | SwapStage
+)
 
 
 def look_up(catalog: Catalog, name: str) -> Object:
@@ -114,6 +134,40 @@ def plan_for(catalog: Catalog, name: str | Object, namespace: Namespace = "main"
             # Every step of the view in question; of those before it what they read and what they give.
             stages += view_stages(catalog, source, namespace, steps=source is found)
     return stages
+
+
+def batch_stages(relation: Relation, namespace: Namespace = "main") -> tuple[Stage, ...]:
+    """What a batch of a source or table is: read, judged, committed."""
+    return tuple(_relation_stages(relation, namespace))
+
+
+def tick_stages(catalog: Catalog, view: View, namespace: Namespace = "main") -> tuple[Stage, ...]:
+    """What a tick of a view is: its slice, the steps of its query, its commit."""
+    return tuple(view_stages(catalog, view, namespace, steps=True))
+
+
+def rebuild_stages(catalog: Catalog, view: View, namespace: Namespace = "main") -> tuple[Stage, ...]:
+    """A rebuild: a tick from the beginning beside the old results, and the swap (R4)."""
+    table = f"{stored_as(namespace, view.name)}, Iceberg"
+    return (*tick_stages(catalog, view, namespace), SwapStage(view.name, table))
+
+
+def amendment_stages(catalog: Catalog, view: View, namespace: Namespace = "main") -> tuple[Stage, ...]:
+    """An amendment: the slice of the windows that are compared, the steps of the query, and the revisions (B1)."""
+    *first, _ = tick_stages(catalog, view, namespace)
+    return (*first, RevisionStage(view.name, f"{stored_as(namespace, view.name)}, Iceberg"))
+
+
+#: What is done with a view, as a list of stages: a run, a live run and a backfill of Dagster's do ticks.
+Command = Literal["run", "amend", "rebuild"]
+COMMANDS = {"run": tick_stages, "amend": amendment_stages, "rebuild": rebuild_stages}
+
+
+def delivery_stages(catalog: Catalog, sink: Sink, namespace: Namespace = "main") -> tuple[Stage, ...]:
+    """What a delivery of a sink is."""
+    upstream = sink.view or look_up(catalog, sink.upstream)
+    assert isinstance(upstream, Relation | View)
+    return (sink_stage(sink, upstream, plan_for(catalog, upstream, namespace)[-1].watermarks),)
 
 
 def _relation_stages(relation: Relation, namespace: Namespace) -> list[Stage]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from tidegate.plan import differences as differ
 from tidegate.plan.differences import Difference
@@ -20,9 +21,14 @@ Facts = tuple[tuple[str, str], ...]
 Namespace = str | Callable[[str], str]
 
 
+#: How a slice is computed: from panes or sessions that tasks make of the log's files; frame by frame, with what the
+#: tick before has carried (C5); or by the view's query.
+Way = Literal["panes", "frames", "query"]
+
+
 @dataclass(frozen=True)
 class SliceStage:
-    """Cuts out of the inputs what became final since the last time (C2, C4, C6)."""
+    """Cuts out of the inputs what became final since the last time (C2, C4, C6). `way`: how that is computed."""
 
     name: str
     reads: Facts
@@ -30,6 +36,7 @@ class SliceStage:
     watermarks: tuple[ColumnWatermark, ...]
     differences: tuple[Difference, ...] = ()
     node: str = "slice"
+    way: Way = "query"
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) lines."""
@@ -76,6 +83,54 @@ class ViewStage:
         return lines
 
 
+@dataclass(frozen=True)
+class RevisionStage:
+    """The sink of an amendment: revisions of the windows that late rows hit, in one commit with what was absorbed
+    (B1-B3)."""
+
+    name: str
+    table: str
+    watermarks: tuple[ColumnWatermark, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    node: str = "revise"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) lines."""
+        replaced = "closed windows whose rows are not what the query gives now, late rows included (B1)"
+        return [
+            ("table", self.table),
+            ("replaces", replaced),
+            ("keeps", f'what was there, as revisions in "{self.name}$revisions" (B2)'),
+        ]
+
+
+@dataclass(frozen=True)
+class SwapStage:
+    """The end of a rebuild: new results take the place of the old ones in one commit (R4)."""
+
+    name: str
+    table: str
+    watermarks: tuple[ColumnWatermark, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    node: str = "swap"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) lines."""
+        return [
+            ("table", self.table),
+            ("replaces", "schema, rows and definition together, in one commit (R4)"),
+            ("keeps", "the old results, under a tag of the table"),
+        ]
+
+
+def way_of(view: View) -> Way:
+    """How a tick of the view is computed: the one place that says so. Panes cost the least; a frame needs the rows
+    before it, which the tick before has carried; whatever is neither is SQL."""
+    if view.over is not None:
+        return "frames"
+    return "query" if view.pane_windows is None else "panes"
+
+
 def stored_as(namespace: Namespace, name: str) -> str:
     """Namespace and name of a stored table."""
     return f"{namespace if isinstance(namespace, str) else namespace(name)}.{name}"
@@ -96,7 +151,7 @@ def view_stages(
     accounted = (differ.LATE_IN_WINDOWS,) if view.accounts is not None else ()
     reads = tuple(("reads", _reads(view, entry, sources[entry.name])) for entry in view.inputs)
     first: list[SliceStage | StepStage | ViewStage] = [
-        SliceStage(view.name, (*_window(view), *reads), _final(view), clock, accounted)
+        SliceStage(view.name, (*_window(view), *reads), _final(view), clock, accounted, way=way_of(view))
     ]
     if steps:
         first += [StepStage(node.name, node.lost, marks(node)) for node in view.derived[:-1]]

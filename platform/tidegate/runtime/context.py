@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from tidegate.errors import TidegateError
 from tidegate.runtime.borrowed import Borrowed
 from tidegate.runtime.lease import lease
 from tidegate.runtime.owners import Owners
+from tidegate.runtime.stages import Stages, Watcher
 from tidegate.sql.catalog.objects import Column, Relation, View
 from tidegate.sql.settings import Settings
 from tidegate.tables.lives import state_identifier
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from tidegate.errors import Location
     from tidegate.plan.events import Event
+    from tidegate.plan.stages import Stage
     from tidegate.project import Project
     from tidegate.runtime.runner import Runner
 
@@ -48,6 +50,8 @@ class Context:
         #: Who is asked before a statement does what can't be undone: given what it is, says whether to go on. None:
         #: nobody is there, and the statement is refused.
         self.confirm: Callable[[str], bool] | None = None
+        #: Who hears of every stage that is carried out.
+        self.watcher: Watcher | None = None
         #: Whose the stored tables are (X3).
         self.owners = Owners(self.tables, project)
         #: What this project's sinks may not deliver into.
@@ -84,6 +88,10 @@ class Context:
     def work_folder(self, name: str) -> str:
         """URI of a source's plans and checkpoint, or of a sink's position."""
         return self.project.storage.work_folder(name)
+
+    def stages(self, planned: Sequence[Stage]) -> Stages:
+        """The stages of a plan, to be carried out here."""
+        return Stages(planned, lambda: self.watcher)
 
     # -- who may write, and who agrees -------------------------------------------------------------------------
 

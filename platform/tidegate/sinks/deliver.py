@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event, RowsDelivered, SinkDelivered
+from tidegate.plan.sink_stages import SinkStage
+from tidegate.plan.stages import delivery_stages
 from tidegate.runtime.result import SinkReport
 from tidegate.sinks.console import ConsoleSink
 from tidegate.sinks.filesystem import FilesystemSink
@@ -44,7 +46,9 @@ def deliver(context: Context, sink: Sink, notify: Callable[[Event], None] | None
         if not upstream.has_news(position):
             return SinkReport(sink.name)
         _record(context, sink)
-        done = writer.deliver(upstream, position)
+        planned = delivery_stages(context.catalog, sink, context.project.storage.namespace_of)
+        stages = context.stages(planned)
+        done = stages.carry_out(SinkStage, lambda _: writer.deliver(upstream, position))
     if (done.rows or done.amended) and notify is not None:
         seconds = round(time.monotonic() - started, 3)
         notify(SinkDelivered(sink.name, sink.connector.connector, done.rows, seconds, done.amended))

@@ -64,7 +64,8 @@ def _times(form: Format) -> dict[str, str]:
 @dataclass(frozen=True)
 class EncodeTask:
     """Writes what reaches a task into one file below `folder` and returns what it wrote (for `run_task`): `name`,
-    number of `rows`, and of the `task`, which are in the order of the rows. A task without rows writes none.
+    number of `rows`, and of the `task`, which are in the order of the rows. A task without rows writes none. Outside of
+    Spark there is one task.
 
     `head`: what a file of lines starts with; None for Parquet.
     """
@@ -77,7 +78,6 @@ class EncodeTask:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        assert context is not None
         name, rows = uuid.uuid4().hex, 0
         filled = (batch for batch in batches if batch.num_rows)
         first = next(filled, None)
@@ -86,7 +86,7 @@ class EncodeTask:
             with self.filesystem.open_output_stream(path) as stream:
                 write = self._parquet if self.head is None else self._lines
                 rows = write(stream, first, filled)
-        report = {"name": name, "rows": rows, "task": context.partitionId()}
+        report = {"name": name, "rows": rows, "task": 0 if context is None else context.partitionId()}
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     def _parquet(self, stream: pa.NativeFile, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:

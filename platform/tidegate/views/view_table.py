@@ -17,30 +17,30 @@ from tidegate.iceberg.layout import (
     is_of_view,
     new_view_table,
     quote,
-    ticks_of,
     view_columns,
 )
 from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
+from tidegate.plan.stages import tick_stages
+from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST
-from tidegate.tasks.panes import WindowTask
 from tidegate.tasks.writer import WriteTask, run_task
 from tidegate.views.inputs import Pinned, pending, positions
-from tidegate.views.over import CARRIED, Evaluation, carried_type, missing_totals
+from tidegate.views.over import CARRIED, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
-from tidegate.views.pane_slices import compute
 from tidegate.views.resolve import no_rows, pin, resolve_columns
 from tidegate.views.retention import begin, missing
 from tidegate.views.revisions.reclose import Reclosing
 from tidegate.views.revisions.revisions import has_revisions
 from tidegate.views.revisions.step_back import back, emitted_beyond, extent, facts, refused
-from tidegate.views.slices import evaluate, read, run_sql, with_bounds
-from tidegate.watermark import TimeKind, window_is_closed
+from tidegate.views.slices import read, run_sql
+from tidegate.views.ways import Computed, Cut, computed, earliest_open
+from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
@@ -96,6 +96,8 @@ class ViewTable:
             self.table = context.tables.open(identifier, owner)
             self._target = self.table.target(context.project.storage, "_open", day, bounds)
         self._snapshot = self.table.current()
+        planned = tick_stages(context.catalog, view, context.project.storage.namespace_of)
+        self._stages = context.stages(planned)
 
     def tick(self) -> SliceCommitted | None:
         """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
@@ -129,46 +131,55 @@ class ViewTable:
         reached = max((mark for mark in (frontier, clock) if mark is not None), default=None)
         earliest = base.integer("tidegate.earliest-open")
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
-        emit = self.view.emit_on_window_close
         number = (base.integer("tidegate.tick") or 0) + 1
-        beyond = Beyond.of(base.summary)
-        again = None
-        if beyond is not None and frontier is not None and reached is not None and beyond.first <= reached:
-            again = frontier, reached
-        tick = None if again else self._plain(pinned, start, frontier, reached, number)
-        if tick is None:
-            rows = read(self._context, self.view, pinned, start, reached if emit else None)
-            over = None if self.view.over is None else self._evaluated_over(rows, base, frontier, reached)
-            result = (
-                self._result(rows, frontier, reached) if over is None else with_bounds(over.result, self.view)
-            )
-            since = self._earliest_open(rows, reached)
-            try:
-                tick = self._stored(result, number, since, again)
-                if over is not None and over.carried is not None:
-                    tick.files.extend(self._write_carried(over.carried))
-            finally:
-                if over is not None:
-                    over.close()
+        cut = Cut(pinned, start, frontier, reached, number)
+        done = self._stages.carry_out(SliceStage, lambda stage: self._computed(stage, base, cut))
+        try:
+            return self._stages.carry_out(ViewStage, lambda _: self._commit(base, cut, done, gap, started))
+        finally:
+            done.close()
+
+    def _computed(self, stage: SliceStage, base: Snapshot, cut: Cut) -> Computed:
+        """The rows of a tick. Where rows close again that were emitted once, the query says which (W9)."""
+        way: Way = "query" if stage.way == "panes" and _closes_again(base, cut) else stage.way
+        return self._stages.carry_out_all(
+            StepStage,
+            lambda: computed(
+                self._context, self.view, way, cut, self._target, lambda: self._carried_rows(base, cut)
+            ),
+        )
+
+    def _commit(
+        self, base: Snapshot, cut: Cut, done: Computed, gap: dict[str, str], started: float
+    ) -> SliceCommitted:
+        """Store what a tick has computed, and the new frontier, in one commit (R2)."""
+        again = _closes_again(base, cut)
+        if done.rows is None:
+            files = done.files or []
+            tick = Tick(files, [], sum(f["rows"] for f in files if f["split"] is False), {}, done.open_since)
+        else:
+            tick = self._stored(done.rows, cut, done.open_since, again)
+        if done.carried is not None:
+            tick.files.extend(self._write_carried(done.carried))
         total = (base.integer("tidegate.groups") or 0) + tick.groups
         opened = sum(f["rows"] for f in tick.files if f["split"] is True)
         summary = {
-            "tidegate.tick": str(number),
-            "tidegate.inputs": positions(pinned),
+            "tidegate.tick": str(cut.number),
+            "tidegate.inputs": positions(cut.pinned),
             "tidegate.groups": str(total),
             "tidegate.open": str(opened),
         }
         kept = (*AMENDMENT, RESETS, GAPS, *([] if again else [BEYOND]))
         summary |= {key: base.summary[key] for key in kept if key in base.summary}
-        summary |= followed({p.input.name: p.snapshot.summary for p in pinned}) | tick.summary | gap
+        summary |= followed({p.input.name: p.snapshot.summary for p in cut.pinned}) | tick.summary | gap
         if lost := (base.integer(LOST_TOTALS) or 0) + sum(f.get("counted", 0) for f in tick.files):
             summary[LOST_TOTALS] = str(lost)
-        if reached is not None:
-            summary["tidegate.frontier"] = str(reached)
+        if cut.reached is not None:
+            summary["tidegate.frontier"] = str(cut.reached)
         if tick.open_since is not None:
             summary["tidegate.earliest-open"] = str(tick.open_since)
         # A view that emits on close is append-only by construction (C2), but for what closes again.
-        replaced = [*([] if emit else [True]), *self._carried()]
+        replaced = [*([] if self.view.emit_on_window_close else [True]), *self._carried()]
         removed = [*tick.removed, *self._carried_files(base, tick.files)]
         computed_at = time.monotonic()
         committed = self.table.append(tick.files, self._target, summary, base, replaced, removed)
@@ -200,7 +211,7 @@ class ViewTable:
         frontier = min(int(found.frontier), base.integer("tidegate.frontier") or 0)
         opened = None
         if view.open_sql is not None:
-            opened = self._earliest_open(read(self._context, view, pinned), frontier)
+            opened = earliest_open(self._context, view, read(self._context, view, pinned), frontier)
         beyond = extent(emitted_beyond(self._at(base), view, frontier), view)
         summary = facts(view, base.summary, pinned, frontier, opened, beyond)
         files: list[dict[str, Any]] = []
@@ -215,7 +226,10 @@ class ViewTable:
             finally:
                 tick.close()
         removed = self._carried_files(base, files)
-        committed = self.table.append(files, self._target, summary, base, self._carried(), removed)
+        committed = self._stages.carry_out(
+            ViewStage,
+            lambda _: self.table.append(files, self._target, summary, base, self._carried(), removed),
+        )
         self._snapshot = Snapshot(committed, summary, committed)
         return True
 
@@ -223,43 +237,22 @@ class ViewTable:
         """The view's table at a snapshot."""
         return self._context.tables.rows(self.table.identifier, base.id)
 
-    def _stored(
-        self, result: DataFrame, number: int, since: int | None, again: tuple[int, int] | None
-    ) -> Tick:
-        """Write the rows of a tick. `since`: where the first session begins that stays open; `again`: where emitted
-        rows close again (`Reclosing`), the frontier before and after it."""
-        if again is None:
+    def _stored(self, result: DataFrame, cut: Cut, since: int | None, again: bool) -> Tick:
+        """Write the rows of a tick. `since`: where the first session begins that stays open; `again`: emitted rows
+        close again (`Reclosing`)."""
+        number = cut.number
+        if not again:
             files = self._write(result, number)
             return Tick(files, [], sum(f["rows"] for f in files if f["split"] is False), {}, since)
-        frontier, reached = again
+        assert cut.frontier is not None
+        assert cut.reached is not None
         result = result.localCheckpoint()
         opened = self._write(result.where("_open"), number) if not self.view.emit_on_window_close else []
-        reclosing = Reclosing(self._context, self.view, self.table, self._snapshot, frontier, reached)
+        reclosing = Reclosing(self._context, self.view, self.table, self._snapshot, cut.frontier, cut.reached)
         done = reclosing.write(
             result.where("NOT _open"), number, since, lambda rows: self._write(rows, number)
         )
         return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
-
-    def _plain(
-        self,
-        pinned: Sequence[Pinned],
-        start: int | None,
-        frontier: int | None,
-        reached: int | None,
-        number: int,
-    ) -> Tick | None:
-        """One tick of a view that needs no SQL; None if it does."""
-        if self.view.pane_windows is None:
-            return None
-        emit = self.view.emit_on_window_close
-        (entry,) = pinned
-        bounds = entry.bounds(self.view, start, reached if emit else None)
-        windows = WindowTask(self.view.pane_windows, self._target, frontier, reached, emit, number)
-        found = compute(self._context.tables, self._context.project.storage, entry, bounds, windows)
-        if found is None:
-            return None
-        groups = sum(f["rows"] for f in found.files if f["split"] is False)
-        return Tick(found.files, [], groups, {}, found.open_since)
 
     def totals(self) -> tuple[str, int, int]:
         """Frontier as text, closed result rows so far, open result rows."""
@@ -280,39 +273,13 @@ class ViewTable:
         before = commits(base.summary.get("tidegate.inputs"))
         return now != (before or dict.fromkeys(now))
 
-    def _result(self, rows: Sequence[DataFrame], frontier: int | None, reached: int | None) -> DataFrame:
-        """The rows to be stored: what becomes final, and what is open if the view shows that."""
-        from pyspark.sql import functions as F
-
-        view, end = self.view, F.col("_window_end")
-        result = evaluate(self._spark, view, rows)
-        if frontier is not None:
-            beyond = ~window_is_closed(end, self._literal(frontier))
-            result = result.where(beyond if view.emit_on_window_close else beyond | end.isNull())
-        if reached is None or view.clock is None:
-            return result.withColumn("_open", F.lit(True))
-        if view.emit_on_window_close:
-            return result.where(window_is_closed(end, self._literal(reached))).withColumn(
-                "_open", F.lit(False)
-            )
-        # Nobody knows when a row without a time would be final.
-        return result.withColumn(
-            "_open", F.coalesce(~window_is_closed(end, self._literal(reached)), F.lit(True))
-        )
-
-    def _evaluated_over(
-        self, rows: Sequence[DataFrame], base: Snapshot, frontier: int | None, reached: int | None
-    ) -> Evaluation:
-        """One tick of a view with OVER (C5). What the last one carried stands where `_open` is NULL."""
-        over, view = self.view.over, self.view
-        assert over is not None
-        before = None
-        if base.id is not None and reached is not None and frontier is not None:
-            name = quote(carried_column(view))
-            stored = self._at(base).where(f"_open IS NULL AND {name} IS NOT NULL")
-            before = stored.selectExpr(f"{name} AS {quote(CARRIED)}")
-        arrived = run_sql(self._spark, view, over.rows_sql, rows)
-        return evaluate_over(self._spark, view, arrived, before, frontier, reached)
+    def _carried_rows(self, base: Snapshot, cut: Cut) -> DataFrame | None:
+        """What the last tick of a view with OVER has carried (C5); it stands where `_open` is NULL."""
+        if base.id is None or cut.reached is None or cut.frontier is None:
+            return None
+        name = quote(carried_column(self.view))
+        stored = self._at(base).where(f"_open IS NULL AND {name} IS NOT NULL")
+        return stored.selectExpr(f"{name} AS {quote(CARRIED)}")
 
     def _write_carried(self, rows: DataFrame) -> list[dict[str, Any]]:
         carried = rows.selectExpr(
@@ -359,22 +326,16 @@ class ViewTable:
         result = result.select(*[quote(name) for name in self._columns], *([counted] if counted else []))
         return [file for files in run_task(result, WriteTask(self._target, counted)) for file in files]
 
-    def _earliest_open(self, rows: Sequence[DataFrame], reached: int | None) -> int | None:
-        """Where the earliest session starts that is still open, in ticks: rows before it are needed no more (D3)."""
-        from pyspark.sql import functions as F
 
-        view = self.view
-        if view.open_sql is None or reached is None:
-            return None
-        sessions = run_sql(self._spark, view, view.open_sql, rows)
-        still_open = ~window_is_closed(F.col("_window_end"), self._literal(reached))
-        found = sessions.where(still_open).agg(F.min(ticks_of("_window_start", view.kind))).first()
-        return None if found is None else found[0]
-
-    def _literal(self, value: int) -> Column:
-        from pyspark.sql import functions as F
-
-        return F.expr(self.view.kind.spark_literal(value))
+def _closes_again(base: Snapshot, cut: Cut) -> bool:
+    """Whether rows that were emitted beyond the frontier, before a step back (W9), can close now."""
+    beyond = Beyond.of(base.summary)
+    return (
+        beyond is not None
+        and cut.frontier is not None
+        and cut.reached is not None
+        and beyond.first <= cut.reached
+    )
 
 
 def same_view(view: View, table: Table) -> None:

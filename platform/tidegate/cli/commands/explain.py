@@ -8,6 +8,7 @@ import typer
 
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.plan.stages import Command
 
 
 @guarded
@@ -18,12 +19,17 @@ def explain(
     ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    command: Annotated[
+        Command, typer.Option("--command", help="Of a view: which command's stages are shown.")
+    ] = "run",
 ) -> int:
     """Show the stages of a source or view, the watermark columns at each stage, and the differences from RisingWave.
 
     Example: tidegate explain departures_hourly
 
     Example: tidegate explain --select +departures_hourly
+
+    Example: tidegate explain departures_hourly --command amend
     """
     from tidegate.plan.explain import explain as explain_plan
     from tidegate.plan.stages import look_up
@@ -44,6 +50,7 @@ def explain(
                 sink or found,
                 namespace=project.storage.namespace_of,
                 marks=read_marks(project.storage, catalog, found),
+                command=command,
             )
         )
     documents = [one.to_dict() for one in explained]

@@ -21,6 +21,7 @@ from tidegate.ingest.connector import BatchPlan, Connector, Pending, Rows
 from tidegate.jvm.failures import too_little_memory, worker_died
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
+from tidegate.plan.stages import SourceStage
 from tidegate.tasks.smaller import FEW_ROWS, Size
 
 if TYPE_CHECKING:
@@ -259,10 +260,14 @@ def advance(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitte
     return True
 
 
+def _read(log: Log, connector: LogConnector, plan: BatchPlan) -> Rows:
+    return log.stages.carry_out(SourceStage, lambda _: connector.read(plan))
+
+
 def _added(log: Log, connector: LogConnector, plan: BatchPlan) -> BatchCommitted:
     """Judge a batch; where its workers die for want of memory, less of it, then one task at a time (X2)."""
     while True:
-        rows = replace(connector.read(plan), care=plan.care)
+        rows = replace(_read(log, connector, plan), care=plan.care)
         try:
             return log.add(
                 plan.epoch, rows, plan.arrived, connector.consumed(plan), last=not connector.waits()

@@ -29,6 +29,8 @@ from tidegate.iceberg.commit import (
     Snapshot,
 )
 from tidegate.iceberg.layout import ticks_of
+from tidegate.plan.stages import amendment_stages
+from tidegate.plan.view_stages import RevisionStage, SliceStage, StepStage
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tasks.writer import Target
 from tidegate.views.amend.comparison import Comparison
@@ -132,6 +134,8 @@ class _Amendment:
         self._pinned: tuple[Pinned, ...] = pin(context, view)
         self._notes: list[str] = []
         self._target: Target | None = None
+        namespace = context.project.storage.namespace_of
+        self._stages = context.stages(amendment_stages(context.catalog, view, namespace))
         self._comparison = Comparison(context, view, stored, self._base, self._pinned)
 
     def run(self) -> ViewAmendment:
@@ -142,16 +146,11 @@ class _Amendment:
         ranges = self._ranges(frontier)
         if not ranges:
             if not self._dry_run and self._scope.whole and self._is_news(frontier):
-                self._commit([], [], {}, frontier)
+                self._stages.carry_out(RevisionStage, lambda _: self._commit([], [], {}, frontier))
             return self._nothing(None, started)
         self._notify(f"{self._view.name}: comparing the windows that end {self._described(ranges)}")
         late = self._upto() if self._scope.absorb else None
-        if late is None:
-            now, since, _ = as_stored(
-                self._context, self._view, self._pinned, self._stored, frontier, self._notes, ranges
-            )
-        else:
-            now, since = batch(self._context, self._view, self._pinned, frontier, self._notes, ranges, late)
+        now, since = self._stages.carry_out(SliceStage, lambda _: self._recomputed(ranges, frontier, late))
         if since is not None:
             # Lookups of before are not known any more.
             ranges = [] if since == math.inf else clip(ranges, int(since), frontier)
@@ -163,6 +162,20 @@ class _Amendment:
             return self._amend(now, ranges, frontier, late, started)
         finally:
             now.unpersist()
+
+    def _recomputed(
+        self, ranges: Sequence[Range], frontier: int, late: Mapping[str, int] | None
+    ) -> tuple[DataFrame, float | None]:
+        """What the windows in these ranges should hold, and from where on that can be told (None: everywhere)."""
+        given = self._context, self._view, self._pinned
+
+        def steps() -> tuple[DataFrame, float | None]:
+            if late is not None:
+                return batch(*given, frontier, self._notes, ranges, late)
+            now, since, _ = as_stored(*given, self._stored, frontier, self._notes, ranges)
+            return now, since
+
+        return self._stages.carry_out_all(StepStage, steps)
 
     def _amend(
         self,
@@ -198,23 +211,29 @@ class _Amendment:
                 stretches=stretches(changed, self._view.kind, self._scope.every) if windows else [],
             )
             if not self._dry_run and (windows or (self._scope.whole and self._is_news(frontier))):
-                files: list[dict[str, Any]] = []
-                removed: list[Any] = []
-                delta = 0
-                if windows:
-                    self._notify(
-                        f"{self._view.name}: writing {windows:,} {('window' if windows == 1 else 'windows')} "
-                        "again"
-                    )
-                    number = (self._base.integer(AMENDMENTS) or 0) + 1
-                    writer = Writer(self._context, self._view, self._table, self._base, number, self._at)
-                    files, removed, delta = writer.write(now, changed, sums["low"], sums["high"])
-                    self._target = writer.target
-                facts = {"windows": windows, "delta": delta}
-                self._commit(files, removed, facts, frontier)
+                extent = None if windows == 0 else (sums["low"], sums["high"])
+                self._stages.carry_out(
+                    RevisionStage, lambda _: self._revise(now, changed, windows, extent, frontier)
+                )
         finally:
             changed.unpersist()
         return _with_seconds(report, started)
+
+    def _revise(
+        self, now: DataFrame, changed: DataFrame, windows: int, extent: tuple[int, int] | None, frontier: int
+    ) -> None:
+        """Write the revisions of so many windows, which end in `extent`, and commit."""
+        files: list[dict[str, Any]] = []
+        removed: list[Any] = []
+        delta = 0
+        if extent is not None:
+            what = "window" if windows == 1 else "windows"
+            self._notify(f"{self._view.name}: writing {windows:,} {what} again")
+            number = (self._base.integer(AMENDMENTS) or 0) + 1
+            writer = Writer(self._context, self._view, self._table, self._base, number, self._at)
+            files, removed, delta = writer.write(now, changed, *extent)
+            self._target = writer.target
+        self._commit(files, removed, {"windows": windows, "delta": delta}, frontier)
 
     # -- where to look -----------------------------------------------------------------------------------------
 

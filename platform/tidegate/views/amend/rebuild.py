@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
+from tidegate.plan.stages import rebuild_stages
+from tidegate.plan.view_stages import SwapStage
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import View
@@ -23,8 +25,6 @@ from tidegate.views.view_table import STALE, ViewTable
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from tidegate.iceberg.tables import Table
     from tidegate.runtime.context import Context
 
@@ -125,6 +125,7 @@ def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], Non
     context.tables.drop_table(beside)
     notify(f"{view.name}: recomputing from the beginning because {why}")
     table = ViewTable(context, view, beside)
+    stages = context.stages(rebuild_stages(context.catalog, view, context.project.storage.namespace_of))
     table.tick()
     generation = _generation(context, view) + 1
     tag = f"generation_{generation - 1}"
@@ -135,24 +136,17 @@ def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], Non
         # First: were this one killed behind the swap, they would go on from results that are not there any more.
         if (stored := context.stored(reader.name)) is not None:
             context.tables.open(stored).set_properties({STALE: view.name})
-    frontier, rows, _ = table.totals()
-    _swap(context.tables.rows(beside), table.table, view, identifier, generation)
+    frontier, groups, _ = table.totals()
+    stages.carry_out(SwapStage, lambda _: _swap(context, table.table, view, identifier, generation))
     context.tables.drop_table(beside)
-    return Rebuilt(view.name, why, generation, tag, frontier, rows, round(time.monotonic() - started, 3))
+    return Rebuilt(view.name, why, generation, tag, frontier, groups, round(time.monotonic() - started, 3))
 
 
-def _swap(rows: DataFrame, new: Table, view: View, identifier: str, generation: int) -> None:
+def _swap(context: Context, new: Table, view: View, identifier: str, generation: int) -> None:
     """Everything of the new table takes the place of what is in `identifier`, in one commit."""
-    from pyspark.sql import functions as F
-
-    writer = rows.writeTo(identifier).using("iceberg")
-    for key, value in new.properties().items():
-        writer = writer.tableProperty(key, value)
-    writer = writer.tableProperty(GENERATION, str(generation)).tableProperty(STALE, "")
-    for key, value in new.current().summary.items():
-        if key.startswith("tidegate."):
-            writer = writer.option(f"snapshot-property.{key}", value)
-    parts = [F.col("_open")]
-    if view.kind is not TimeKind.EPOCH:
-        parts.append(F.partitioning.days(F.col("_window_end")))
-    writer.partitionedBy(*parts).replace()
+    properties = new.properties() | {GENERATION: str(generation), STALE: ""}
+    summary = {k: v for k, v in new.current().summary.items() if k.startswith("tidegate.")}
+    day = None if view.kind is TimeKind.EPOCH else "_window_end"
+    context.tables.replace_table(
+        identifier, context.tables.rows(new.identifier), "_open", day, properties, summary
+    )
