@@ -17,12 +17,12 @@ from google.protobuf import descriptor_pb2
 
 from tests.engine.test_message_formats import avro, project, rows, task
 from tidegate.errors import TidegateError
+from tidegate.ingest.sources.file_rows import BLOCK, PLACE, ROW
 from tidegate.tasks.decode.avro import AvroDecoder
 from tidegate.tasks.decode.binary import DecodeTask
 from tidegate.tasks.decode.bulk import decode
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD, Limits, limits_of
-from tidegate.tasks.decode.place import BLOCK, PLACE, ROW
 from tidegate.tasks.decode.protobuf import ProtobufDecoder
 from tidegate.tasks.decode.records import CHUNK
 from tidegate.tasks.decode.text import CsvDecoder, JsonDecoder

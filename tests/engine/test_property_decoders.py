@@ -23,9 +23,9 @@ import pytest
 from tests.engine import hostile
 from tests.engine.campaign import limited_memory, seeds
 from tests.engine.hostile import COLUMNS, CSV_COLUMNS, CSV_DECLARED, DECLARED, LEFT, MISFIT, Refused
+from tidegate.ingest.sources.file_rows import PLACE
 from tidegate.sql import load_catalog
 from tidegate.tasks.decode.bulk import parsed
-from tidegate.tasks.decode.place import PLACE
 from tidegate.tasks.decode.text import text_decoder
 from tidegate.tasks.decode.text_files import CsvFiles, JsonFiles
 

@@ -16,9 +16,9 @@ import pyarrow.fs as pafs
 import pytest
 
 from tests.engine.test_property_decoders import decoder
+from tidegate.ingest.sources.file_rows import PLACE, ROW
 from tidegate.tasks.decode.bulk import parsed
 from tidegate.tasks.decode.limits import Limits
-from tidegate.tasks.decode.place import PLACE, ROW
 from tidegate.tasks.decode.text_files import CsvFiles, JsonFiles, Span
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SinkFacts
-from tidegate.findings.model import Finding
+from tidegate.findings.model import Candidate, Finding
 from tidegate.project.stalls import Limits
 
 

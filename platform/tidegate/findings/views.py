@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import ViewFacts
 from tidegate.findings.memory import EarlierLooks
-from tidegate.findings.model import Finding, Waiting
+from tidegate.findings.model import Candidate, Finding, Waiting
 from tidegate.plan.closing import lost_totals_text
 from tidegate.project.durations import format_duration
 from tidegate.project.stalls import Limits

@@ -20,11 +20,10 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from tidegate.tasks.decode.bulk import parsed, sparse
-from tidegate.tasks.decode.compression import compressed
-from tidegate.tasks.decode.damage import still_there
 from tidegate.tasks.decode.fitting import TWICE, find
 from tidegate.tasks.decode.folders import constants
 from tidegate.tasks.decode.limits import Limits
+from tidegate.tasks.decode.opening import compressed, still_there
 from tidegate.tasks.decode.raw_text import as_text
 from tidegate.tasks.decode.reasons import CRASHED, twice
 from tidegate.tasks.decode.records import CHUNK, Records, chunks_of, lines_of
