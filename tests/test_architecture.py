@@ -51,27 +51,14 @@ MOST_LINES_OF_A_FILE, LINES_OF_A_SMALL_FILE = 400, 20
 MOST_LINES_OF_A_FUNCTION, MOST_LEVELS = 60, 4
 #: What is to be split.
 HARD_TO_READ = {
-    "infra/demo.py report",
-    "platform/tidegate/advise/advice.py interpret",
-    "platform/tidegate/advise/advice.py to_dict",
     "platform/tidegate/cli/commands/amend.py amend",
     "platform/tidegate/cli/commands/live.py _supervise",
     "platform/tidegate/cli/commands/live.py live",
     "platform/tidegate/cli/commands/quality.py quality",
     "platform/tidegate/dagster/load.py build_definitions",
     "platform/tidegate/dagster/stall.py stall_sensor",
-    "platform/tidegate/iceberg/progress.py write",
     "platform/tidegate/ingest/ingest.py add",
-    "platform/tidegate/ingest/stream.py drive",
-    "platform/tidegate/live/metrics.py __init__",
-    "platform/tidegate/live/metrics.py _sources",
-    "platform/tidegate/maintenance/upkeep.py maintain",
-    "platform/tidegate/project/jobs.py load_jobs",
-    "platform/tidegate/sql/grammar/create_syntax.py read_create_relation",
-    "platform/tidegate/tasks/panes.py _chunks",
-    "platform/tidegate/views/amend/whatif.py what_if",
     "platform/tidegate/views/view_table.py _tick",
-    "platform/tidegate/watermark/gate.py judge",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -147,15 +147,24 @@ def maintain(
             if dry_run:
                 work.look(retention)
             else:
-                with _right_to_write(context, source, identifier, leased) as refusal:
-                    if refusal is None:
-                        work.run(retention, orphans)
-                    else:
-                        work.measure(after=True)
-                        work.done.notes.append(refusal)
+                _run_if_allowed(
+                    work, _right_to_write(context, source, identifier, leased), retention, orphans
+                )
             report.tables.append(work.done)
     report.seconds = round(time.monotonic() - started, 3)
     return report
+
+
+def _run_if_allowed(
+    work: _Work, right: AbstractContextManager[str | None], retention: bool, orphans: bool
+) -> None:
+    """`right`: gives why nothing may be done; None: all is allowed."""
+    with right as refusal:
+        if refusal is None:
+            work.run(retention, orphans)
+        else:
+            work.measure(after=True)
+            work.done.notes.append(refusal)
 
 
 def maintain_all(

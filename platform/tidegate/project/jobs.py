@@ -225,43 +225,14 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
     """Read `jobs/*.yaml` of a project. Raises TG603–TG606 with places; TG609 for a schedule named twice. `problems`
     takes these down instead; a file with errors is left out."""
     files: list[tuple[YamlFile, JobsFile]] = []
-    seen: dict[str, str] = {}
-    told_in: str | None = None
-    judged_in: str | None = None
+    taken = _Taken()
     for path in sorted((root / "jobs").glob("*.yaml")):
         if path.name in (MAINTENANCE, AMENDMENTS):
             continue
         with problems.caught():
             file = read_yaml(path, f"jobs/{path.name}", as_written=is_target_url)
             content = validate(JobsFile, file)
-            if content.alerts is not None:
-                if told_in is not None:
-                    raise TidegateError(
-                        "TG609",
-                        f"alerts are also defined in {told_in}",
-                        hint="keep all targets and routes in one file",
-                        location=file.locate(("alerts",), key=True),
-                    )
-                told_in = file.name
-            if content.quality is not None:
-                if judged_in is not None:
-                    raise TidegateError(
-                        "TG609",
-                        f"quality is also defined in {judged_in}",
-                        hint="keep one of them",
-                        location=file.locate(("quality",), key=True),
-                    )
-                judged_in = file.name
-            for section in ("schedules", "cleanups"):
-                for i, schedule in enumerate(getattr(content, section)):
-                    if schedule.name in seen:
-                        raise TidegateError(
-                            "TG609",
-                            f'schedule "{schedule.name}" is also defined in {seen[schedule.name]}',
-                            hint="give it another name",
-                            location=file.locate((section, i, "name")),
-                        )
-                    seen[schedule.name] = file.name
+            taken.add(file, content)
             files.append((file, content))
     return Jobs(
         tuple(s for _, content in files for s in content.schedules),
@@ -269,6 +240,41 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST) -> Jobs:
         tuple(files),
         tuple(c for _, content in files for c in content.cleanups),
     )
+
+
+class _Taken:
+    """What may be in one file of `jobs/` alone, by the file that has it."""
+
+    def __init__(self) -> None:
+        self._sections: dict[str, str] = {}
+        self._schedules: dict[str, str] = {}
+
+    def add(self, file: YamlFile, content: JobsFile) -> None:
+        """Raise TG609 for what another file has already."""
+        if content.alerts is not None:
+            self._section("alerts", "alerts are", "keep all targets and routes in one file", file)
+        if content.quality is not None:
+            self._section("quality", "quality is", "keep one of them", file)
+        for section in ("schedules", "cleanups"):
+            for i, schedule in enumerate(getattr(content, section)):
+                if schedule.name in self._schedules:
+                    raise TidegateError(
+                        "TG609",
+                        f'schedule "{schedule.name}" is also defined in {self._schedules[schedule.name]}',
+                        hint="give it another name",
+                        location=file.locate((section, i, "name")),
+                    )
+                self._schedules[schedule.name] = file.name
+
+    def _section(self, name: str, subject: str, hint: str, file: YamlFile) -> None:
+        if name in self._sections:
+            raise TidegateError(
+                "TG609",
+                f"{subject} also defined in {self._sections[name]}",
+                hint=hint,
+                location=file.locate((name,), key=True),
+            )
+        self._sections[name] = file.name
 
 
 def _require(name: str, names: list[str], file: YamlFile, place: tuple[str | int, ...], what: str) -> None:
