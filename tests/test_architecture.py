@@ -51,12 +51,6 @@ MOST_LINES_OF_A_FILE, LINES_OF_A_SMALL_FILE = 400, 20
 MOST_LINES_OF_A_FUNCTION, MOST_LEVELS = 60, 4
 #: What is to be split.
 HARD_TO_READ = {
-    "platform/tidegate/cli/commands/amend.py amend",
-    "platform/tidegate/cli/commands/live.py _supervise",
-    "platform/tidegate/cli/commands/live.py live",
-    "platform/tidegate/cli/commands/quality.py quality",
-    "platform/tidegate/dagster/load.py build_definitions",
-    "platform/tidegate/dagster/stall.py stall_sensor",
     "platform/tidegate/ingest/ingest.py add",
     "platform/tidegate/views/view_table.py _tick",
 }

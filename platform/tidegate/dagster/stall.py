@@ -84,15 +84,7 @@ def stall_sensor(
             # Who can't look says so, on the same routes: a failed tick alone would tell nobody.
             context.log.error(str(error))
             state, lines = notify(project, state, [_blind(project, keys, error)], at, name, send)
-            text = [
-                f"ERROR unreachable: {error.code}: {error.message}",
-                *(f"alert: {line}" for line in lines),
-            ]
-            after = {"memory": memory.to_json(), "verdicts": cursor.get("verdicts", {})}
-            after |= {"materialized": cursor.get("materialized", {})}
-            return SensorResult(
-                skip_reason=" | ".join(text), cursor=json.dumps(after | {"alerts": state.to_json()})
-            )
+            return _blind_result(error, lines, cursor, memory, state)
         told = [f for f in seen.findings if rank(f.severity) > 0]
         for finding in told:
             context.log.warning(f"{finding.severity} {finding.kind}: {finding.text}")
@@ -126,6 +118,20 @@ def _blind(project: Project, keys: Mapping[str, AssetKey], error: TidegateError)
         advice=error.hint or "see the tick of the sensor; docs/errors.md explains the code",
         numbers={"assets": sorted(keys)},
     )
+
+
+def _blind_result(
+    error: TidegateError, lines: Sequence[str], cursor: Mapping[str, Any], memory: EarlierLooks, state: State
+) -> SensorResult:
+    """What a tick says that could not look; what was seen before is remembered."""
+    text = [f"ERROR unreachable: {error.code}: {error.message}", *(f"alert: {line}" for line in lines)]
+    after = {
+        "memory": memory.to_json(),
+        "verdicts": cursor.get("verdicts", {}),
+        "materialized": cursor.get("materialized", {}),
+        "alerts": state.to_json(),
+    }
+    return SensorResult(skip_reason=" | ".join(text), cursor=json.dumps(after))
 
 
 def notify(

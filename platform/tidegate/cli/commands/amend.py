@@ -19,54 +19,60 @@ if TYPE_CHECKING:
     from tidegate.views.revisions.amend_report import ViewAmendment
 
 
+_Views = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=(
+            "Views; the views downstream of them are amended, too. Default: all views that can be amended."
+        ),
+        show_default=False,
+    ),
+]
+_FromLate = Annotated[
+    bool,
+    typer.Option(
+        "--from-late",
+        help=(
+            "Include the late rows of the logs. This is the default without --range; with "
+            "--range, the option is needed."
+        ),
+    ),
+]
+_Range = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--range",
+        metavar="FROM TO",
+        help="Amend only windows that end after FROM, and at TO or before. Without --from-late, "
+        "they are recomputed from the rows that they have already: a backfill, which changes "
+        "nothing if the stored results are right.",
+        show_default=False,
+    ),
+]
+_DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="List the windows, late rows and changed groups, but write nothing."),
+]
+_WhatIf = Annotated[
+    str | None,
+    typer.Option(
+        "--what-if",
+        metavar="STRATEGY",
+        help='Write nothing: judge the late rows again, as if the watermark were "ts - INTERVAL '
+        "'1 hour'\", and report which windows would be complete.",
+        show_default=False,
+    ),
+]
+
+
 @guarded
 def amend(
     call: Invocation,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=(
-                "Views; the views downstream of them are amended, too. Default: all views that can "
-                "be amended."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    from_late: Annotated[
-        bool,
-        typer.Option(
-            "--from-late",
-            help=(
-                "Include the late rows of the logs. This is the default without --range; with "
-                "--range, the option is needed."
-            ),
-        ),
-    ] = False,
-    window_range: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            "--range",
-            metavar="FROM TO",
-            help="Amend only windows that end after FROM, and at TO or before. Without --from-late, "
-            "they are recomputed from the rows that they have already: a backfill, which changes "
-            "nothing if the stored results are right.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="List the windows, late rows and changed groups, but write nothing."),
-    ] = False,
-    if_strategy: Annotated[
-        str | None,
-        typer.Option(
-            "--what-if",
-            metavar="STRATEGY",
-            help='Write nothing: judge the late rows again, as if the watermark were "ts - INTERVAL '
-            "'1 hour'\", and report which windows would be complete.",
-            show_default=False,
-        ),
-    ] = None,
+    names: _Views = None,
+    from_late: _FromLate = False,
+    window_range: _Range = None,
+    dry_run: _DryRun = False,
+    if_strategy: _WhatIf = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, chosen
 from tidegate.plan.closing import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @guarded
 def status(
     call: Invocation,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Default: everything.")
-    ] = None,
+    names: NamesArgument = None,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Show one line per partition as well.")
     ] = False,
