@@ -11,8 +11,8 @@ import dagster as dg
 import pytest
 
 from tests.dagster.projects import SINKS, write_project
-from tidegate.dagster.live import live_assets
-from tidegate.dagster.live_events import LINES, LONGEST, LiveJournal
+from tidegate.dagster.live.events import LINES, LONGEST, LiveJournal
+from tidegate.dagster.live.jobs import live_assets
 from tidegate.plan.events import (
     BatchCommitted,
     Event,

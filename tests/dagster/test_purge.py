@@ -12,7 +12,7 @@ import pytest
 
 from tests.dagster.projects import write_project
 from tidegate.dagster import load_definitions
-from tidegate.dagster.purge import Purged, purge
+from tidegate.dagster.jobs.purge import Purged, purge
 from tidegate.project.maintenance import RunRetention
 
 DAYS = dg.StaticPartitionsDefinition(["mon", "tue"])

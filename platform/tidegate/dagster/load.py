@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING
 
 from dagster import Definitions, in_process_executor
 
-from tidegate.dagster.amendments import build_amendments
 from tidegate.dagster.assets import build_assets
-from tidegate.dagster.failures import failure_sensor
-from tidegate.dagster.live import build_live_jobs, live_jobs_of_families
-from tidegate.dagster.live_sensors import keeper_sensor, observer_sensor
-from tidegate.dagster.naming import identifier
-from tidegate.dagster.partitions import build_closed, closed_of, closed_sensor
-from tidegate.dagster.purge import build_purge
-from tidegate.dagster.quality import closed_checks, quality_checks, quality_job, quality_schedule
-from tidegate.dagster.rebuild import rebuild_job
-from tidegate.dagster.resource import TidegateResource
-from tidegate.dagster.schedules import (
+from tidegate.dagster.jobs.amendments import build_amendments
+from tidegate.dagster.jobs.purge import build_purge
+from tidegate.dagster.jobs.rebuild import rebuild_job
+from tidegate.dagster.jobs.schedules import (
     build_cleanups,
     build_schedules,
     build_upkeep,
     catch_up_job,
     upkeep_job,
 )
-from tidegate.dagster.sensor import lag_checks, lag_sensor
-from tidegate.dagster.stall import stall_checks, stall_sensor
+from tidegate.dagster.live.jobs import build_live_jobs, live_jobs_of_families
+from tidegate.dagster.naming import identifier
+from tidegate.dagster.partitions import build_closed, closed_of, closed_sensor
+from tidegate.dagster.quality import closed_checks, quality_checks, quality_job, quality_schedule
+from tidegate.dagster.resource import TidegateResource
+from tidegate.dagster.sensors.failures import failure_sensor
+from tidegate.dagster.sensors.lag import lag_checks, lag_sensor
+from tidegate.dagster.sensors.live import keeper_sensor, observer_sensor
+from tidegate.dagster.sensors.stall import stall_checks, stall_sensor
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.findings.look import watched
 from tidegate.project import Project

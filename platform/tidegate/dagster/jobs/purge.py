@@ -22,8 +22,8 @@ from dagster import (
     op,
 )
 
+from tidegate.dagster.jobs.schedules import started_by
 from tidegate.dagster.naming import identifier
-from tidegate.dagster.schedules import started_by
 from tidegate.project.maintenance import RunRetention
 
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from dagster import (
 
 from tidegate.alerts import Send, State
 from tidegate.alerts.send import send as send_by_apprise
-from tidegate.dagster.live import LIVE_TAG
+from tidegate.dagster.live.jobs import LIVE_TAG
 from tidegate.dagster.naming import identifier
-from tidegate.dagster.sensor import INTERVAL_SECONDS, utc
-from tidegate.dagster.stall import notify
+from tidegate.dagster.sensors.lag import INTERVAL_SECONDS, utc
+from tidegate.dagster.sensors.stall import notify
 from tidegate.findings.model import Finding, iso
 from tidegate.project import Project
 from tidegate.project.live import live_members

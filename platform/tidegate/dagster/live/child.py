@@ -1,4 +1,4 @@
-"""Started as `python -I live_child.py PARENT COMMAND…`: becomes the command, and dies in order if the parent dies.
+"""Started as `python -I child.py PARENT COMMAND…`: becomes the command, and dies in order if the parent dies.
 
 A process of its own group outlives a Dagster run that is killed with -9, and would keep the leases. On Linux the
 kernel sends it SIGTERM in that moment; elsewhere it ends when it next writes to the pipe that nobody reads.

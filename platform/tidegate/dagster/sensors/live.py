@@ -27,11 +27,11 @@ from dagster import (
     sensor,
 )
 
-from tidegate.dagster.live import ACTIVE, live_job_name
+from tidegate.dagster.live.jobs import ACTIVE, live_job_name
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import partition_table
 from tidegate.dagster.naming import identifier
-from tidegate.dagster.sensor import utc
+from tidegate.dagster.sensors.lag import utc
 from tidegate.project import Project
 from tidegate.project.durations import format_duration
 from tidegate.project.live import LiveRun, live_members

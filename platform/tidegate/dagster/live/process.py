@@ -25,7 +25,7 @@ class LiveProcess:
     """
 
     def __init__(self, command: Sequence[str], folder: Path, notify: Callable[[str], None]) -> None:
-        guard = str(Path(__file__).with_name("live_child.py"))
+        guard = str(Path(__file__).with_name("child.py"))
         self._process = subprocess.Popen(
             [sys.executable, "-I", guard, str(os.getpid()), *command],
             cwd=folder,

@@ -16,9 +16,9 @@ from dagster import (
     op,
 )
 
+from tidegate.dagster.jobs.schedules import schedule_for
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
-from tidegate.dagster.schedules import schedule_for
 from tidegate.project.amendments import Amendment
 from tidegate.views.revisions.amend_report import ViewAmendment
 

@@ -33,7 +33,7 @@ from tidegate.alerts.send import send as send_by_apprise
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import table
 from tidegate.dagster.naming import identifier
-from tidegate.dagster.sensor import INTERVAL_SECONDS, last_materializations, utc
+from tidegate.dagster.sensors.lag import INTERVAL_SECONDS, last_materializations, utc
 from tidegate.errors import TidegateError
 from tidegate.findings import EarlierLooks, Finding, Look, look
 from tidegate.findings.model import rank

@@ -30,8 +30,8 @@ from dagster import (
 from dagster._core.storage.tags import MAX_RETRIES_TAG
 from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt
 
-from tidegate.dagster.live_events import LiveJournal
-from tidegate.dagster.live_process import STOP_SECONDS, LiveProcess
+from tidegate.dagster.live.events import LiveJournal
+from tidegate.dagster.live.process import STOP_SECONDS, LiveProcess
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.resource import TidegateResource
