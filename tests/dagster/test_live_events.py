@@ -26,7 +26,7 @@ from tidegate.plan.events import (
     WorkerFailed,
 )
 from tidegate.project import Project
-from tidegate.project.live import LiveRun
+from tidegate.project.jobs.live import LiveRun
 
 
 class Stream:

@@ -24,7 +24,7 @@ from tidegate.dagster.live.jobs import LIVE_TAG, build_live_jobs, live_arguments
 from tidegate.dagster.live.process import LiveProcess
 from tidegate.dagster.resource import TidegateResource
 from tidegate.project import Project
-from tidegate.project.live import LiveRun
+from tidegate.project.jobs.live import LiveRun
 
 FAKE = [sys.executable, str(Path(__file__).with_name("live_fake.py"))]
 #: Seconds of wall clock after which a test gives up.

@@ -18,7 +18,7 @@ from tidegate.dagster import load_definitions
 from tidegate.dagster.sensors.failures import failure_sensor
 from tidegate.dagster.sensors.stall import stall_sensor
 from tidegate.project import Project
-from tidegate.project.alerts import Target
+from tidegate.project.jobs.alerts import Target
 
 JOBS = """
 thresholds: [{source: orders, behind_newest: 30 minutes}]

@@ -199,7 +199,7 @@ def test_every_description_in_dagster_is_made_words_of() -> None:
         "quality.py AssetCheckSpec _DESCRIPTIONS[RECONCILIATION]",
     }
     found = set()
-    for path in sorted(DAGSTER.glob("*.py")):
+    for path in sorted(DAGSTER.rglob("*.py")):
         for function in ast.parse(path.read_text("utf-8")).body:
             assigned = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
             values = {ast.unparse(n.targets[0]): n.value for n in assigned}

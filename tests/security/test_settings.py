@@ -9,7 +9,7 @@ import pytest
 from tests.project.test_environment import read, refused
 from tidegate.jvm import secrecy
 from tidegate.project import Project
-from tidegate.project.variables import Expanded
+from tidegate.project.reading.variables import Expanded
 from tidegate.sql.dialect.secrets import is_secret
 
 SECRET = (

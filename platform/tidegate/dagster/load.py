@@ -32,11 +32,11 @@ from tidegate.dagster.sensors.stall import stall_checks, stall_sensor
 from tidegate.dagster.translator import TidegateAsset, TidegateTranslator
 from tidegate.findings.look import watched
 from tidegate.project import Project
-from tidegate.project.amendments import load_amendments
 from tidegate.project.expectations import Quality, load_quality
-from tidegate.project.jobs import Jobs, schedules_of
-from tidegate.project.live_selection import check_live
-from tidegate.project.maintenance import Maintenance, load_maintenance
+from tidegate.project.jobs.amendments import load_amendments
+from tidegate.project.jobs.jobs import Jobs, schedules_of
+from tidegate.project.jobs.live_selection import check_live
+from tidegate.project.jobs.maintenance import Maintenance, load_maintenance
 from tidegate.sql.catalog.lineage import computed
 
 if TYPE_CHECKING:

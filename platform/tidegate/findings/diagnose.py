@@ -12,7 +12,7 @@ from tidegate.findings import partitions, sinks, sources, views
 from tidegate.findings.facts import ProjectFacts, SourceFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting, iso, rank
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
 
 #: Findings of one kind of one source that are told one by one; the rest is told as one.
 MOST_PARTITIONS = 10

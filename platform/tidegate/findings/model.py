@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tidegate.project.stalls import CAUSES as KINDS
+from tidegate.project.jobs.stalls import CAUSES as KINDS
 
 Severity = Literal["info", "warning", "error"]
 __all__ = ["KINDS", "SEVERITIES", "Candidate", "Finding", "Severity", "Waiting", "iso", "rank", "worst"]

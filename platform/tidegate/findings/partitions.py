@@ -10,8 +10,8 @@ from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Severity, Waiting
 from tidegate.findings.skews import seconds_of, skews
 from tidegate.findings.sources import QUIET, committed
-from tidegate.project.durations import format_duration
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
+from tidegate.project.reading.durations import format_duration
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.store.metadata import ProgressRow
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.findings.facts import SinkFacts
 from tidegate.findings.model import Candidate, Finding
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
 
 
 def of_sink(sink: SinkFacts, limits: Limits) -> Iterator[Candidate]:

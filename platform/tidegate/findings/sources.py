@@ -10,8 +10,8 @@ from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared, undeclared_text
-from tidegate.project.durations import format_duration
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
+from tidegate.project.reading.durations import format_duration
 from tidegate.store.writers import Writer
 
 #: `not_running` where no limit is set: under an enabled live run, and else.

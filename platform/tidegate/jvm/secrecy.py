@@ -14,7 +14,7 @@ from typing import Any
 
 from tidegate.jvm.java import java_class
 from tidegate.project.disk import temporary_space
-from tidegate.project.variables import Expanded
+from tidegate.project.reading.variables import Expanded
 from tidegate.sql.dialect.secrets import is_secret
 
 _REDACTION = "spark.redaction.regex"

@@ -29,7 +29,7 @@ from tidegate.iceberg.upkeep_table import (
 )
 from tidegate.jvm.java import java_class
 from tidegate.maintenance.edges import edge_of
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
@@ -179,7 +179,7 @@ def maintain_all(
     `policy`: by name; None is what `jobs/maintenance.yaml` says. `steps`: takes down what fails; None: the first
     failure is raised. `options`: of `maintain`.
     """
-    from tidegate.project.maintenance import load_maintenance
+    from tidegate.project.jobs.maintenance import load_maintenance
 
     policy = policy or load_maintenance(context.project.root).of
     chosen = [_source(context, name) for name in (_own(context) if names is None else names)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidegate.project.variables import expand
+from tidegate.project.reading.variables import expand
 from tidegate.sql.dialect.secrets import is_secret
 from tidegate.sql.options.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from tidegate.errors import TidegateError
 from tidegate.project.environment import StorageSettings, Warehouse
 from tidegate.project.owner import Owner
-from tidegate.project.variables import Expanded
+from tidegate.project.reading.variables import Expanded
 from tidegate.sql.dialect.secrets import is_secret, passwords_in
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.errors import Problems, TidegateWarning
-    from tidegate.project.jobs import Schedule
+    from tidegate.project.jobs.jobs import Schedule
 
 #: Errors about a name that is not there.
 _ABOUT_NAMES = ("TG201", "TG609", "TG613", "TG617")
@@ -54,11 +54,11 @@ class _Project:
 
     def __init__(self, call: Invocation, problems: Problems) -> None:
         from tidegate.project import Project
-        from tidegate.project.amendments import Amendments, load_amendments
         from tidegate.project.expectations import load_quality
-        from tidegate.project.jobs import schedules_of
-        from tidegate.project.live_selection import check_live
-        from tidegate.project.maintenance import Maintenance, load_maintenance
+        from tidegate.project.jobs.amendments import Amendments, load_amendments
+        from tidegate.project.jobs.jobs import schedules_of
+        from tidegate.project.jobs.live_selection import check_live
+        from tidegate.project.jobs.maintenance import Maintenance, load_maintenance
         from tidegate.sql.catalog.lineage import computed
         from tidegate.sql.dialect.warnings import collecting
 

@@ -33,7 +33,7 @@ _LEASE_SECONDS = 30.0
 
 def seconds(text: str) -> float:
     """Seconds of a text such as `2s`, `0.5s` or `1 hour`."""
-    from tidegate.project.durations import parse_duration
+    from tidegate.project.reading.durations import parse_duration
 
     if plain := re.fullmatch(r"(\d+(?:\.\d+)?)s?", text.strip()):
         return float(plain.group(1))

@@ -82,7 +82,7 @@ def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()
 
 
 def _relation_row(r: RelationStatus) -> list[object]:
-    from tidegate.project.durations import format_duration
+    from tidegate.project.reading.durations import format_duration
 
     behind = "–" if r.behind_newest is None else format_duration(r.behind_newest)
     committed = r.committed_at or "never run"
@@ -145,7 +145,7 @@ def _sink_row(s: SinkStatus) -> list[object]:
 def _partitions(relation: RelationStatus, width: int | None) -> list[str]:
     from tidegate.console.drawing import draw
     from tidegate.console.port import Table
-    from tidegate.project.durations import format_duration
+    from tidegate.project.reading.durations import format_duration
 
     if not relation.partitions:
         return []

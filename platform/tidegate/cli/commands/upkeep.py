@@ -38,7 +38,7 @@ def upkeep(
 
     Example: tidegate upkeep flights --dry-run
     """
-    from tidegate.project.maintenance import load_maintenance
+    from tidegate.project.jobs.maintenance import load_maintenance
 
     project = call.project()
     catalog = project.catalog()

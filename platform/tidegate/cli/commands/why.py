@@ -66,7 +66,7 @@ def render(seen: Look) -> str:
 def _finding(finding: Finding, at: float) -> str:
     from datetime import datetime
 
-    from tidegate.project.durations import format_duration
+    from tidegate.project.reading.durations import format_duration
 
     mark = {"error": "ERROR  ", "warning": "WARNING", "info": "info   "}[finding.severity]
     lines = [("", f"{mark} {finding.kind}"), ("what", finding.text)]

@@ -19,7 +19,7 @@ from dagster import (
 from tidegate.dagster.jobs.schedules import schedule_for
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
-from tidegate.project.amendments import Amendment
+from tidegate.project.jobs.amendments import Amendment
 from tidegate.views.revisions.amend_report import ViewAmendment
 
 

@@ -24,7 +24,7 @@ from dagster import (
 
 from tidegate.dagster.jobs.schedules import started_by
 from tidegate.dagster.naming import identifier
-from tidegate.project.maintenance import RunRetention
+from tidegate.project.jobs.maintenance import RunRetention
 
 if TYPE_CHECKING:
     from dagster import AssetCheckKey, AssetKey, EventLogRecord

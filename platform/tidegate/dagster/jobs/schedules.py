@@ -19,8 +19,8 @@ from dagster import (
 
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
-from tidegate.project.jobs import Cleanup, Schedule, Times
-from tidegate.project.maintenance import UpkeepSchedule
+from tidegate.project.jobs.jobs import Cleanup, Schedule, Times
+from tidegate.project.jobs.maintenance import UpkeepSchedule
 from tidegate.project.selection import covered
 from tidegate.sql.catalog.catalog import Catalog
 

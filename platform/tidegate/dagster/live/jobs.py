@@ -36,7 +36,7 @@ from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.resource import TidegateResource
 from tidegate.errors import TidegateError
-from tidegate.project.live import LiveRun, live_families, live_members
+from tidegate.project.jobs.live import LiveRun, live_families, live_members
 from tidegate.runtime.codes import is_curable
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import computed

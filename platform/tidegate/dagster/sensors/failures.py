@@ -33,7 +33,7 @@ from tidegate.dagster.sensors.lag import INTERVAL_SECONDS, utc
 from tidegate.dagster.sensors.stall import notify
 from tidegate.findings.model import Finding, iso
 from tidegate.project import Project
-from tidegate.project.live import live_members
+from tidegate.project.jobs.live import live_members
 
 #: Runs looked at in one tick, runs that are remembered, and jobs that count as failing.
 _RUNS, _KNOWN, _JOBS = 200, 400, 50

@@ -33,8 +33,8 @@ from tidegate.dagster.metadata import partition_table
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.sensors.lag import utc
 from tidegate.project import Project
-from tidegate.project.durations import format_duration
-from tidegate.project.live import LiveRun, live_members
+from tidegate.project.jobs.live import LiveRun, live_members
+from tidegate.project.reading.durations import format_duration
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status import read_status
 from tidegate.store.status_values import RelationStatus, ViewStatus

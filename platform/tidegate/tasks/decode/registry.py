@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.project import kafka
-from tidegate.project.variables import expand
+from tidegate.project.reading.variables import expand
 from tidegate.sql.options.formats import PASSWORD, REGISTRY, SUBJECT, USERNAME
 from tidegate.tasks.decode.registry_http import NoAnswer, TooLarge, read_json
 

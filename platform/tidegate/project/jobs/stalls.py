@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pydantic import Field, field_validator, model_validator
 
 from tidegate.errors import did_you_mean
-from tidegate.project.strict import Seconds, StrictModel, refuse
+from tidegate.project.reading.strict import Seconds, StrictModel, refuse
 
 
 @dataclass(frozen=True)

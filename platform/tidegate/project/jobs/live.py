@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator
 
-from tidegate.project.strict import PlainName, Seconds, StrictModel, refuse
+from tidegate.project.reading.strict import PlainName, Seconds, StrictModel, refuse
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.jobs import AMENDMENTS, Schedule
-from tidegate.project.strict import StrictModel, validate
-from tidegate.project.yamlfile import YamlFile, read_yaml
+from tidegate.project.jobs.jobs import AMENDMENTS, Schedule
+from tidegate.project.reading.strict import StrictModel, validate
+from tidegate.project.reading.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog

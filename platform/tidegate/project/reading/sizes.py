@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from tidegate.project.strict import refuse
+from tidegate.project.reading.strict import refuse
 
 _SIZE = re.compile(r"^\s*(\d+)\s*(KB|MB|GB)\s*$", re.IGNORECASE)
 _UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}

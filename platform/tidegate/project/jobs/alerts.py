@@ -11,14 +11,14 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, field_validator, model_validator
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.durations import format_duration
-from tidegate.project.stalls import known_kinds
-from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse
-from tidegate.project.variables import expand
+from tidegate.project.jobs.stalls import known_kinds
+from tidegate.project.reading.durations import format_duration
+from tidegate.project.reading.strict import PlainName, Seconds, StrictModel, ZoneName, refuse
+from tidegate.project.reading.variables import expand
 from tidegate.sql.dialect.secrets import VARIABLE
 
 if TYPE_CHECKING:
-    from tidegate.project.yamlfile import Path_, YamlFile
+    from tidegate.project.reading.yamlfile import Path_, YamlFile
 
 Severity = Literal["info", "warning", "error"]
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

@@ -14,9 +14,9 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.masking import conceal
-from tidegate.project.durations import parse_duration
-from tidegate.project.variables import Expanded
-from tidegate.project.yamlfile import Path_, YamlFile
+from tidegate.project.reading.durations import parse_duration
+from tidegate.project.reading.variables import Expanded
+from tidegate.project.reading.yamlfile import Path_, YamlFile
 from tidegate.sql.dialect.secrets import is_secret, passwords_in, variables
 
 ModelT = TypeVar("ModelT", bound="StrictModel")

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tidegate.errors import Location, TidegateError
-from tidegate.project.variables import expand
+from tidegate.project.reading.variables import expand
 
 Path_ = tuple[str | int, ...]
 

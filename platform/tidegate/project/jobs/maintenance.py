@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.jobs import MAINTENANCE, Schedule, Times
-from tidegate.project.sizes import Bytes
-from tidegate.project.strict import Seconds, StrictModel, validate
-from tidegate.project.yamlfile import YamlFile, read_yaml
+from tidegate.project.jobs.jobs import MAINTENANCE, Schedule, Times
+from tidegate.project.reading.sizes import Bytes
+from tidegate.project.reading.strict import Seconds, StrictModel, validate
+from tidegate.project.reading.yamlfile import YamlFile, read_yaml
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tidegate.errors import FAIL_FAST, Problems, TidegateError, did_you_mean
-from tidegate.project.alerts import Alerts, is_target_url
-from tidegate.project.cron import check_cron
-from tidegate.project.live import LiveRun
+from tidegate.project.jobs.alerts import Alerts, is_target_url
+from tidegate.project.jobs.live import LiveRun
+from tidegate.project.jobs.stalls import Stall
+from tidegate.project.reading.cron import check_cron
+from tidegate.project.reading.strict import PlainName, Seconds, StrictModel, ZoneName, refuse, validate
+from tidegate.project.reading.yamlfile import YamlFile, read_yaml
 from tidegate.project.selection import is_plain, select
-from tidegate.project.stalls import Stall
-from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse, validate
-from tidegate.project.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
 
-#: The files of `jobs/` that have a shape of their own (`project/maintenance.py`, `project/amendments.py`).
+#: The files of `jobs/` that have a shape of their own (`project/jobs/maintenance.py`, `project/jobs/amendments.py`).
 MAINTENANCE, AMENDMENTS = "maintenance.yaml", "amendments.yaml"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.live import live_families
+from tidegate.project.jobs.live import live_families
 from tidegate.sql.catalog.lineage import computed
 
 if TYPE_CHECKING:
-    from tidegate.project.jobs import Jobs
+    from tidegate.project.jobs.jobs import Jobs
     from tidegate.sql.catalog.catalog import Catalog
 
 
