@@ -182,7 +182,7 @@ def test_importing_loads_no_engine(module: str) -> None:
 
 def test_executors_need_no_more_than_numpy_and_pyarrow() -> None:
     """What tasks unpickle on other machines: no parser, no validator, no Spark of the driver's."""
-    modules = "gate panes writer preceding parquet.parquet parquet.footers decode.arrow_json"
+    modules = "gate panes writer preceding parquet.parquet parquet.footers decode.text.arrow_json"
     code = "".join(f"import tidegate.tasks.{name}\n" for name in modules.split())
     code += "import sys; print(*sorted({'sqlglot', 'pydantic', 'pyiceberg', 'yaml', 'typer'} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -37,9 +37,10 @@ from tidegate.jvm.failures import worker_died
 from tidegate.tasks.crashes.crashes import MessageCrashes, Nursery, Parse, killers, narrowed
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes
 from tidegate.tasks.crashes.text_crashes import FileCrashes
-from tidegate.tasks.decode import arrow_json, text_files
 from tidegate.tasks.decode.limits import Limits
-from tidegate.tasks.decode.text_files import JsonFiles, dealt, spans_of
+from tidegate.tasks.decode.text import arrow_json
+from tidegate.tasks.decode.text import files as text_files
+from tidegate.tasks.decode.text.files import JsonFiles, dealt, spans_of
 from tidegate.tasks.decode.values import Target
 
 TARGETS = (Target("id", "bigint", "BIGINT"),)

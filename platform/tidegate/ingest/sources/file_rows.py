@@ -15,12 +15,12 @@ from tidegate.sql.dialect.inner_names import inner
 from tidegate.tasks.crashes.crashes import found_in
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes
 from tidegate.tasks.crashes.text_crashes import FileCrashes
-from tidegate.tasks.decode.bulk import parsed_fields
 from tidegate.tasks.decode.columns import required_columns, stored_columns, wanted_of
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.tasks import on_tasks, tasks_of
-from tidegate.tasks.decode.text import JsonDecoder, text_decoder
-from tidegate.tasks.decode.text_files import (
+from tidegate.tasks.decode.text.bulk import parsed_fields
+from tidegate.tasks.decode.text.decoders import JsonDecoder, text_decoder
+from tidegate.tasks.decode.text.files import (
     CsvFiles,
     JsonFiles,
     Span,

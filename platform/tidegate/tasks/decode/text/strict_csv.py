@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.tasks.decode.strict_json import NotStrict
+from tidegate.tasks.decode.text.strict_json import NotStrict
 from tidegate.tasks.decode.values import Left, Misfit, Target, number, pattern, time
 
 _OPEN = "unparseable: a quoted field is not closed"

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.json as pj
 
-from tidegate.tasks.decode import strict_csv, strict_json
-from tidegate.tasks.decode.bulk import Part, offsets_of, one_row, without
 from tidegate.tasks.decode.columns import required_columns, stored_columns
 from tidegate.tasks.decode.folders import Constants, repeated, said
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import twice
-from tidegate.tasks.decode.strict_json import Member, NotStrict, Shape
-from tidegate.tasks.decode.struct_names import Names, folded, names_of, renamed
+from tidegate.tasks.decode.text import strict_csv, strict_json
+from tidegate.tasks.decode.text.bulk import Part, offsets_of, one_row, without
+from tidegate.tasks.decode.text.strict_json import Member, NotStrict, Shape
+from tidegate.tasks.decode.text.struct_names import Names, folded, names_of, renamed
 from tidegate.tasks.decode.values import Target
 
 if TYPE_CHECKING:

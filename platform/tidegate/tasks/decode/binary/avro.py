@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate.tasks.decode.avro_limits import Walk
-from tidegate.tasks.decode.binary import (
+from tidegate.tasks.decode.binary.avro_limits import Walk
+from tidegate.tasks.decode.binary.messages import (
     UNKNOWN_SCHEMA,
     UNPARSEABLE,
     Convert,
@@ -40,10 +40,10 @@ from tidegate.tasks.decode.binary import (
     time,
     unfit,
 )
+from tidegate.tasks.decode.binary.registry import Registry, Schema, registry_of, unframed
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD, Limits, limits_of
-from tidegate.tasks.decode.registry import Registry, Schema, registry_of, unframed
-from tidegate.tasks.decode.strict_json import depth
+from tidegate.tasks.decode.text.strict_json import depth
 
 if TYPE_CHECKING:
     from tidegate.project import Project

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.tasks.decode.strict_json import TWICE, NotStrict, after_space, scan, scan_text
+from tidegate.tasks.decode.text.strict_json import TWICE, NotStrict, after_space, scan, scan_text
 
 if TYPE_CHECKING:
     from tidegate.sql.dialect.types import SparkType

@@ -19,7 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.project import kafka
 from tidegate.project.reading.variables import expand
 from tidegate.sql.options.formats import PASSWORD, REGISTRY, SUBJECT, USERNAME
-from tidegate.tasks.decode.registry_http import NoAnswer, TooLarge, read_json
+from tidegate.tasks.decode.binary.registry_http import NoAnswer, TooLarge, read_json
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation

@@ -19,18 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
-from tidegate.tasks.decode.bulk import parsed, sparse
 from tidegate.tasks.decode.fitting import TWICE, find
 from tidegate.tasks.decode.folders import constants
 from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.opening import compressed, still_there
 from tidegate.tasks.decode.raw_text import as_text
 from tidegate.tasks.decode.reasons import CRASHED, twice
-from tidegate.tasks.decode.records import CHUNK, Records, chunks_of, lines_of
-from tidegate.tasks.decode.strict_csv import fields
-from tidegate.tasks.decode.strict_json import NotStrict
 from tidegate.tasks.decode.tasks import of_tasks, tasks_of
-from tidegate.tasks.decode.text import CsvDecoder, JsonDecoder, text_decoder
+from tidegate.tasks.decode.text.bulk import parsed, sparse
+from tidegate.tasks.decode.text.decoders import CsvDecoder, JsonDecoder, text_decoder
+from tidegate.tasks.decode.text.records import CHUNK, Records, chunks_of, lines_of
+from tidegate.tasks.decode.text.strict_csv import fields
+from tidegate.tasks.decode.text.strict_json import NotStrict
 from tidegate.tasks.decode.values import Target
 
 if TYPE_CHECKING:

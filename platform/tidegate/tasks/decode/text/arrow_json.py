@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.tasks.decode.bulk import decode, pieces
 from tidegate.tasks.decode.columns import computed
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import reasons
-from tidegate.tasks.decode.text import JsonDecoder, text_decoder
+from tidegate.tasks.decode.text.bulk import decode, pieces
+from tidegate.tasks.decode.text.decoders import JsonDecoder, text_decoder
 from tidegate.tasks.reading import NeedsSpark
 
 if TYPE_CHECKING:

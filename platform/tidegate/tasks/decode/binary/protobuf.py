@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidegate.errors import TidegateError
 from tidegate.sql.options.formats import LOCATION, MESSAGE
-from tidegate.tasks.decode.binary import (
+from tidegate.tasks.decode.binary.messages import (
     UNKNOWN_SCHEMA,
     UNPARSEABLE,
     Convert,
@@ -38,9 +38,9 @@ from tidegate.tasks.decode.binary import (
     unfit,
     zigzag,
 )
+from tidegate.tasks.decode.binary.registry import Registry, Schema, registry_of, unframed
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD, Limits, limits_of
-from tidegate.tasks.decode.registry import Registry, Schema, registry_of, unframed
 
 if TYPE_CHECKING:
     from tidegate.project import Project

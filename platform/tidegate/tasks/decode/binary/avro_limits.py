@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tidegate.tasks.decode.binary import Undecodable, zigzag
+from tidegate.tasks.decode.binary.messages import Undecodable, zigzag
 from tidegate.tasks.decode.limits import Limits
 
 _COMPLEX = frozenset(("record", "error", "array", "map", "enum", "fixed"))
