@@ -11,6 +11,7 @@ import typer
 from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
@@ -165,9 +166,9 @@ def show_what_if(console: Console, found: WhatIf) -> None:
     )
     console.document(
         None,
-        f"{found.source}: {_count(found.late, 'late row')} ({share[0]}) with {found.was}; "
+        f"{found.source}: {counted(found.late, 'late row')} ({share[0]}) with {found.was}; "
         f"{found.late_then:,} ({share[1]}) with {found.strategy}\n{found.view}: of "
-        f"{_count(found.windows, 'closed window')} that have late rows, {found.complete:,} "
+        f"{counted(found.windows, 'closed window')} that have late rows, {found.complete:,} "
         "would be complete",
     )
 
@@ -183,7 +184,7 @@ def show(console: Console, reports: list[ViewAmendment], dry_run: bool) -> None:
                 for w in report.examples
             ]
             more = report.windows - len(report.examples)
-            title = f"{report.view}: {_count(report.windows, 'window')}" + (
+            title = f"{report.view}: {counted(report.windows, 'window')}" + (
                 f"; the first {len(rows)} are shown" if more else ""
             )
             columns = ["window_start", "window_end", "revision", "late rows", "changed rows"]
@@ -197,11 +198,7 @@ def show(console: Console, reports: list[ViewAmendment], dry_run: bool) -> None:
 def _said(report: ViewAmendment, dry_run: bool) -> str:
     if not report.windows:
         return "nothing to amend"
-    late = "" if report.late is None else f", {_count(report.late, 'late row')} absorbed"
+    late = "" if report.late is None else f", {counted(report.late, 'late row')} absorbed"
     done = "would be amended" if dry_run else "amended"
-    changed = f"{_count(report.groups, 'row')} changed ({report.seconds:.1f} s)"
-    return f"{_count(report.windows, 'window')} {done}{late}, {changed}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    changed = f"{counted(report.groups, 'row')} changed ({report.seconds:.1f} s)"
+    return f"{counted(report.windows, 'window')} {done}{late}, {changed}"

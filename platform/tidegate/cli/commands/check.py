@@ -9,6 +9,7 @@ import typer
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.errors import TidegateError
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.errors import Problems, TidegateWarning
@@ -112,7 +113,7 @@ def _refused(call: Invocation, warnings: list[TidegateWarning], problems: Proble
     for one in [*warnings, *errors]:
         call.console.error(one)
         call.console.note("")
-    call.console.note(f"{_count(len(errors), 'error')}, {_count(len(warnings), 'warning')}")
+    call.console.note(f"{counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}")
     return 2
 
 
@@ -183,8 +184,8 @@ def _accepted(
     if selected is not None:
         data["selected"] = selected
     lines = [
-        f"{project.name}, environment {project.env_name}: {_count(files, 'SQL file')}, "
-        + (_count(len(warnings), "warning") if warnings else "no problems found")
+        f"{project.name}, environment {project.env_name}: {counted(files, 'SQL file')}, "
+        + (counted(len(warnings), "warning") if warnings else "no problems found")
     ]
     said: dict[str, Any] = data | {"amended": data["amendments"]}
     labels = (
@@ -211,7 +212,3 @@ def _accepted(
             call.console.note("")
     call.console.document(data, "\n".join(lines))
     return int(bool(warnings) and strict)
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

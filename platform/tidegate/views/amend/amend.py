@@ -48,6 +48,7 @@ from tidegate.views.revisions.amend_write import Writer
 from tidegate.views.revisions.comparable import Range, among, as_stored, batch, comparable_since
 from tidegate.views.revisions.step_back import effective_frontier
 from tidegate.views.view_table import same_view
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -203,10 +204,7 @@ class _Amendment:
                 removed: list[Any] = []
                 delta = 0
                 if windows:
-                    self._notify(
-                        f"{self._view.name}: writing {windows:,} {('window' if windows == 1 else 'windows')} "
-                        "again"
-                    )
+                    self._notify(f"{self._view.name}: writing {counted(windows, 'window')} again")
                     number = (self._base.integer(AMENDMENTS) or 0) + 1
                     writer = Writer(self._context, self._view, self._table, self._base, number, self._at)
                     files, removed, delta = writer.write(now, changed, sums["low"], sums["high"])
