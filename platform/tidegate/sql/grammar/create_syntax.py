@@ -75,7 +75,8 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         elif clause == "INCLUDE":
             columns.append(_include(cursor))
         else:
-            _not_a_clause(cursor, kind)
+            cursor.refuse_misspelt([w for c in _CLAUSES for w in c.split()] + ["ENCODE"], "after the columns")
+            cursor.fail(f"expected {' or '.join(_CLAUSES[kind == 'source' :])}")
     return CreateRelationSyntax(
         *head,
         kind,
@@ -108,15 +109,6 @@ def _columns(
             if item.primary_key is not None:
                 keys.append(PrimaryKeySyntax((item.name,), item.primary_key))
     return columns, watermarks, keys
-
-
-def _not_a_clause(cursor: Cursor, kind: str) -> NoReturn:
-    """TG104 for a misspelt clause, else what was expected."""
-    token = cursor.peek()
-    words = [w for c in _CLAUSES for w in c.split()] + ["ENCODE"]
-    if token is not None and (hint := did_you_mean(token.text, words)):
-        raise error("TG104", f'"{token.text}" after the columns', cursor.here(), hint)
-    cursor.fail(f"expected {' or '.join(_CLAUSES[kind == 'source' :])}")
 
 
 def _include(cursor: Cursor) -> ColumnSyntax:
