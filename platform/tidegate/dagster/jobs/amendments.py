@@ -4,6 +4,7 @@ hit."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dagster import (
     AssetKey,
@@ -11,16 +12,17 @@ from dagster import (
     JobDefinition,
     OpExecutionContext,
     ScheduleDefinition,
-    in_process_executor,
-    job,
-    op,
 )
 
+from tidegate.dagster.jobs.one_op import job_of
 from tidegate.dagster.jobs.schedules import schedule_for
 from tidegate.dagster.markdown import as_text
-from tidegate.dagster.naming import identifier
 from tidegate.project.jobs.amendments import Amendment
 from tidegate.views.revisions.amend_report import ViewAmendment
+
+if TYPE_CHECKING:
+    from tidegate.runtime.steps import Steps
+    from tidegate.session.session import Session
 
 
 def build_amendments(
@@ -33,20 +35,12 @@ def build_amendments(
 def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resource_key: str) -> JobDefinition:
     names = None if amendment.select == "*" else list(amendment.select)
     what = "all views that can be amended" if names is None else ", ".join(names)
-    text = as_text(f"Amends {what}: the closed windows that have late rows, and the views downstream (B2).")
+    text = f"Amends {what}: the closed windows that have late rows, and the views downstream (B2)."
 
-    @op(
-        name=identifier(f"{prefix}_{amendment.name}_op"),
-        required_resource_keys={resource_key},
-        description=text,
-    )
-    def take_in(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
+    def take_in(context: OpExecutionContext, session: Session, steps: Steps) -> None:
         from tidegate.amend.run import amend
-        from tidegate.dagster.assets import isolated
 
-        session = getattr(context.resources, resource_key).session
-        with isolated() as steps:
-            note(context, amend(session, names, notify=context.log.info, steps=steps))
+        note(context, amend(session, names, notify=context.log.info, steps=steps))
 
     def note(context: OpExecutionContext, reports: list[ViewAmendment]) -> None:
         for report in reports:
@@ -66,8 +60,4 @@ def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resour
                     AssetMaterialization(keys[report.view], description=as_text(said), metadata=facts)
                 )
 
-    @job(name=identifier(f"{prefix}_{amendment.name}"), executor_def=in_process_executor, description=text)
-    def run() -> None:
-        take_in()
-
-    return run
+    return job_of(f"{prefix}_{amendment.name}", resource_key, text, take_in)

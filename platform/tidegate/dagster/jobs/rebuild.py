@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dagster import AssetKey, AssetMaterialization, JobDefinition, in_process_executor, job, op
+from dagster import AssetKey, AssetMaterialization, JobDefinition, OpExecutionContext
 
+from tidegate.dagster.jobs.one_op import job_of
 from tidegate.dagster.markdown import as_text
-from tidegate.dagster.naming import identifier
+
+if TYPE_CHECKING:
+    from tidegate.runtime.steps import Steps
+    from tidegate.session.session import Session
 
 
 def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) -> JobDefinition:
@@ -18,25 +22,15 @@ def rebuild_job(keys: Mapping[str, AssetKey], prefix: str, resource_key: str) ->
         "swaps at the end (R4)."
     )
 
-    @op(name=identifier(f"{prefix}_rebuild_op"), required_resource_keys={resource_key}, description=text)
-    def build_anew(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
-        from tidegate.dagster.assets import isolated
+    def build_anew(context: OpExecutionContext, session: Session, steps: Steps) -> None:
         from tidegate.views.amend.rebuild import rebuild
 
-        session = getattr(context.resources, resource_key).session
-        with isolated() as steps:
-            done = rebuild(session, notify=context.log.info, steps=steps)
-            if not done and not steps.failures:
-                context.log.info("no definition has changed")
-            for one in done:
-                said = f"rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier}"
-                facts: dict[str, Any] = {"generation": one.generation, "results before": one.tag or "none"}
-                context.log_event(
-                    AssetMaterialization(keys[one.view], description=as_text(said), metadata=facts)
-                )
+        done = rebuild(session, notify=context.log.info, steps=steps)
+        if not done and not steps.failures:
+            context.log.info("no definition has changed")
+        for one in done:
+            said = f"rebuilt, {one.why}: {one.rows:,} rows, final up to {one.frontier}"
+            facts: dict[str, Any] = {"generation": one.generation, "results before": one.tag or "none"}
+            context.log_event(AssetMaterialization(keys[one.view], description=as_text(said), metadata=facts))
 
-    @job(name=identifier(f"{prefix}_rebuild"), executor_def=in_process_executor, description=text)
-    def run() -> None:
-        build_anew()
-
-    return run
+    return job_of(f"{prefix}_rebuild", resource_key, text, build_anew)

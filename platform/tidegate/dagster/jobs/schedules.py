@@ -10,13 +10,13 @@ from dagster import (
     AssetSelection,
     DefaultScheduleStatus,
     JobDefinition,
+    OpExecutionContext,
     ScheduleDefinition,
     define_asset_job,
     in_process_executor,
-    job,
-    op,
 )
 
+from tidegate.dagster.jobs.one_op import job_of
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.naming import identifier
 from tidegate.project.jobs.jobs import Cleanup, Schedule, Times
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+    from tidegate.runtime.steps import Steps
+    from tidegate.session.session import Session
 
 #: Where jobs/ says nothing: everything, every hour, a few minutes in. To be switched on in Dagster.
 DEFAULT_SCHEDULE = Schedule(name="hourly", cron="7 * * * *", timezone="UTC", select="*", enabled=False)
@@ -80,24 +83,12 @@ def _cleanup_job(cleanup: Cleanup, prefix: str, resource_key: str) -> JobDefinit
     names = None if cleanup.select == "*" else list(cleanup.select)
     text = "Deletes expired rows of tables WITH TTL that no view needs any more (T2, T3), and compacts files."
 
-    @op(
-        name=identifier(f"{prefix}_{cleanup.name}_op"),
-        required_resource_keys={resource_key},
-        description=text,
-    )
-    def clean(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
-        from tidegate.dagster.assets import isolated
+    def clean(context: OpExecutionContext, session: Session, steps: Steps) -> None:
+        for done in session.cleanup(names, steps=steps):
+            files = f"{done.files_before} files before, {done.files_after} after"
+            context.log.info(f"{done.table}: {files}")
 
-        with isolated() as steps:
-            for done in getattr(context.resources, resource_key).session.cleanup(names, steps=steps):
-                files = f"{done.files_before} files before, {done.files_after} after"
-                context.log.info(f"{done.table}: {files}")
-
-    @job(name=identifier(f"{prefix}_{cleanup.name}"), executor_def=in_process_executor, description=text)
-    def run() -> None:
-        clean()
-
-    return run
+    return job_of(f"{prefix}_{cleanup.name}", resource_key, text, clean)
 
 
 def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
@@ -107,27 +98,19 @@ def upkeep_job(prefix: str, resource_key: str) -> JobDefinition:
         "and removes orphan files."
     )
 
-    @op(name=identifier(f"{prefix}_upkeep_op"), required_resource_keys={resource_key}, description=text)
-    def keep_up(context) -> None:  # type: ignore[no-untyped-def]  # Dagster reads no hint that is text
-        from tidegate.dagster.assets import isolated
+    def keep_up(context: OpExecutionContext, session: Session, steps: Steps) -> None:
         from tidegate.maintenance.upkeep import maintain_all
 
-        session = getattr(context.resources, resource_key).session
-        with isolated() as steps:
-            reports = maintain_all(session, steps=steps, orphans=True, notify=context.log.debug)
-            for done in (table for report in reports for table in report.tables):
-                files, snapshots = (" → ".join(map(str, pair)) for pair in (done.files, done.snapshots))
-                context.log.info(
-                    f"{done.table}: files {files}, snapshots {snapshots}, {done.retired:,} rows retired"
-                )
-                for note in done.notes:
-                    context.log.warning(f"{done.table}: {note}")
+        reports = maintain_all(session, steps=steps, orphans=True, notify=context.log.debug)
+        for done in (table for report in reports for table in report.tables):
+            files, snapshots = (" → ".join(map(str, pair)) for pair in (done.files, done.snapshots))
+            context.log.info(
+                f"{done.table}: files {files}, snapshots {snapshots}, {done.retired:,} rows retired"
+            )
+            for note in done.notes:
+                context.log.warning(f"{done.table}: {note}")
 
-    @job(name=identifier(f"{prefix}_upkeep"), executor_def=in_process_executor, description=text)
-    def run() -> None:
-        keep_up()
-
-    return run
+    return job_of(f"{prefix}_upkeep", resource_key, text, keep_up)
 
 
 def build_upkeep(
