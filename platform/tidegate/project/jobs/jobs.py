@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,7 +15,15 @@ from tidegate.project.jobs.alerts import Alerts, is_target_url
 from tidegate.project.jobs.live import LiveRun
 from tidegate.project.jobs.stalls import Stall
 from tidegate.project.reading.cron import check_cron
-from tidegate.project.reading.strict import PlainName, Seconds, StrictModel, ZoneName, refuse, validate
+from tidegate.project.reading.strict import (
+    PlainName,
+    Seconds,
+    Selected,
+    StrictModel,
+    ZoneName,
+    refuse,
+    validate,
+)
 from tidegate.project.reading.yamlfile import YamlFile, read_yaml
 from tidegate.project.selection import is_plain, select
 
@@ -56,16 +64,9 @@ class Schedule(Times):
     name: PlainName
     """Name of the schedule in Dagster: letters, digits and _."""
 
-    select: list[str] | Literal["*"] = "*"
+    select: Selected = "*"
     """Names of sources, views and sinks, or `*` for all of the project. A source brings its views and sinks up to date
     too. Anything else of the grammar of `--select` (`tag:finance`, `+orders_hourly`) means just what it says there."""
-
-    @field_validator("select")
-    @classmethod
-    def _something(cls, select: list[str] | str) -> list[str] | str:
-        if not select:
-            raise refuse("selects nothing", hint="write the names of assets, or *")
-        return select
 
 
 class Cleanup(Schedule):
@@ -74,7 +75,7 @@ class Cleanup(Schedule):
     A run drops whole days by itself; this is for the rest, and for small files.
     """
 
-    select: list[str] | Literal["*"] = "*"
+    select: Selected = "*"
     """Names of tables with a PRIMARY KEY, or `*` for all of them."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from tidegate.project.reading.strict import PlainName, Seconds, StrictModel, refuse
+from tidegate.project.reading.strict import PlainName, Seconds, Selected, StrictModel
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
@@ -18,7 +18,7 @@ class LiveRun(StrictModel):
     name: PlainName
     """Name of the live run, unique in the project: letters, digits and _."""
 
-    select: list[str] | Literal["*"] = "*"
+    select: Selected = "*"
     """Names of sources, views and sinks, or `*` for all of the project. Each brings along everything between which
     rows flow: that has one writer."""
 
@@ -54,13 +54,6 @@ class LiveRun(StrictModel):
 
     keep_runs: Seconds = 14 * 86_400
     """How long runs that ended in order are kept with their events; those that failed are never deleted."""
-
-    @field_validator("select")
-    @classmethod
-    def _something(cls, select: list[str] | str) -> list[str] | str:
-        if not select:
-            raise refuse("selects nothing", hint="write the names of assets, or *")
-        return select
 
 
 def live_members(catalog: Catalog, run: LiveRun) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 import types
 import typing
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, WrapValidator
@@ -87,6 +87,15 @@ def _zone(zone: str) -> str:
         ) from None
     return zone
 
+
+def _something(select: list[str] | str) -> list[str] | str:
+    if not select:
+        raise refuse("selects nothing", hint="write the names of assets, or *")
+    return select
+
+
+Selected = Annotated[list[str] | Literal["*"], AfterValidator(_something)]
+"""Names, or `*` for everything; not none at all."""
 
 ZoneName = Annotated[str, AfterValidator(_zone)]
 """A time zone, such as `America/New_York`."""
