@@ -192,7 +192,7 @@ def test_every_description_in_dagster_is_made_words_of() -> None:
         "translator.py TableColumn column.comment",
         # Made words of before.
         "quality.py AssetCheckEvaluation result.description",
-        "stall.py AssetCheckResult event.description",
+        "lag.py AssetCheckResult evaluation.description",
         # Constants, and what `as_text` was asked for.
         "schedules.py define_asset_job description",
         "quality.py AssetCheckSpec _DESCRIPTIONS[suite]",

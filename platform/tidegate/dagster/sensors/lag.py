@@ -95,16 +95,21 @@ def lag_checks(project: Project, keys: dict[str, AssetKey], prefix: str) -> Asse
         selected = {check.asset_key for check in context.selected_asset_check_keys}
         for lag in _lags(project, [name for name, key in keys.items() if key in selected]):
             context.log.info(lag.text)
-            yield AssetCheckResult(
-                passed=lag.passed,
-                asset_key=keys[lag.status.name],
-                check_name=WATERMARK_LAG,
-                severity=AssetCheckSeverity.WARN,
-                description=as_text(lag.text),
-                metadata=lag_metadata(lag),
-            )
+            yield as_result(_evaluation(lag, keys[lag.status.name]))
 
     return watermark_lag
+
+
+def as_result(evaluation: AssetCheckEvaluation) -> AssetCheckResult:
+    """What a sensor reports as the result of a check that was launched."""
+    return AssetCheckResult(
+        passed=evaluation.passed,
+        asset_key=evaluation.asset_key,
+        check_name=evaluation.check_name,
+        severity=evaluation.severity,
+        description=evaluation.description,
+        metadata=evaluation.metadata,
+    )
 
 
 def _lags(project: Project, names: list[str]) -> list[Lag]:

@@ -33,7 +33,7 @@ from tidegate.alerts.send import send as send_by_apprise
 from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import table
 from tidegate.dagster.naming import identifier
-from tidegate.dagster.sensors.lag import INTERVAL_SECONDS, last_materializations, utc
+from tidegate.dagster.sensors.lag import INTERVAL_SECONDS, as_result, last_materializations, utc
 from tidegate.errors import TidegateError
 from tidegate.findings import EarlierLooks, Finding, Look, look
 from tidegate.findings.model import rank
@@ -168,14 +168,7 @@ def stall_checks(project: Project, keys: Mapping[str, AssetKey], prefix: str) ->
         for name in names:
             event = _evaluation(seen, name, keys[name])
             context.log.info(event.description or "")
-            yield AssetCheckResult(
-                passed=event.passed,
-                asset_key=event.asset_key,
-                check_name=WATERMARK_STALL,
-                severity=event.severity,
-                description=event.description,
-                metadata=event.metadata,
-            )
+            yield as_result(event)
 
     return watermark_stall
 
