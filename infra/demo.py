@@ -42,6 +42,15 @@ def main() -> int:
 
 def report(session: Session, console: Console) -> bool:
     """Show what is in the log and in the views, and whether it adds up; draw the completeness curve."""
+    sound = show_source(session, console)
+    show_first_windows(session, console)
+    sound &= show_views(session, console)
+    draw(session, console)
+    return sound
+
+
+def show_source(session: Session, console: Console) -> bool:
+    """The rows of each airport by outcome; whether they add up."""
     source = audit_source(session, "flights")
     totals = [sum(getattr(p, o) for p in source.partitions) for o in ("on_time", "late", "rejected")]
     log = session.log(session.relation("flights"))
@@ -60,7 +69,10 @@ def report(session: Session, console: Console) -> bool:
         f"{source.raw:,} rows = {on_time:,} on time + {late:,} late + {rejected:,} rejected: "
         f"{'adds up' if source.ok and source.raw == sum(totals) else 'DOES NOT ADD UP'}",
     )
+    return source.ok
 
+
+def show_first_windows(session: Session, console: Console) -> None:
     first = session.table("departures_hourly").orderBy("window_start", "origin", "carrier").limit(5)
     types = [field.dataType.simpleString() for field in first.schema.fields]
     title = "\ndepartures_hourly, the first closed windows"
@@ -68,35 +80,30 @@ def report(session: Session, console: Console) -> bool:
         Table(first.columns, [tuple(r) for r in first.collect()], types=types, title=title, unit=None)
     )
 
-    audits = [audit_view(session, view) for view in VIEWS]
-    rows = [
-        (
-            a.view,
-            a.closed_windows,
-            a.raw,
-            a.counted,
-            a.filtered,
-            a.late,
-            a.rejected,
-            a.remainder,
-            a.still_open,
-        )
-        for a in audits
-    ]
-    head = (
+
+def show_views(session: Session, console: Console) -> bool:
+    """What became of the rows in the windows of each view; whether they add up."""
+    columns = (
         "view",
-        "closed windows",
+        "closed_windows",
         "raw",
         "counted",
         "filtered",
         "late",
         "rejected",
         "remainder",
-        "still open",
+        "still_open",
     )
+    audits = [audit_view(session, view) for view in VIEWS]
+    rows = [tuple(getattr(audit, column) for column in columns) for audit in audits]
     title = "\nraw = counted + filtered + late + rejected, window by window"
+    head = [column.replace("_", " ") for column in columns]
     console.table(Table(head, rows, title=title, unit=None))
+    return all(audit.ok for audit in audits)
 
+
+def draw(session: Session, console: Console) -> None:
+    """The completeness curve, and the shares of late rows under some delays."""
     advice = advise(session, "flights")
     plot = ROOT / ".tidegate" / "demo" / "completeness.png"
     plot.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +115,6 @@ def report(session: Session, console: Console) -> bool:
     console.document(
         {}, f"\nLate under another delay: {shares}\nCompleteness curve: {plot.relative_to(ROOT)}"
     )
-    return source.ok and all(a.ok for a in audits)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 from tests.alerts.webhook import webhook
 from tidegate.alerts import Message, State, deliver
 from tidegate.alerts.send import send
-from tidegate.project.alerts import Alerts, Target
+from tidegate.project.jobs.alerts import Alerts, Target
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ALERTS = Alerts.model_validate(

@@ -13,7 +13,7 @@ from tidegate.alerts import State, plan
 from tidegate.alerts.plan import route_name, takes
 from tidegate.alerts.state import MOST_ALERTS, MOST_MESSAGES
 from tidegate.findings import Finding, Waiting
-from tidegate.project.alerts import Alerts, Quiet, Route
+from tidegate.project.jobs.alerts import Alerts, Quiet, Route
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)  # a Thursday
 NIGHT = {"from": "22:00", "until": "07:00"}

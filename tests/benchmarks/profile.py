@@ -32,7 +32,7 @@ from tidegate.ingest.sources.filesystem import FilesystemConnector
 from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.session.session import Session
 from tidegate.tasks import gate, panes
-from tidegate.tasks.decode.arrow_json import JsonReader
+from tidegate.tasks.decode.text.arrow_json import JsonReader
 from tidegate.tasks.parquet.parquet import ParquetReader
 from tidegate.tasks.transfer import departing
 from tidegate.tasks.writer import FileWriter

@@ -11,8 +11,8 @@ import dagster as dg
 import pytest
 
 from tests.dagster.projects import SINKS, write_project
-from tidegate.dagster.live import live_assets
-from tidegate.dagster.live_events import LINES, LONGEST, LiveJournal
+from tidegate.dagster.live.events import LINES, LONGEST, LiveJournal
+from tidegate.dagster.live.jobs import live_assets
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -26,7 +26,7 @@ from tidegate.plan.events import (
     WorkerFailed,
 )
 from tidegate.project import Project
-from tidegate.project.live import LiveRun
+from tidegate.project.jobs.live import LiveRun
 
 
 class Stream:

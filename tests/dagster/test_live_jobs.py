@@ -18,13 +18,13 @@ import dagster as dg
 import pytest
 
 from tests.dagster.projects import JOINED, write_project
-from tidegate.dagster import live as live_module
 from tidegate.dagster import load_definitions
-from tidegate.dagster.live import LIVE_TAG, build_live_jobs, live_arguments
-from tidegate.dagster.live_process import LiveProcess
+from tidegate.dagster.live import jobs as live_module
+from tidegate.dagster.live.jobs import LIVE_TAG, build_live_jobs, live_arguments
+from tidegate.dagster.live.process import LiveProcess
 from tidegate.dagster.resource import TidegateResource
 from tidegate.project import Project
-from tidegate.project.live import LiveRun
+from tidegate.project.jobs.live import LiveRun
 
 FAKE = [sys.executable, str(Path(__file__).with_name("live_fake.py"))]
 #: Seconds of wall clock after which a test gives up.
@@ -201,7 +201,7 @@ def test_a_process_dies_in_order_with_the_run_that_is_killed(
     code = (
         "import sys, time, os, signal\n"
         "from pathlib import Path\n"
-        "from tidegate.dagster.live_process import LiveProcess\n"
+        "from tidegate.dagster.live.process import LiveProcess\n"
         "told = []\n"
         "process = LiveProcess(sys.argv[2:], Path(sys.argv[1]), told.append)\n"
         "while not told: time.sleep(0.05)\n"

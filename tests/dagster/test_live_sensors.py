@@ -12,7 +12,7 @@ import pytest
 from tests.dagster.projects import write_project
 from tests.dagster.test_sensor import commit
 from tidegate.dagster import load_definitions
-from tidegate.dagster.live_sensors import keeper_sensor
+from tidegate.dagster.sensors.live import keeper_sensor
 from tidegate.project import Project
 
 LIVE = "live: [{name: shop, select: [orders], enabled: true, keep_runs: 1 hour}]"

@@ -12,8 +12,8 @@ import pytest
 
 from tests.dagster.projects import write_project
 from tidegate.dagster import load_definitions
-from tidegate.dagster.purge import Purged, purge
-from tidegate.project.maintenance import RunRetention
+from tidegate.dagster.jobs.purge import Purged, purge
+from tidegate.project.jobs.maintenance import RunRetention
 
 DAYS = dg.StaticPartitionsDefinition(["mon", "tue"])
 RETENTION = RunRetention.model_validate({"keep": "30 days", "keep_failed": "90 days"})

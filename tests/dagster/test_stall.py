@@ -15,10 +15,10 @@ from tests.dagster.test_sensor import commit
 from tidegate.alerts import Message
 from tidegate.cli.main import app
 from tidegate.dagster import load_definitions
-from tidegate.dagster.failures import failure_sensor
-from tidegate.dagster.stall import stall_sensor
+from tidegate.dagster.sensors.failures import failure_sensor
+from tidegate.dagster.sensors.stall import stall_sensor
 from tidegate.project import Project
-from tidegate.project.alerts import Target
+from tidegate.project.jobs.alerts import Target
 
 JOBS = """
 thresholds: [{source: orders, behind_newest: 30 minutes}]

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.tasks.crashes.parquet_crashes import Reading
-from tidegate.tasks.decode.bulk import Part, parsed
-from tidegate.tasks.decode.text import JsonDecoder
-from tidegate.tasks.decode.text_files import JsonFiles
+from tidegate.tasks.decode.text.bulk import Part, parsed
+from tidegate.tasks.decode.text.decoders import JsonDecoder
+from tidegate.tasks.decode.text.files import JsonFiles
 from tidegate.tasks.gate import GateTask
 from tidegate.tasks.parquet import parquet
 from tidegate.tasks.parquet.parquet import ParquetReader

@@ -17,7 +17,7 @@ from tests.engine import hostile
 from tidegate.ingest.shape import gate_input
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
-from tidegate.tasks.decode.arrow_json import BackOff, JsonReader, json_reader, supports
+from tidegate.tasks.decode.text.arrow_json import BackOff, JsonReader, json_reader, supports
 from tidegate.tasks.reading import NeedsSpark
 
 if TYPE_CHECKING:
@@ -228,8 +228,8 @@ def test_rows_come_in_their_order_whatever_pieces_a_batch_is_read_in(monkeypatch
     ]
     values[3] = values[17] = values[39] = None
     whole = read(reader, values)
-    monkeypatch.setattr("tidegate.tasks.decode.bulk.ROWS", 7)
-    monkeypatch.setattr("tidegate.tasks.decode.bulk.BYTES", 300)
+    monkeypatch.setattr("tidegate.tasks.decode.text.bulk.ROWS", 7)
+    monkeypatch.setattr("tidegate.tasks.decode.text.bulk.BYTES", 300)
     assert rows(read(reader, values)) == rows(whole)
     assert whole["n"].to_pylist() == [None if v is None else i for i, v in enumerate(values)]
     assert whole["_offset"].to_pylist() == list(range(100, 140))

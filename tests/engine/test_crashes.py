@@ -31,15 +31,16 @@ from tests.engine.test_kafka import project as kafka_project
 from tests.engine.test_kafka import row, send
 from tests.kafka import Broker
 from tidegate.ingest.sources import decode, file_rows, filesystem
+from tidegate.ingest.sources.file_rows import PLACE
 from tidegate.ingest.stream import PlanInbox, SourceFeed
 from tidegate.jvm.failures import worker_died
 from tidegate.tasks.crashes.crashes import MessageCrashes, Nursery, Parse, killers, narrowed
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes
 from tidegate.tasks.crashes.text_crashes import FileCrashes
-from tidegate.tasks.decode import arrow_json, text_files
 from tidegate.tasks.decode.limits import Limits
-from tidegate.tasks.decode.place import PLACE
-from tidegate.tasks.decode.text_files import JsonFiles, dealt, spans_of
+from tidegate.tasks.decode.text import arrow_json
+from tidegate.tasks.decode.text import files as text_files
+from tidegate.tasks.decode.text.files import JsonFiles, dealt, spans_of
 from tidegate.tasks.decode.values import Target
 
 TARGETS = (Target("id", "bigint", "BIGINT"),)

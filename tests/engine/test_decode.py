@@ -14,7 +14,7 @@ from tests.conftest import Workbench
 from tests.engine import test_message_formats as formats
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
-from tidegate.tasks.decode.binary import UNPARSEABLE
+from tidegate.tasks.decode.binary.messages import UNPARSEABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

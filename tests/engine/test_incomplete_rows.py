@@ -17,12 +17,12 @@ from tests.conftest import Workbench
 from tests.engine import test_message_formats as formats
 from tests.engine.test_arrow_json import read
 from tests.engine.test_arrow_json import source as kafka_source
-from tidegate.tasks.decode.arrow_json import json_reader
-from tidegate.tasks.decode.binary import DecodeTask
-from tidegate.tasks.decode.bulk import parsed
+from tidegate.tasks.decode.binary.messages import DecodeTask
 from tidegate.tasks.decode.columns import Wanted, required_columns
 from tidegate.tasks.decode.raw_text import in_base64
-from tidegate.tasks.decode.text import text_decoder
+from tidegate.tasks.decode.text.arrow_json import json_reader
+from tidegate.tasks.decode.text.bulk import parsed
+from tidegate.tasks.decode.text.decoders import text_decoder
 from tidegate.tasks.parquet.parquet import ParquetReader, Unit
 from tidegate.tasks.parquet.parquet_layout import Layout
 

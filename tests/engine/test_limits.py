@@ -17,16 +17,16 @@ from google.protobuf import descriptor_pb2
 
 from tests.engine.test_message_formats import avro, project, rows, task
 from tidegate.errors import TidegateError
-from tidegate.tasks.decode.avro import AvroDecoder
-from tidegate.tasks.decode.binary import DecodeTask
-from tidegate.tasks.decode.bulk import decode
+from tidegate.ingest.sources.file_rows import BLOCK, PLACE, ROW
+from tidegate.tasks.decode.binary.avro import AvroDecoder
+from tidegate.tasks.decode.binary.messages import DecodeTask
+from tidegate.tasks.decode.binary.protobuf import ProtobufDecoder
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD, Limits, limits_of
-from tidegate.tasks.decode.place import BLOCK, PLACE, ROW
-from tidegate.tasks.decode.protobuf import ProtobufDecoder
-from tidegate.tasks.decode.records import CHUNK
-from tidegate.tasks.decode.text import CsvDecoder, JsonDecoder
-from tidegate.tasks.decode.text_files import CsvFiles, JsonFiles, Span, dealt, spans_of
+from tidegate.tasks.decode.text.bulk import decode
+from tidegate.tasks.decode.text.decoders import CsvDecoder, JsonDecoder
+from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles, Span, dealt, spans_of
+from tidegate.tasks.decode.text.records import CHUNK
 from tidegate.tasks.decode.values import Target
 
 SMALL = Limits(depth=20, values=1_000, row_bytes=4_096)
@@ -273,7 +273,7 @@ def test_X5_a_json_file_is_cut_at_line_breaks_of_every_kind(
     path = tmp_path / "a.json"
     path.write_bytes(b"\xef\xbb\xbf" + b"".join(lines))
     for part in (2, 7, 64, 10_000):
-        monkeypatch.setattr("tidegate.tasks.decode.text_files._PART", part)
+        monkeypatch.setattr("tidegate.tasks.decode.text.files._PART", part)
         assert [row[0] for row in read_json(path, SMALL, cores=3)] == list(range(100)), part
 
 

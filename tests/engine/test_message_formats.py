@@ -21,10 +21,10 @@ from tests.engine.schema_registry import FakeRegistry, schema_registry
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.sql import load_catalog
-from tidegate.tasks.decode.avro import avro_decoder
-from tidegate.tasks.decode.binary import UNPARSEABLE, DecodeTask
+from tidegate.tasks.decode.binary.avro import avro_decoder
+from tidegate.tasks.decode.binary.messages import UNPARSEABLE, DecodeTask
+from tidegate.tasks.decode.binary.protobuf import file_pool, message_indexes, protobuf_decoder
 from tidegate.tasks.decode.columns import Wanted
-from tidegate.tasks.decode.protobuf import file_pool, message_indexes, protobuf_decoder
 
 AVRO = {
     "type": "record",
@@ -231,7 +231,7 @@ def test_a_new_version_is_known_to_the_next_batch_for_two_requests(
 def test_a_registry_that_refuses_or_breaks_is_an_error_and_shows_no_secret(
     tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.tasks.decode.registry._PAUSE", 0)
+    monkeypatch.setattr("tidegate.tasks.decode.binary.registry._PAUSE", 0)
     with pytest.raises(TidegateError) as caught:
         task(tmp_path, "AVRO", "id INT", [("id", pa.int32())], f"schema.registry = '{registry.url}'")
     assert caught.value.code == "TG555"

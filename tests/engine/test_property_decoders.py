@@ -23,11 +23,11 @@ import pytest
 from tests.engine import hostile
 from tests.engine.campaign import limited_memory, seeds
 from tests.engine.hostile import COLUMNS, CSV_COLUMNS, CSV_DECLARED, DECLARED, LEFT, MISFIT, Refused
+from tidegate.ingest.sources.file_rows import PLACE
 from tidegate.sql import load_catalog
-from tidegate.tasks.decode.bulk import parsed
-from tidegate.tasks.decode.place import PLACE
-from tidegate.tasks.decode.text import text_decoder
-from tidegate.tasks.decode.text_files import CsvFiles, JsonFiles
+from tidegate.tasks.decode.text.bulk import parsed
+from tidegate.tasks.decode.text.decoders import text_decoder
+from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 CASES = int(os.environ.get("TIDEGATE_CASES", "100000" if THOROUGH else "2000"))
@@ -235,7 +235,7 @@ def test_X5_property_records_of_a_csv_file_are_those_of_messages() -> None:
 
 @pytest.mark.parametrize("limit", [5, 50])
 def test_a_record_that_never_ends_is_rejected_in_pieces_and_nothing_of_it_is_a_row(limit: int) -> None:
-    from tidegate.tasks.decode.records import Records
+    from tidegate.tasks.decode.text.records import Records
 
     lines = [
         b"1,a\n",

@@ -21,8 +21,8 @@ from google.protobuf import descriptor_pb2, message_factory
 from tests.engine.campaign import limited_memory, seeds
 from tests.engine.test_message_formats import task
 from tests.engine.test_property_decoders import BATCH, CASES, SEED
-from tidegate.tasks.decode.binary import UNPARSEABLE, DecodeTask
-from tidegate.tasks.decode.protobuf import file_pool
+from tidegate.tasks.decode.binary.messages import UNPARSEABLE, DecodeTask
+from tidegate.tasks.decode.binary.protobuf import file_pool
 
 #: Columns that the fields fill, some narrower than what is written.
 COLUMNS = {

@@ -27,10 +27,10 @@ from pyarrow.fs import LocalFileSystem
 from tests.engine import thrift
 from tests.engine.campaign import limited_memory, seeds
 from tidegate.tasks.crashes.parquet_crashes import put_aside
-from tidegate.tasks.decode.chunks import footer_of
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD
 from tidegate.tasks.parquet import parquet
+from tidegate.tasks.parquet.chunks import footer_of
 from tidegate.tasks.parquet.footers import Looker
 from tidegate.tasks.parquet.parquet import Rows, Stored, read_rows
 

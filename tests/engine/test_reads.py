@@ -14,7 +14,7 @@ from tidegate.errors import TidegateError
 from tidegate.findings.look import look
 from tidegate.maintenance.upkeep import maintain, maintain_all
 from tidegate.project import Project
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.store.status import read_status
 

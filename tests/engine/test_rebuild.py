@@ -9,7 +9,7 @@ from tidegate import TidegateError
 from tidegate.audit.view import audit_view
 from tidegate.iceberg.upkeep_table import Shape
 from tidegate.maintenance.upkeep import maintain
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.views.amend import rebuild as room
 from tidegate.views.amend.rebuild import rebuild

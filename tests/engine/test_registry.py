@@ -10,9 +10,9 @@ import pytest
 
 from tests.engine.schema_registry import LOGIN, FakeRegistry, schema_registry
 from tidegate.errors import TidegateError
-from tidegate.tasks.decode import registry as module
-from tidegate.tasks.decode import registry_http
-from tidegate.tasks.decode.registry import Registry, Schema
+from tidegate.tasks.decode.binary import registry as module
+from tidegate.tasks.decode.binary import registry_http
+from tidegate.tasks.decode.binary.registry import Registry, Schema
 
 
 @pytest.fixture

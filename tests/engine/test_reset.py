@@ -14,7 +14,7 @@ from tidegate.findings.look import look
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.maintenance import upkeep
 from tidegate.plan.resets import steps
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.store.status import read_status
 from tidegate.tables.lives import CONTINUES, lives, on_time_changes, state_identifier

@@ -21,7 +21,7 @@ from tidegate.ingest.sources.log import LogConnector
 from tidegate.ingest.stream import PlanInbox, SourceFeed
 from tidegate.session.session import Session
 from tidegate.tasks import smaller
-from tidegate.tasks.decode import text_files
+from tidegate.tasks.decode.text import files as text_files
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
 from tidegate.maintenance import upkeep
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.views.amend.rebuild import rebuild
 

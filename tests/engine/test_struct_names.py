@@ -15,9 +15,9 @@ from tests.engine.test_decode import decoded as by_spark
 from tests.engine.test_decode import source
 from tests.engine.test_property_decoders import decoder
 from tidegate.sql.dialect.types import parse_ddl
-from tidegate.tasks.decode.bulk import parsed
-from tidegate.tasks.decode.strict_json import NotStrict
-from tidegate.tasks.decode.struct_names import folded, names_of, renamed
+from tidegate.tasks.decode.text.bulk import parsed
+from tidegate.tasks.decode.text.strict_json import NotStrict
+from tidegate.tasks.decode.text.struct_names import folded, names_of, renamed
 
 KIND = "struct<a:int,Bee:struct<c:string>,l:array<struct<x:int>>,m:map<string,struct<y:int>>>"
 NAMES = names_of(parse_ddl(KIND))

@@ -16,10 +16,10 @@ import pyarrow.fs as pafs
 import pytest
 
 from tests.engine.test_property_decoders import decoder
-from tidegate.tasks.decode.bulk import parsed
+from tidegate.ingest.sources.file_rows import PLACE, ROW
 from tidegate.tasks.decode.limits import Limits
-from tidegate.tasks.decode.place import PLACE, ROW
-from tidegate.tasks.decode.text_files import CsvFiles, JsonFiles, Span
+from tidegate.tasks.decode.text.bulk import parsed
+from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles, Span
 
 
 def test_W5_lines_of_blanks_are_none_and_all_others_are_rows() -> None:

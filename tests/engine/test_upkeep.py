@@ -17,7 +17,7 @@ from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.iceberg.upkeep_table import Shape
 from tidegate.maintenance import upkeep
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.store.status import read_marks, read_status
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.findings import EarlierLooks, Finding, diagnose
 from tidegate.findings.facts import Past, ProjectFacts, SinkFacts, SourceFacts, ViewFacts
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
 from tidegate.store.holding import holding_back
 from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus

@@ -18,7 +18,7 @@ from tidegate.findings.model import iso
 from tidegate.findings.skews import _middle
 from tidegate.plan.crashes import CRASHES, Crashes, and_crashed, named
 from tidegate.plan.undeclared import UNDECLARED, Undeclared, and_undeclared, readable, undeclared_text
-from tidegate.project.stalls import Limits, Stall, limits_of
+from tidegate.project.jobs.stalls import Limits, Stall, limits_of
 from tidegate.store.writers import Writer
 
 HELD = Writer("held", 4711, "here", NOON - 3_600)

@@ -10,8 +10,8 @@ from tests.findings.made import NOON, part, source, view
 from tidegate.alerts import State, plan
 from tidegate.findings import EarlierLooks, diagnose
 from tidegate.findings.facts import ProjectFacts
-from tidegate.project.alerts import Alerts
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.alerts import Alerts
+from tidegate.project.jobs.stalls import Limits
 from tidegate.store.writers import Writer
 
 ALERTS = Alerts.model_validate(

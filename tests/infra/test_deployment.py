@@ -52,7 +52,8 @@ def pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
 def exported() -> set[str]:
     """Every series name that live mode can serve."""
     names = set()
-    source = (ROOT / "platform" / "tidegate" / "live" / "metrics.py").read_text()
+    live = ROOT / "platform" / "tidegate" / "live"
+    source = "".join(path.read_text() for path in sorted(live.glob("*metrics.py")))
     for name in re.findall(r'"(tidegate_[a-z_]+)"', source):
         names |= {name, f"{name}_total", f"{name}_bucket", f"{name}_sum", f"{name}_count"}
     return names

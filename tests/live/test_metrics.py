@@ -20,8 +20,9 @@ from tests.chaos.pipeline import wait_until
 from tests.store.test_broker import CERTIFICATE, KEY
 from tidegate.errors import TidegateError
 from tidegate.live import http
+from tidegate.live.committed_metrics import unix_seconds
 from tidegate.live.http import Access, HttpServer, read_token
-from tidegate.live.metrics import Metrics, unix_seconds
+from tidegate.live.metrics import Metrics
 from tidegate.plan import events
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus

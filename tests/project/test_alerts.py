@@ -9,9 +9,9 @@ import pytest
 from tests.conftest import ROOT
 from tidegate.errors import TidegateError
 from tidegate.project import Project
-from tidegate.project.alerts import Target
-from tidegate.project.jobs import load_jobs
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.alerts import Target
+from tidegate.project.jobs.jobs import load_jobs
+from tidegate.project.jobs.stalls import Limits
 from tidegate.sql.catalog.lineage import computed
 
 ASSET = "CREATE TABLE orders (t TIMESTAMP, WATERMARK FOR t AS t) APPEND ONLY;"

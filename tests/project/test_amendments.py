@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.errors import TidegateError
 from tidegate.project import Project
-from tidegate.project.amendments import load_amendments
+from tidegate.project.jobs.amendments import load_amendments
 
 SQL = """
 CREATE TABLE t (n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;

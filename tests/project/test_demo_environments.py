@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.project import Environment, Project
-from tidegate.project.jobs import load_jobs
+from tidegate.project.jobs.jobs import load_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,11 +10,11 @@ from textwrap import dedent
 
 import pytest
 
-import tidegate.project.jobs  # noqa: F401  (its models are checked below)
+import tidegate.project.jobs.jobs  # noqa: F401  (its models are checked below)
 from tidegate.errors import TidegateError
 from tidegate.project import Environment, Project
-from tidegate.project.strict import StrictModel, validate
-from tidegate.project.yamlfile import parse_yaml
+from tidegate.project.reading.strict import StrictModel, validate
+from tidegate.project.reading.yamlfile import parse_yaml
 
 
 def read(text: str, **environ: str) -> Environment:

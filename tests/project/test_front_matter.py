@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.front_matter import FrontMatter
-from tidegate.project.jobs import own_schedules, schedules_of
+from tidegate.project.jobs.jobs import own_schedules, schedules_of
 from tidegate.sql import Catalog
 
 TABLE = "CREATE TABLE notes (at TIMESTAMP, n INT, WATERMARK FOR at AS at) APPEND ONLY;\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import TidegateError
-from tidegate.project.cron import check_cron
-from tidegate.project.durations import format_duration, parse_duration
 from tidegate.project.java import require_java
-from tidegate.project.jobs import Jobs, load_jobs
+from tidegate.project.jobs.jobs import Jobs, load_jobs
+from tidegate.project.reading.cron import check_cron
+from tidegate.project.reading.durations import format_duration, parse_duration
 
 GOOD = """\
 schedules:

@@ -8,8 +8,8 @@ import pytest
 
 from tidegate.errors import TidegateError
 from tidegate.project import Project
-from tidegate.project.live import live_families, live_members
-from tidegate.project.live_selection import check_live
+from tidegate.project.jobs.live import live_families, live_members
+from tidegate.project.jobs.live_selection import check_live
 
 SQL = """\
 CREATE TABLE a (at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;

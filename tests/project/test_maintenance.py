@@ -8,8 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tidegate.errors import TidegateError
-from tidegate.project.jobs import Jobs, load_jobs
-from tidegate.project.maintenance import Maintenance, Policy, load_maintenance
+from tidegate.project.jobs.jobs import Jobs, load_jobs
+from tidegate.project.jobs.maintenance import Maintenance, Policy, load_maintenance
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.statements.analysis import analyse
 

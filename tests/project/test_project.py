@@ -123,6 +123,8 @@ def test_projects_travel_to_executors(tmp_path: Path) -> None:
 
 def test_every_code_is_used_and_every_used_code_is_explained() -> None:
     package = Path(tidegate.__file__).parent
-    sources = [p for room in ("project", "store") for p in (package / room).glob("*.py") if p.stem != "codes"]
+    sources = [
+        p for room in ("project", "store") for p in (package / room).rglob("*.py") if p.stem != "codes"
+    ]
     used = {code for p in sources for code in re.findall(r"TG6\d\d", p.read_text())}
     assert used == set(CODES)

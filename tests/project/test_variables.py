@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.errors import TidegateError
 from tidegate.project import kafka
-from tidegate.project.variables import Expanded, expand
+from tidegate.project.reading.variables import Expanded, expand
 from tidegate.sql import load_catalog
 
 ENVIRON = {"WORD": "hunter2", "TOPIC": "orders"}

@@ -25,7 +25,7 @@ from tidegate.live.http import read_token
 from tidegate.masking import masked_traceback
 from tidegate.session.session import Session
 from tidegate.sql.catalog.objects import Relation
-from tidegate.tasks.decode.registry import registry_of
+from tidegate.tasks.decode.binary.registry import registry_of
 
 
 def main() -> None:

@@ -192,14 +192,14 @@ def test_every_description_in_dagster_is_made_words_of() -> None:
         "translator.py TableColumn column.comment",
         # Made words of before.
         "quality.py AssetCheckEvaluation result.description",
-        "stall.py AssetCheckResult event.description",
+        "lag.py AssetCheckResult evaluation.description",
         # Constants, and what `as_text` was asked for.
         "schedules.py define_asset_job description",
         "quality.py AssetCheckSpec _DESCRIPTIONS[suite]",
         "quality.py AssetCheckSpec _DESCRIPTIONS[RECONCILIATION]",
     }
     found = set()
-    for path in sorted(DAGSTER.glob("*.py")):
+    for path in sorted(DAGSTER.rglob("*.py")):
         for function in ast.parse(path.read_text("utf-8")).body:
             assigned = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
             values = {ast.unparse(n.targets[0]): n.value for n in assigned}

@@ -11,7 +11,7 @@ from tidegate.confidential import blackened, is_secret
 from tidegate.errors import TidegateError
 from tidegate.jvm import secrecy
 from tidegate.project import Project
-from tidegate.project.variables import Expanded, expand
+from tidegate.project.reading.variables import Expanded, expand
 
 SECRET = (
     *("spark.hadoop.fs.s3a.secret.key", "spark.ssl.keyPassword", "spark.authenticate.secret", "credential"),

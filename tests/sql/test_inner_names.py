@@ -36,7 +36,7 @@ ALLOWED = {
     "sql/views/select_items.py": {"_column_": STORED},
     "tasks/pane_parts.py": {"_pane": ARROW, "_last": ARROW},
     "tasks/session_panes.py": {"_number": ARROW},
-    "tasks/decode/bulk.py": {"_text": DECODED, "_whole": DECODED},
+    "tasks/decode/text/bulk.py": {"_text": DECODED, "_whole": DECODED},
     "ingest/sources/conversion.py": {"_text": DECODED, "_whole": DECODED},
     "ingest/sources/decode.py": {
         "_decode_value": "beside columns of the connector",
@@ -55,11 +55,11 @@ ALLOWED = {
     "jvm/spark.py": {"_tidegate_shipped": "a module"},
     "sql/grammar/create_syntax.py": {"_rw_kafka_": "what RisingWave calls it, refused or given by the user"},
     "sql/resolve/scope.py": {"_by_name": OPTION},
-    "tasks/decode/arrow_json.py": {"_long": "in messages as the broker has them"},
+    "tasks/decode/text/arrow_json.py": {"_long": "in messages as the broker has them"},
     "ingest/sources/kafka.py": {"_long": "in messages as the broker has them"},
-    "tasks/decode/avro.py": {"_versions": OPTION},
-    "tasks/decode/protobuf.py": {"_versions": OPTION, "_pools": OPTION},
-    "tasks/decode/text.py": {"_shapes": OPTION},
+    "tasks/decode/binary/avro.py": {"_versions": OPTION},
+    "tasks/decode/binary/protobuf.py": {"_versions": OPTION, "_pools": OPTION},
+    "tasks/decode/text/decoders.py": {"_shapes": OPTION},
     "sql/dialect/text.py": {"_starts": OPTION},
 }
 

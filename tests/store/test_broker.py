@@ -10,7 +10,7 @@ import pytest
 
 from tests.kafka import Broker as TestBroker
 from tidegate.errors import TidegateError
-from tidegate.project.variables import expand
+from tidegate.project.reading.variables import expand
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.broker import BrokerConnection, read_offsets
 from tidegate.store.broker_access import OnlyForJava, client_settings

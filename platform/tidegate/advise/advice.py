@@ -103,13 +103,6 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-
-        def spread(values: tuple[int | None, ...]) -> dict[str, Any]:
-            return {
-                f"p{100 * q:g}": None if v is None else {"ticks": v, "text": self.text(v)}
-                for q, v in zip(QUANTILES, values, strict=True)
-            }
-
         return {
             "source": self.source,
             "column": self.column,
@@ -137,21 +130,10 @@ class Advice:
                 "completeness": self.curve.at(self.knee),
             },
             "unsaved": self.unsaved,
-            "choices": [
-                {
-                    "why": c.why,
-                    "delay": c.delay,
-                    "text": self.text(c.delay),
-                    "on_time": c.on_time,
-                    "late": c.late,
-                    "completeness": c.share,
-                    "waits": c.waits,
-                }
-                for c in self.choices
-            ],
+            "choices": [self._choice(c) for c in self.choices],
             "curve": [[d, n] for d, n in zip(self.curve.delays, self.curve.counts, strict=True)],
-            "out_of_orderness": spread(self.out_of_orderness),
-            "processing_minus_event_time": None if self.lag is None else spread(self.lag),
+            "out_of_orderness": self._quantiles(self.out_of_orderness),
+            "processing_minus_event_time": None if self.lag is None else self._quantiles(self.lag),
             "ahead_of_the_clock": self.ahead,
             "one_watermark_for_all": [
                 {"delay": t.delay, "text": self.text(t.delay), "late": t.own, "late_together": t.together}
@@ -161,19 +143,36 @@ class Advice:
                 "late": self.learned_late,
                 "delays": {p: [list(t) for t in points] for p, points in self.delays_over_time.items()},
             },
-            "partitions": [
-                {
-                    "partition": p.partition,
-                    "rows": p.rows,
-                    "late": p.late,
-                    "out_of_orderness": spread(p.out_of_orderness),
-                    "processing_minus_event_time": None if self.lag is None else spread(p.lag),
-                    "ahead_of_the_clock": p.ahead,
-                    "source_watermark_late": p.learned_late,
-                }
-                for p in self.partitions
-            ],
+            "partitions": [self._partition(p) for p in self.partitions],
             "notes": list(self.notes),
+        }
+
+    def _choice(self, choice: Choice) -> dict[str, Any]:
+        return {
+            "why": choice.why,
+            "delay": choice.delay,
+            "text": self.text(choice.delay),
+            "on_time": choice.on_time,
+            "late": choice.late,
+            "completeness": choice.share,
+            "waits": choice.waits,
+        }
+
+    def _partition(self, partition: PartitionAdvice) -> dict[str, Any]:
+        return {
+            "partition": partition.partition,
+            "rows": partition.rows,
+            "late": partition.late,
+            "out_of_orderness": self._quantiles(partition.out_of_orderness),
+            "processing_minus_event_time": None if self.lag is None else self._quantiles(partition.lag),
+            "ahead_of_the_clock": partition.ahead,
+            "source_watermark_late": partition.learned_late,
+        }
+
+    def _quantiles(self, values: tuple[int | None, ...]) -> dict[str, Any]:
+        return {
+            f"p{100 * q:g}": None if v is None else {"ticks": v, "text": self.text(v)}
+            for q, v in zip(QUANTILES, values, strict=True)
         }
 
 
@@ -214,18 +213,7 @@ def interpret(relation: Relation, found: Measurement, target: float, log_rows: i
         listed = [replace(c, waits=waits(found.history, c.delay)) for c in listed]
     merged = Curve.of(found.needing(found.together), found.rows)
     shown = sorted({0, best, curve.knee, *([declared] if declared is not None and declared >= 0 else [])})
-    partitions = tuple(
-        PartitionAdvice(
-            partition,
-            entry["rows"],
-            entry["late"],
-            tuple(entry["behind"]),
-            tuple(entry["lag"]),
-            entry["ahead"],
-            entry["learned_late"] / entry["learned_rows"] if entry["learned_rows"] else None,
-        )
-        for partition, entry in found.partitions.items()
-    )
+    partitions = tuple(_partition_advice(name, entry) for name, entry in found.partitions.items())
     learned = sum(e["learned_rows"] for e in found.partitions.values())
     late = sum(e["learned_late"] for e in found.partitions.values())
     has_lag = kind is not TimeKind.EPOCH and not replayed
@@ -261,6 +249,18 @@ def interpret(relation: Relation, found: Measurement, target: float, log_rows: i
         },
         partitions=partitions,
         notes=tuple(_notes(found, relation, curve, target, replayed, log_rows)),
+    )
+
+
+def _partition_advice(name: str, entry: Mapping[str, Any]) -> PartitionAdvice:
+    return PartitionAdvice(
+        name,
+        entry["rows"],
+        entry["late"],
+        tuple(entry["behind"]),
+        tuple(entry["lag"]),
+        entry["ahead"],
+        entry["learned_late"] / entry["learned_rows"] if entry["learned_rows"] else None,
     )
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from tidegate.alerts.state import Message, State
 from tidegate.errors import TidegateError
-from tidegate.project.alerts import Alerts, Target
+from tidegate.project.jobs.alerts import Alerts, Target
 
 #: Sends one message; why it did not work, or None. Never raises, and never says anything of the URL.
 Send = Callable[[Target, Message], str | None]

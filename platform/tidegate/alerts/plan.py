@@ -13,8 +13,8 @@ from datetime import datetime
 
 from tidegate.alerts.state import MOST_ALERTS, MOST_MESSAGES, Alert, Message, State
 from tidegate.findings.model import KINDS, Finding, iso, rank
-from tidegate.project.alerts import Alerts, Route
-from tidegate.project.durations import format_duration
+from tidegate.project.jobs.alerts import Alerts, Route
+from tidegate.project.reading.durations import format_duration
 
 _ALL = frozenset(KINDS)
 #: What hides whether other causes of the same asset still hold, and which it does not hide.

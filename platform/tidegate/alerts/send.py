@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from tidegate.alerts.deliver import expanded
 from tidegate.alerts.state import Message
-from tidegate.project.alerts import Target
+from tidegate.project.jobs.alerts import Target
 
 _STATUS = re.compile(r"error=(\d{3})")
 #: They log addresses and what they send: tokens.

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 #: Becomes the program; the kernel ends it in order if this process is killed.
-_GUARD = Path(__file__).parents[1] / "dagster" / "live_child.py"
+_GUARD = Path(__file__).parents[1] / "dagster" / "live" / "child.py"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -1,4 +1,7 @@
-"""Error codes of the command line, with what each means (the docs list them)."""
+"""Error codes of the command line, with what each means (the docs list them).
+
+A file of its own: every room with codes has one, and the page of errors is made without the commands.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Relation
 
+#: The names that a command is given, by what it can be about.
+NamesArgument = Annotated[
+    list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Default: everything.")
+]
+NamesAndInputsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Sources, tables, views or sinks; everything that they read is included. Default: everything."
+    ),
+]
+StoredNamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Sources, tables or views. Default: everything that has a table."),
+]
 SelectOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -14,6 +14,7 @@ from tidegate.plan import events
 from tidegate.plan.closing import lost_totals_text
 from tidegate.plan.events import Event
 from tidegate.plan.undeclared import undeclared_text
+from tidegate.wording import counted
 
 
 class LinesConsole:
@@ -76,9 +77,9 @@ def _run_finished(event: events.RunFinished) -> str:
 def _source_started(event: events.SourceStarted) -> str:
     waits = []
     if event.pending_files is not None:
-        waits.append(f"{event.pending_files:,} {'file' if event.pending_files == 1 else 'files'}")
+        waits.append(counted(event.pending_files, "file"))
     if event.pending_rows is not None:
-        waits.append(_rows(event.pending_rows))
+        waits.append(counted(event.pending_rows, "row"))
     return f"{event.source}: reading" + (f", {' with '.join(waits)} waiting" if waits else "")
 
 
@@ -107,8 +108,8 @@ def _view_finished(event: events.ViewFinished) -> str:
 
 
 def _view(event: events.SliceCommitted | events.ViewFinished) -> str:
-    still = f", {_rows(event.open)} of open windows" if event.open else ""
-    final = f"{event.groups:,} final {'row' if event.groups == 1 else 'rows'}"
+    still = f", {counted(event.open, 'row')} of open windows" if event.open else ""
+    final = counted(event.groups, "final row")
     return f"{event.view}: {final}{still}, final up to {event.frontier}"
 
 
@@ -121,9 +122,7 @@ def _rows_delivered(event: events.RowsDelivered) -> str:
 def _tick_finished(event: events.TickFinished) -> str:
     waits = "more rows wait" if event.backlog else "no rows wait"
     failing = f"; failing: {', '.join(event.failing)}" if event.failing else ""
-    return (
-        f"{event.group}: tick {event.tick:,}, {_rows(event.rows)}, {waits} ({event.seconds:.1f} s){failing}"
-    )
+    return f"{event.group}: tick {event.tick:,}, {counted(event.rows, 'row')}, {waits} ({event.seconds:.1f} s){failing}"
 
 
 def _member_failed(event: events.MemberFailed) -> str:
@@ -144,18 +143,10 @@ def _worker_exited(event: events.WorkerExited) -> str:
     return f"{event.group}: {event.why}{then}"
 
 
-def _times(count: int) -> str:
-    return f"{count:,} {'failure' if count == 1 else 'failures'}"
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} {'row' if count == 1 else 'rows'}"
-
-
 def _delivered(event: events.SinkDelivered) -> str:
     """What a sink has delivered: new rows, and windows that were amended after they had been."""
-    windows = f"{event.amended:,} amended {'window' if event.amended == 1 else 'windows'} again"
-    new = f"{_rows(event.rows)} delivered"
+    windows = f"{counted(event.amended, 'amended window')} again"
+    new = f"{counted(event.rows, 'row')} delivered"
     return f"{new}, {windows}" if event.amended else new
 
 
@@ -174,7 +165,7 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.WorkerStarted: lambda e: f"{e.group}: worker {e.pid} keeps {', '.join(e.names)} up to date",
     events.TickFinished: _tick_finished,
     events.MemberFailed: _member_failed,
-    events.MemberRecovered: lambda e: f"{e.name}: works again after {_times(e.attempts)}",
+    events.MemberRecovered: lambda e: f"{e.name}: works again after {counted(e.attempts, 'failure')}",
     events.UpkeepFinished: lambda e: f"{e.name}: upkeep ({e.seconds:.1f} s): {'; '.join(e.why)}",
     events.WorkerStopping: lambda e: f"{e.group}: worker stops after {e.ticks:,} ticks: {e.why}",
     events.WorkerFailed: _worker_failed,

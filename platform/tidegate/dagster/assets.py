@@ -30,7 +30,7 @@ from dagster import (
 )
 
 from tidegate.dagster import checks
-from tidegate.dagster.live import refuse_while_live
+from tidegate.dagster.live.jobs import refuse_while_live
 from tidegate.dagster.metadata import (
     completeness_plot,
     relation_metadata,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetKey
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tidegate.audit.source import SourceAudit
     from tidegate.audit.view import ViewAudit
     from tidegate.session.session import Session
+
+Audit = TypeVar("Audit", "SourceAudit", "ViewAudit")
 
 RAW_ADDS_UP = "raw_adds_up"
 WINDOWED_EQUALS_RAW = "windowed_equals_raw"
@@ -68,39 +70,39 @@ def watermark_lag_spec(key: AssetKey) -> AssetCheckSpec:
 
 
 def raw_adds_up(session: Session, name: str, key: AssetKey) -> AssetCheckResult:
-    """Audit a log. An audit that can't be made is a failed check that says why, never a silent one."""
+    """Audit a log."""
     from tidegate.audit.source import audit_source
 
-    def judge() -> AssetCheckResult:
-        audit = audit_source(session, name)
-        return AssetCheckResult(
-            passed=audit.ok,
-            asset_key=key,
-            check_name=RAW_ADDS_UP,
-            severity=AssetCheckSeverity.ERROR,
-            description=as_text(_source_verdict(audit)),
-            metadata=_source_facts(audit),
-        )
-
-    return _guarded(judge, key, RAW_ADDS_UP)
+    return _audited(RAW_ADDS_UP, key, lambda: audit_source(session, name), _source_verdict, _source_facts)
 
 
 def windowed_equals_raw(session: Session, name: str, key: AssetKey) -> AssetCheckResult:
-    """Audit a view's closed windows. As above, what can't be audited has failed."""
+    """Audit a view's closed windows."""
     from tidegate.audit.view import audit_view
 
-    def judge() -> AssetCheckResult:
-        audit = audit_view(session, name)
+    return _audited(WINDOWED_EQUALS_RAW, key, lambda: audit_view(session, name), _view_verdict, _view_facts)
+
+
+def _audited(
+    check: str,
+    key: AssetKey,
+    judge: Callable[[], Audit],
+    verdict: Callable[[Audit], str],
+    facts: Callable[[Audit], dict[str, Any]],
+) -> AssetCheckResult:
+    """The result of an audit. One that can't be made is a failed check that says why, never a silent one."""
+    try:
+        audit = judge()
         return AssetCheckResult(
             passed=audit.ok,
             asset_key=key,
-            check_name=WINDOWED_EQUALS_RAW,
+            check_name=check,
             severity=AssetCheckSeverity.ERROR,
-            description=as_text(_view_verdict(audit)),
-            metadata=_view_facts(audit),
+            description=as_text(verdict(audit)),
+            metadata=facts(audit),
         )
-
-    return _guarded(judge, key, WINDOWED_EQUALS_RAW)
+    except Exception as error:
+        return could_not(error, key, check)
 
 
 def lag_metadata(lag: Lag) -> dict[str, Any]:
@@ -115,13 +117,6 @@ def lag_metadata(lag: Lag) -> dict[str, Any]:
     if lag.status.partitions:
         facts["partitions"] = partition_table(lag.status)
     return facts
-
-
-def _guarded(judge: Callable[[], AssetCheckResult], key: AssetKey, check: str) -> AssetCheckResult:
-    try:
-        return judge()
-    except Exception as error:
-        return could_not(error, key, check)
 
 
 def could_not(error: Exception, key: AssetKey, check: str) -> AssetCheckResult:

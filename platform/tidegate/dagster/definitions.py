@@ -2,6 +2,8 @@
 
 The project is the folder in TIDEGATE_PROJECT (else the working directory, or the project that it is in), the
 environment TIDEGATE_ENV (else `local`). `tidegate ui` sets both.
+
+A file of its own: importing it opens the project, and Dagster is given its name.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dagster import MetadataValue, TableColumn, TableRecord, TableSchema
 from tidegate.dagster.markdown import picture
 from tidegate.dagster.translator import table_schema
 from tidegate.masking import masked
-from tidegate.project.durations import format_duration
+from tidegate.project.reading.durations import format_duration
 from tidegate.runtime.result import SinkReport, SourceReport, ViewReport
 from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View

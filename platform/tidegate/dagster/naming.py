@@ -1,4 +1,7 @@
-"""Names that Dagster wants: of ops, jobs and pools."""
+"""Names that Dagster wants: of ops, jobs and pools.
+
+A file of its own: assets, jobs, sensors and checks name things alike, and import no more of each other than they need.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from tidegate.plan.events import (
     StepSkipped,
     ViewFinished,
 )
+from tidegate.wording import counted
 
 #: Wall-clock seconds without an event after which the log says what is being waited for.
 QUIET_SECONDS = 30.0
@@ -98,7 +99,7 @@ class ProgressLog:
             case SourceFinished():
                 self._doing = f"{event.source}: done"
                 return (
-                    f"{event.source}: up to date after {_count(event.epochs, 'new epoch')}; in all {event.on_time:,} "
+                    f"{event.source}: up to date after {counted(event.epochs, 'new epoch')}; in all {event.on_time:,} "
                     f"on time, {event.late:,} late, {event.rejected:,} rejected; watermark {event.watermark}"
                 )
             case SliceCommitted():
@@ -123,11 +124,7 @@ class ProgressLog:
                 return f"{event.name}: {event.kind} left out: {event.why}"
             case SinkDelivered():
                 self._doing = f"{event.sink}: done"
-                delivered = f"{_count(event.rows, 'row')} delivered"
-                again = f", {_count(event.amended, 'amended window')} again" if event.amended else ""
+                delivered = f"{counted(event.rows, 'row')} delivered"
+                again = f", {counted(event.amended, 'amended window')} again" if event.amended else ""
                 return f"{event.sink}: {delivered}{again} ({event.connector}) in {event.seconds:.1f} s"
         return None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from tidegate.dagster.partitions import Closed
     from tidegate.dagster.resource import TidegateResource
-    from tidegate.project.jobs import Times
+    from tidegate.project.jobs.jobs import Times
     from tidegate.session.session import Session
 
 #: Failing expectations whose windows or rows are shown; all are in the Data Docs.

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tidegate.findings import partitions, sinks, sources, views
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import ProjectFacts, SourceFacts
 from tidegate.findings.memory import EarlierLooks
-from tidegate.findings.model import Finding, Waiting, iso, rank
-from tidegate.project.stalls import Limits
+from tidegate.findings.model import Candidate, Finding, Waiting, iso, rank
+from tidegate.project.jobs.stalls import Limits
 
 #: Findings of one kind of one source that are told one by one; the rest is told as one.
 MOST_PARTITIONS = 10

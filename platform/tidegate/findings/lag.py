@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.project import Project
-from tidegate.project.durations import format_duration
-from tidegate.project.jobs import Threshold
+from tidegate.project.jobs.jobs import Threshold
+from tidegate.project.reading.durations import format_duration
 from tidegate.sql.catalog.objects import Relation
 from tidegate.store.status import read_status
 from tidegate.store.status_values import RelationStatus

@@ -18,9 +18,9 @@ from tidegate.findings.skews import is_skewed
 from tidegate.plan.closing import closes_anything, window_of
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared
+from tidegate.project.jobs.live import live_members
+from tidegate.project.jobs.stalls import Limits, limits_of
 from tidegate.project.kafka import java_properties, topic
-from tidegate.project.live import live_members
-from tidegate.project.stalls import Limits, limits_of
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import computed, sources_of
 from tidegate.sql.catalog.objects import Relation, Sink, View, reads
@@ -37,7 +37,7 @@ from tidegate.watermark import Expression, SourceWatermark, TimeKind
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.project.jobs import Jobs
+    from tidegate.project.jobs.jobs import Jobs
 
 #: Partitions whose row from the future is looked for in one look: each is a scan of a few files.
 _SOUGHT = 3

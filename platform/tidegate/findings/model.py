@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tidegate.project.stalls import CAUSES as KINDS
+from tidegate.project.jobs.stalls import CAUSES as KINDS
 
 Severity = Literal["info", "warning", "error"]
-__all__ = ["KINDS", "SEVERITIES", "Finding", "Severity", "Waiting", "iso", "rank", "worst"]
+__all__ = ["KINDS", "SEVERITIES", "Candidate", "Finding", "Severity", "Waiting", "iso", "rank", "worst"]
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 
@@ -50,6 +50,21 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return asdict(self) | {"numbers": dict(self.numbers), "key": self.key}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A cause that holds now, and how long it has to last before it is told.
+
+    `since`: when it began, s since 1970; None: not known, then the first look counts. `or_earlier`: `since` is only as
+    far back as stored history goes, so the first look that saw it counts if that was earlier. `after`: told once it has
+    lasted so many seconds.
+    """
+
+    finding: Finding
+    since: float | None = None
+    after: float = 0.0
+    or_earlier: bool = False
 
 
 def rank(severity: Severity) -> int:

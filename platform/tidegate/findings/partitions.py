@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import EarlierLooks
-from tidegate.findings.model import Finding, Severity, Waiting
+from tidegate.findings.model import Candidate, Finding, Severity, Waiting
 from tidegate.findings.skews import seconds_of, skews
 from tidegate.findings.sources import QUIET, committed
-from tidegate.project.durations import format_duration
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
+from tidegate.project.reading.durations import format_duration
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.store.metadata import ProgressRow
 

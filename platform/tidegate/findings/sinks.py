@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SinkFacts
-from tidegate.findings.model import Finding
-from tidegate.project.stalls import Limits
+from tidegate.findings.model import Candidate, Finding
+from tidegate.project.jobs.stalls import Limits
+from tidegate.wording import counted
 
 
 def of_sink(sink: SinkFacts, limits: Limits) -> Iterator[Candidate]:
@@ -31,8 +31,8 @@ def of_sink(sink: SinkFacts, limits: Limits) -> Iterator[Candidate]:
     rows, amendments = status.waiting or 0, status.amendments_waiting or 0
     if not rows and not amendments:
         return
-    what = [f"{rows:,} final {'row' if rows == 1 else 'rows'}"] if rows else []
-    what += [f"{amendments:,} {'amendment' if amendments == 1 else 'amendments'}"] if amendments else []
+    what = [counted(rows, "final row")] if rows else []
+    what += [counted(amendments, "amendment")] if amendments else []
     verb = "waits" if rows + amendments == 1 else "wait"
     why, advice = _why(sink)
     finding = Finding(

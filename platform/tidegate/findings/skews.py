@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from statistics import median
 
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
-from tidegate.findings.model import Finding, Waiting
-from tidegate.project.durations import format_duration
-from tidegate.project.stalls import Limits
+from tidegate.findings.model import Candidate, Finding, Waiting
+from tidegate.project.jobs.stalls import Limits
+from tidegate.project.reading.durations import format_duration
 from tidegate.watermark import TimeKind
 
 #: Commits with new event times that are needed before a clock is called skewed.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.memory import EarlierLooks
-from tidegate.findings.model import Finding, Waiting
+from tidegate.findings.model import Candidate, Finding, Waiting
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared, undeclared_text
-from tidegate.project.durations import format_duration
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
+from tidegate.project.reading.durations import format_duration
 from tidegate.store.writers import Writer
 
 #: `not_running` where no limit is set: under an enabled live run, and else.

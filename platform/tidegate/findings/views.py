@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from tidegate.findings.candidates import Candidate
 from tidegate.findings.facts import ViewFacts
 from tidegate.findings.memory import EarlierLooks
-from tidegate.findings.model import Finding, Waiting
+from tidegate.findings.model import Candidate, Finding, Waiting
 from tidegate.plan.closing import lost_totals_text
-from tidegate.project.durations import format_duration
-from tidegate.project.stalls import Limits
+from tidegate.project.jobs.stalls import Limits
+from tidegate.project.reading.durations import format_duration
 
 
 def of_view(view: ViewFacts, limits: Limits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
@@ -298,28 +298,8 @@ class LogProgress:
         gate's, which says whether a partition is still warming up (W8). `clock`, `stall_timeout`: of
         `partition_state`.
         """
-        source = {
-            "watermark": self.published,
-            "published": self.published,
-            "state": label or ("active" if self.published is not None else "warming"),
-            "next_offset": None,
-            **self.totals(),
-            "max_event_time": max(
-                (s.max_event_time for s in self.states.values() if s.max_event_time is not None), default=None
-            ),
-            "note": note,
-            "files": [vars(f) for f in files],
-        }
-        entries, micros = [source], int(at.timestamp() * 1_000_000)
-        for name, state in self.states.items():
-            seen = self.sightings.get(name)
-            shown = partition_state(state, strategy, seen, clock, micros, stall_timeout)
-            if label is not None and not (seen and seen.absent):
-                shown = label
-            entry: dict[str, Any] = state.to_dict() | {"published": self.published, "state": shown}
-            if seen is not None:
-                entry |= {f.name: getattr(seen, f.name) for f in fields(Sighting) if f.name != "absent"}
-            entries.append(entry | {"note": decisions.note(name) if decisions is not None else None})
+        shown = self._shown(label, strategy, clock, int(at.timestamp() * 1_000_000), stall_timeout)
+        entries = [self._of_source(label, note, files), *self._of_partitions(shown, decisions)]
         names = [None, *self.states]
         schema = pa.schema(
             [
@@ -348,6 +328,48 @@ class LogProgress:
             "day": None,
             "bounds": {"_epoch": [self.epoch, self.epoch]},
         }
+
+    def _of_source(self, label: str | None, note: str | None, files: list[ConsumedFile]) -> dict[str, Any]:
+        """The progress row of the source as a whole."""
+        newest = (s.max_event_time for s in self.states.values() if s.max_event_time is not None)
+        return {
+            "watermark": self.published,
+            "published": self.published,
+            "state": label or ("active" if self.published is not None else "warming"),
+            "next_offset": None,
+            **self.totals(),
+            "max_event_time": max(newest, default=None),
+            "note": note,
+            "files": [vars(f) for f in files],
+        }
+
+    def _shown(
+        self,
+        label: str | None,
+        strategy: Strategy | None,
+        clock: int | None,
+        micros: int,
+        stall_timeout: float | None,
+    ) -> dict[str, str]:
+        """What is shown as the state of each partition; one that is gone stays that, whatever `label` says."""
+        shown = {}
+        for name, state in self.states.items():
+            seen = self.sightings.get(name)
+            shown[name] = partition_state(state, strategy, seen, clock, micros, stall_timeout)
+            if label is not None and not (seen and seen.absent):
+                shown[name] = label
+        return shown
+
+    def _of_partitions(
+        self, shown: Mapping[str, str], decisions: Decisions | None
+    ) -> Iterator[dict[str, Any]]:
+        """The progress row of each partition."""
+        for name, state in self.states.items():
+            entry: dict[str, Any] = state.to_dict() | {"published": self.published, "state": shown[name]}
+            seen = self.sightings.get(name)
+            if seen is not None:
+                entry |= {f.name: getattr(seen, f.name) for f in fields(Sighting) if f.name != "absent"}
+            yield entry | {"note": decisions.note(name) if decisions is not None else None}
 
 
 def _at_most(mark: int | None, limit: int) -> int | None:

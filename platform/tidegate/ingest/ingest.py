@@ -157,22 +157,9 @@ class Log(StoredLog):
             for r in reports
             for name, entry in r["partitions"].items()
         }
-        at = int(arrived.timestamp() * 1_000_000)
-        after = self.progress.after(epoch, judged, last, decisions, at)
-        after.crashes = and_crashed(after.crashes, crashed, at)
-        known = after.undeclared.columns if after.undeclared is not None else {}
+        after = self._after(epoch, judged, rows, arrived, files or [], last, decisions, crashed)
+        known = self.progress.undeclared.columns if self.progress.undeclared is not None else {}
         new = {name: file for name, file in rows.undeclared.items() if name not in known}
-        after.undeclared = and_undeclared(after.undeclared, rows.undeclared, at)
-        after.strategy, after.position = self.strategy, rows.position
-        marks = [m for m in (after.absent_before, rows.absent_before) if m is not None]
-        after.absent_before = max(marks, default=None)
-        if files and after.files is not None:
-            if not after.files.timed:
-                # A sum of an earlier version is made anew, with times.
-                after.files = FilesRead().and_files(
-                    (f.path, f.size, f.modified) for f in self.consumed_files()
-                )
-            after.files = after.files.and_files((f.path, f.size, f.modified) for f in files)
         written = [file for report in reports for file in report["files"]]
         notes = [altered(self.progress, after)]
         notes += [f"crashed their decoder, and are rejected: {named(crashed)}"] if crashed else []
@@ -196,6 +183,34 @@ class Log(StoredLog):
             commit_seconds=round(committed_at - judged_at, 3),
             undeclared=new,
         )
+
+    def _after(
+        self,
+        epoch: int,
+        judged: dict[str, GateState],
+        rows: Rows,
+        arrived: datetime,
+        files: Sequence[ConsumedFile],
+        last: bool,
+        decisions: Decisions | None,
+        crashed: Sequence[Sequence[Any]],
+    ) -> LogProgress:
+        """The progress that a batch makes, which its commit has beside its rows (R1)."""
+        at = int(arrived.timestamp() * 1_000_000)
+        after = self.progress.after(epoch, judged, last, decisions, at)
+        after.crashes = and_crashed(after.crashes, crashed, at)
+        after.undeclared = and_undeclared(after.undeclared, rows.undeclared, at)
+        after.strategy, after.position = self.strategy, rows.position
+        marks = [m for m in (after.absent_before, rows.absent_before) if m is not None]
+        after.absent_before = max(marks, default=None)
+        if files and after.files is not None:
+            if not after.files.timed:
+                # A sum of an earlier version is made anew, with times.
+                after.files = FilesRead().and_files(
+                    (f.path, f.size, f.modified) for f in self.consumed_files()
+                )
+            after.files = after.files.and_files((f.path, f.size, f.modified) for f in files)
+        return after
 
     def reset(self, watermark: int, at: datetime, followed: Mapping[str, str] | None = None) -> None:
         """Take every partition's watermark and `G` back to `watermark` where they are beyond it, in a commit of its own

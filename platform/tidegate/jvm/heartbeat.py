@@ -21,6 +21,38 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+class _Beats:
+    """Runs a step in each micro-batch, one at a time, until it returns False, fails, or `stop` is set: `over` then."""
+
+    def __init__(self, step: Callable[[], bool], stop: threading.Event | None) -> None:
+        self._step, self._stop = step, stop
+        self._running = threading.Lock()
+        self.over = threading.Event()
+        self.failure: BaseException | None = None
+
+    def __call__(self, _: DataFrame, __: int) -> None:
+        with self._running:
+            if self.over.is_set() or self._stopped():
+                self.over.set()
+                return
+            try:
+                if not self._step():
+                    self.over.set()
+            except BaseException as error:
+                self.failure = error
+                self.over.set()
+                raise
+
+    def end_if_stopped(self) -> None:
+        """Let no further step begin once `stop` is set."""
+        if self._stopped():
+            with self._running:  # the step that is under way ends first
+                self.over.set()
+
+    def _stopped(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
+
+
 def drive(
     spark: SparkSession,
     name: str,
@@ -33,22 +65,7 @@ def drive(
     `interval`: seconds between the starts of two micro-batches; one that takes longer is followed at once. A step that
     runs when `stop` is set is finished first. Errors of a step are raised as they are, not wrapped in the query's.
     """
-    over, running = threading.Event(), threading.Lock()
-    failure: list[BaseException] = []
-
-    def on_beat(_: DataFrame, __: int) -> None:
-        with running:
-            if over.is_set() or (stop is not None and stop.is_set()):
-                over.set()
-                return
-            try:
-                if not step():
-                    over.set()
-            except BaseException as error:
-                failure.append(error)
-                over.set()
-                raise
-
+    beats = _Beats(step, stop)
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-beat-", dir=temporary_space()))
     try:
         query = (
@@ -57,20 +74,18 @@ def drive(
             .option("numPartitions", 1)
             .load()
             .writeStream.queryName(name)
-            .foreachBatch(on_beat)
+            .foreachBatch(beats)
             .option("checkpointLocation", f"file://{scratch}")
             .trigger(processingTime=f"{round(interval * 1000)} milliseconds")
             .start()
         )
         try:
-            while not over.wait(0.2) and query.isActive:
-                if stop is not None and stop.is_set():
-                    with running:  # the step that is under way ends first
-                        over.set()
+            while not beats.over.wait(0.2) and query.isActive:
+                beats.end_if_stopped()
         finally:
             query.stop()
-        if failure:
-            raise failure[0] from None
+        if beats.failure is not None:
+            raise beats.failure from None
         broken = query.exception()
         if broken is not None:
             raise failed(f"the stream {name}", broken)

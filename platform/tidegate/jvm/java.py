@@ -1,4 +1,7 @@
-"""Java's classes by their full names."""
+"""Java's classes by their full names.
+
+A file of its own: everything that speaks with the JVM imports it, also what must not import each other.
+"""
 
 from __future__ import annotations
 

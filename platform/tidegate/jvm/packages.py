@@ -11,8 +11,8 @@ from typing import Any
 from tidegate.jvm.class_archive import Purpose, java_options
 from tidegate.jvm.jars import ivy_name
 from tidegate.project.java import find_java
+from tidegate.project.reading.variables import Expanded
 from tidegate.project.storage import EXCLUDED_PACKAGES, S3A_PACKAGES
-from tidegate.project.variables import Expanded
 
 #: The runtime that belongs to the pinned pyspark. One self-contained jar.
 ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"

@@ -15,7 +15,7 @@ from typing import Any
 from tidegate.confidential import is_secret
 from tidegate.jvm.java import java_class
 from tidegate.project.disk import temporary_space
-from tidegate.project.variables import Expanded
+from tidegate.project.reading.variables import Expanded
 
 _REDACTION = "spark.redaction.regex"
 #: Names of what is masked. (Where a value matches, Spark masks it, too.)

@@ -15,7 +15,7 @@ from rich.text import Text
 from tidegate.console.lines import describe_event
 from tidegate.live.logs import ERROR, INFO, WARNING, level_of
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, TickFinished
-from tidegate.project.durations import format_duration
+from tidegate.project.reading.durations import format_duration
 
 if TYPE_CHECKING:
     from tidegate.store.status_values import ProjectStatus

@@ -9,7 +9,7 @@ from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import PROGRESS
 from tidegate.iceberg.retire import Edge, day_floor
 from tidegate.iceberg.upkeep_table import Shape
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
 from tidegate.tables.table import EVERYTHING

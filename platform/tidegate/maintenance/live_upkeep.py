@@ -11,7 +11,7 @@ from tidegate.errors import TidegateError
 from tidegate.jvm.failures import one_line
 from tidegate.maintenance.upkeep import due, maintain
 from tidegate.plan.events import Event, MemberFailed, MemberRecovered, UpkeepFinished
-from tidegate.project.maintenance import load_maintenance
+from tidegate.project.jobs.maintenance import load_maintenance
 from tidegate.sql.catalog.objects import Relation
 from tidegate.views.retention import tidy
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from tidegate.iceberg.upkeep_table import (
 )
 from tidegate.jvm.java import java_class
 from tidegate.maintenance.edges import edge_of
-from tidegate.project.maintenance import Policy
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
@@ -147,15 +147,24 @@ def maintain(
             if dry_run:
                 work.look(retention)
             else:
-                with _right_to_write(context, source, identifier, leased) as refusal:
-                    if refusal is None:
-                        work.run(retention, orphans)
-                    else:
-                        work.measure(after=True)
-                        work.done.notes.append(refusal)
+                _run_if_allowed(
+                    work, _right_to_write(context, source, identifier, leased), retention, orphans
+                )
             report.tables.append(work.done)
     report.seconds = round(time.monotonic() - started, 3)
     return report
+
+
+def _run_if_allowed(
+    work: _Work, right: AbstractContextManager[str | None], retention: bool, orphans: bool
+) -> None:
+    """`right`: gives why nothing may be done; None: all is allowed."""
+    with right as refusal:
+        if refusal is None:
+            work.run(retention, orphans)
+        else:
+            work.measure(after=True)
+            work.done.notes.append(refusal)
 
 
 def maintain_all(
@@ -170,7 +179,7 @@ def maintain_all(
     `policy`: by name; None is what `jobs/maintenance.yaml` says. `steps`: takes down what fails; None: the first
     failure is raised. `options`: of `maintain`.
     """
-    from tidegate.project.maintenance import load_maintenance
+    from tidegate.project.jobs.maintenance import load_maintenance
 
     policy = policy or load_maintenance(context.project.root, context.project.variables).of
     chosen = [_source(context, name) for name in (_own(context) if names is None else names)]

@@ -7,8 +7,8 @@ from typing import Any
 from tidegate.errors import TidegateError
 from tidegate.plan.explain import explain
 from tidegate.project import Project
-from tidegate.project.durations import format_duration
-from tidegate.project.jobs import schedules_of
+from tidegate.project.jobs.jobs import schedules_of
+from tidegate.project.reading.durations import format_duration
 from tidegate.project.selection import covered, select
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import computed, reads_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from tidegate.project.durations import format_duration
+from tidegate.project.reading.durations import format_duration
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from tidegate.project.sizes import Bytes
-from tidegate.project.strict import ScalarText, StrictModel, Text, refuse
-from tidegate.project.variables import Expanded
+from tidegate.project.reading.sizes import Bytes
+from tidegate.project.reading.strict import ScalarText, StrictModel, Text, refuse
+from tidegate.project.reading.variables import Expanded
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from tidegate.errors import Location, TidegateError, did_you_mean
-from tidegate.project.strict import Seconds, StrictModel, refuse, validate
-from tidegate.project.yamlfile import YamlFile, read_yaml
+from tidegate.project.reading.strict import Seconds, StrictModel, refuse, validate
+from tidegate.project.reading.yamlfile import YamlFile, read_yaml
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.statements.expectation_sql import PARAMETERS
 

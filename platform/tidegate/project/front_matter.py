@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from tidegate.errors import FAIL_FAST, Problems, TidegateError, did_you_mean
-from tidegate.project.jobs import Times
-from tidegate.project.strict import Seconds, StrictModel, refuse, validate
-from tidegate.project.yamlfile import YamlFile, parse_yaml
+from tidegate.project.jobs.jobs import Times
+from tidegate.project.reading.strict import Seconds, StrictModel, refuse, validate
+from tidegate.project.reading.yamlfile import YamlFile, parse_yaml
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.grammar.front_matter import Annotations, Block, Partitioning

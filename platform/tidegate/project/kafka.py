@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.confidential import is_secret
-from tidegate.project.variables import expand
+from tidegate.project.reading.variables import expand
 from tidegate.sql.options.kafka_options import BOOTSTRAP, KafkaOptions, KafkaSinkOptions
 
 #: Of Spark's readers, unless the properties say otherwise. What is read is there already, nobody waits for it. But the

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.errors import Location, Problems, TidegateWarning
-from tidegate.project.cron import never_fires
+from tidegate.project.reading.cron import never_fires
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, View
@@ -20,10 +20,10 @@ from tidegate.sql.options.formats import LOCATION
 
 if TYPE_CHECKING:
     from tidegate.project import Project
-    from tidegate.project.amendments import Amendments
-    from tidegate.project.jobs import Jobs, Times
-    from tidegate.project.maintenance import Maintenance
-    from tidegate.project.yamlfile import YamlFile
+    from tidegate.project.jobs.amendments import Amendments
+    from tidegate.project.jobs.jobs import Jobs, Times
+    from tidegate.project.jobs.maintenance import Maintenance
+    from tidegate.project.reading.yamlfile import YamlFile
 
 _EMIT = "EMIT ON WINDOW CLOSE"
 #: A comment that says nothing else: somebody took it out to try something.

@@ -17,13 +17,13 @@ from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_yo
 from tidegate.project.disk import private_folder, temporary_space
 from tidegate.project.environment import AllowSettings, Environment
 from tidegate.project.owner import Owner
+from tidegate.project.reading.strict import validate
+from tidegate.project.reading.variables import Listed
+from tidegate.project.reading.yamlfile import YamlFile, read_yaml
 from tidegate.project.storage import Storage
-from tidegate.project.strict import validate
-from tidegate.project.variables import Listed
-from tidegate.project.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
-    from tidegate.project.jobs import Jobs
+    from tidegate.project.jobs.jobs import Jobs
     from tidegate.project.reach import Reach
     from tidegate.sql.catalog.catalog import Catalog
 
@@ -158,7 +158,7 @@ class Project:
     def jobs(self, problems: Problems = FAIL_FAST) -> Jobs:
         """Schedules and thresholds of `jobs/*.yaml`; their names are checked by `Jobs.check`. Schedules of front matter
         are in the catalog (`jobs.schedules_of`)."""
-        from tidegate.project.jobs import load_jobs
+        from tidegate.project.jobs.jobs import load_jobs
 
         return load_jobs(self.root, problems, self.variables)
 

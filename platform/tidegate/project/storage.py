@@ -12,7 +12,7 @@ from tidegate.confidential import is_secret, passwords_in
 from tidegate.errors import TidegateError
 from tidegate.project.environment import StorageSettings, Warehouse
 from tidegate.project.owner import Owner
-from tidegate.project.variables import Expanded
+from tidegate.project.reading.variables import Expanded
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.project.durations import format_duration
 from tidegate.project.expectations import Expectation, Reconciliation
+from tidegate.project.reading.durations import format_duration
 from tidegate.quality.model import LATE_RATE, LOG, Table
 from tidegate.quality.trend import LEAST_DAYS, trend
 from tidegate.quality.windows import Windows

@@ -14,8 +14,7 @@ from tidegate.iceberg.commit import require_owner
 from tidegate.iceberg.layout import quote
 from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption
 from tidegate.project.storage import CATALOG
-from tidegate.store.metadata import load_properties
-from tidegate.store.owners import owners_in
+from tidegate.store.metadata import load_properties, owners_in
 from tidegate.tables.lives import state_identifier
 
 if TYPE_CHECKING:

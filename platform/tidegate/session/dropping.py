@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.errors import Location
@@ -54,4 +55,4 @@ def _rows(context: Context, name: str) -> str | None:
     newest = table.totals()
     files, size = (int(newest.get(key) or 0) for key in ("total-data-files", "total-files-size"))
     told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"{name}: rows: {told}; {files:,} file{'' if files == 1 else 's'}, {size / 1e6:,.1f} MB"
+    return f"{name}: rows: {told}; {counted(files, 'file')}, {size / 1e6:,.1f} MB"

@@ -13,6 +13,7 @@ from tidegate.sinks.upstream import Upstream
 from tidegate.sql.catalog.lineage import reads_of
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.statements import statements as st
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def create_sink(context: Context, statement: st.CreateSink) -> Result:
         context.catalog.drop_sink(sink.name)
         raise
     context.project.save_definition(sink.name, sink.definition)
-    delivered = f": {_rows(report.rows)} delivered" if report.rows else ""
+    delivered = f": {counted(report.rows, 'row')} delivered" if report.rows else ""
     return Result(message=f"created sink {sink.name}{delivered}")
 
 
@@ -114,7 +115,3 @@ def _has_input(context: Context, view: View) -> bool:
     from tidegate.sql.catalog.lineage import sources_of
 
     return any(context.stored(o.name) is not None for o in sources_of(context.catalog, view))
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} {'row' if count == 1 else 'rows'}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.kafka import java_properties
 from tidegate.project.kafka import topic as topic_name
-from tidegate.project.variables import Expanded
+from tidegate.project.reading.variables import Expanded
 from tidegate.sql.options.kafka_options import BOOTSTRAP
 from tidegate.store.broker_access import client_settings
 

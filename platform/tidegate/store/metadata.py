@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import TidegateError
+from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
 from tidegate.store.version import require_known
 
@@ -211,6 +212,14 @@ def table_names(storage: Storage, namespace: str) -> list[str]:
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
     found = _ask_catalog(storage, lambda catalog: catalog.list_tables(namespace))
     return [] if found is None else sorted(one[-1] for one in found)
+
+
+def owners_in(storage: Storage, namespace: str) -> Iterator[tuple[str, Owner]]:
+    """(table, owner) of the tables of a namespace that have an owner (X3), as they are found. Raises TG620."""
+    for name in table_names(storage, namespace):
+        owner = Owner.of_text((load_properties(storage, name, namespace) or {}).get(OWNER))
+        if owner is not None:
+            yield name, owner
 
 
 def _from_catalog(storage: Storage, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:

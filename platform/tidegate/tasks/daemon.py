@@ -43,7 +43,7 @@ def main() -> None:
     import pyspark.sql.pandas.serializers  # noqa: F401
     from pyspark.daemon import manager
 
-    import tidegate.tasks.decode.arrow_json
+    import tidegate.tasks.decode.text.arrow_json
     import tidegate.tasks.gate
     import tidegate.tasks.panes
     import tidegate.tasks.parquet.parquet  # noqa: F401

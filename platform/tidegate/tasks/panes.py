@@ -82,16 +82,20 @@ class PaneTask:
 
     def _chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         pending: list[pa.RecordBatch] = []
+        for rows in self._placed_rows(batches):
+            pending.append(rows)
+            if sum(p.num_rows for p in pending) >= _CHUNK:
+                yield pa.Table.from_batches(pending)
+                pending = []
+        if pending:
+            yield pa.Table.from_batches(pending)
+
+    def _placed_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files of the tasks whose numbers are given."""
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 for file in self.tasks[task]:
-                    for rows in self._read(file):
-                        pending.append(rows)
-                        if sum(p.num_rows for p in pending) >= _CHUNK:
-                            yield pa.Table.from_batches(pending)
-                            pending = []
-        if pending:
-            yield pa.Table.from_batches(pending)
+                    yield from self._read(file)
 
     def _read(self, file: LogFile) -> Iterator[pa.RecordBatch]:
         pane_windows, names = by_position(self.pane_windows)

@@ -1,4 +1,7 @@
-"""What the readers of a batch's rows are to the tasks that call them. Executor side."""
+"""What the readers of a batch's rows are to the tasks that call them. Executor side.
+
+A file of its own: decoders, gate and panes share it, and none of them loads another in an executor.
+"""
 
 from __future__ import annotations
 

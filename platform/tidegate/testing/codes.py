@@ -1,4 +1,7 @@
-"""Error codes of test files, with what each means (the docs list them)."""
+"""Error codes of test files, with what each means (the docs list them).
+
+A file of its own: every room with codes has one, and the page of errors is made without the test runner.
+"""
 
 from __future__ import annotations
 

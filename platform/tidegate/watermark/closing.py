@@ -1,4 +1,7 @@
-"""When a result is final (C2-C6). The one boundary between open and closed."""
+"""When a result is final (C2-C6). The one boundary between open and closed.
+
+A file of its own: it decides what the whole package is about, and is to be found by its name.
+"""
 
 from __future__ import annotations
 

@@ -161,20 +161,36 @@ def judge(
     late = accepted & is_late(event_time, before, published, config.expires)
     if state.watermark is not None and (watermark is None or watermark < state.watermark):
         raise AssertionError(f"W2: the watermark would go back from {state.watermark} to {watermark}")
-    rows, accepted_rows, late_rows = n, int(np.count_nonzero(accepted)), int(np.count_nonzero(late))
-    newest = int(event_time[accepted].max()) if accepted_rows else None
     return Judgement(
         late,
         _missed(_later(before, published), n),
-        GateState(
-            watermark=watermark,
-            next_offset=state.next_offset,
-            on_time=state.on_time + accepted_rows - late_rows,
-            late=state.late + late_rows,
-            rejected=state.rejected + rows - accepted_rows,
-            max_event_time=_later(state.max_event_time, newest),
-            memory=memory,
-        ),
+        _state_after(state, watermark, memory, event_time, accepted, late),
+    )
+
+
+def _state_after(
+    state: GateState,
+    watermark: int | None,
+    memory: StrategyMemory | None,
+    event_time: np.ndarray,
+    accepted: np.ndarray,
+    late: np.ndarray,
+) -> GateState:
+    """`state` with the rows counted and the newest of them seen, at `watermark`."""
+    rows, accepted_rows, late_rows = (
+        len(event_time),
+        int(np.count_nonzero(accepted)),
+        int(np.count_nonzero(late)),
+    )
+    newest = int(event_time[accepted].max()) if accepted_rows else None
+    return GateState(
+        watermark=watermark,
+        next_offset=state.next_offset,
+        on_time=state.on_time + accepted_rows - late_rows,
+        late=state.late + late_rows,
+        rejected=state.rejected + rows - accepted_rows,
+        max_event_time=_later(state.max_event_time, newest),
+        memory=memory,
     )
 
 

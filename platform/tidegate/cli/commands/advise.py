@@ -341,6 +341,6 @@ def _percent(share: float | None) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    from tidegate.project.durations import format_duration
+    from tidegate.project.reading.durations import format_duration
 
     return f"{seconds:.1f} seconds" if abs(seconds) < 60 else format_duration(seconds)

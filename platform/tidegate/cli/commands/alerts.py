@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tidegate.alerts import Message
     from tidegate.findings import Finding
     from tidegate.project import Project
-    from tidegate.project.alerts import Alerts
+    from tidegate.project.jobs.alerts import Alerts
 
 alerts = typer.Typer(
     name="alerts",

@@ -11,6 +11,7 @@ import typer
 from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
@@ -19,54 +20,60 @@ if TYPE_CHECKING:
     from tidegate.views.revisions.amend_report import ViewAmendment
 
 
+_Views = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=(
+            "Views; the views downstream of them are amended, too. Default: all views that can be amended."
+        ),
+        show_default=False,
+    ),
+]
+_FromLate = Annotated[
+    bool,
+    typer.Option(
+        "--from-late",
+        help=(
+            "Include the late rows of the logs. This is the default without --range; with "
+            "--range, the option is needed."
+        ),
+    ),
+]
+_Range = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--range",
+        metavar="FROM TO",
+        help="Amend only windows that end after FROM, and at TO or before. Without --from-late, "
+        "they are recomputed from the rows that they have already: a backfill, which changes "
+        "nothing if the stored results are right.",
+        show_default=False,
+    ),
+]
+_DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="List the windows, late rows and changed groups, but write nothing."),
+]
+_WhatIf = Annotated[
+    str | None,
+    typer.Option(
+        "--what-if",
+        metavar="STRATEGY",
+        help='Write nothing: judge the late rows again, as if the watermark were "ts - INTERVAL '
+        "'1 hour'\", and report which windows would be complete.",
+        show_default=False,
+    ),
+]
+
+
 @guarded
 def amend(
     call: Invocation,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=(
-                "Views; the views downstream of them are amended, too. Default: all views that can "
-                "be amended."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    from_late: Annotated[
-        bool,
-        typer.Option(
-            "--from-late",
-            help=(
-                "Include the late rows of the logs. This is the default without --range; with "
-                "--range, the option is needed."
-            ),
-        ),
-    ] = False,
-    window_range: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            "--range",
-            metavar="FROM TO",
-            help="Amend only windows that end after FROM, and at TO or before. Without --from-late, "
-            "they are recomputed from the rows that they have already: a backfill, which changes "
-            "nothing if the stored results are right.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="List the windows, late rows and changed groups, but write nothing."),
-    ] = False,
-    if_strategy: Annotated[
-        str | None,
-        typer.Option(
-            "--what-if",
-            metavar="STRATEGY",
-            help='Write nothing: judge the late rows again, as if the watermark were "ts - INTERVAL '
-            "'1 hour'\", and report which windows would be complete.",
-            show_default=False,
-        ),
-    ] = None,
+    names: _Views = None,
+    from_late: _FromLate = False,
+    window_range: _Range = None,
+    dry_run: _DryRun = False,
+    if_strategy: _WhatIf = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
@@ -159,9 +166,9 @@ def show_what_if(console: Console, found: WhatIf) -> None:
     )
     console.document(
         None,
-        f"{found.source}: {_count(found.late, 'late row')} ({share[0]}) with {found.was}; "
+        f"{found.source}: {counted(found.late, 'late row')} ({share[0]}) with {found.was}; "
         f"{found.late_then:,} ({share[1]}) with {found.strategy}\n{found.view}: of "
-        f"{_count(found.windows, 'closed window')} that have late rows, {found.complete:,} "
+        f"{counted(found.windows, 'closed window')} that have late rows, {found.complete:,} "
         "would be complete",
     )
 
@@ -177,7 +184,7 @@ def show(console: Console, reports: list[ViewAmendment], dry_run: bool) -> None:
                 for w in report.examples
             ]
             more = report.windows - len(report.examples)
-            title = f"{report.view}: {_count(report.windows, 'window')}" + (
+            title = f"{report.view}: {counted(report.windows, 'window')}" + (
                 f"; the first {len(rows)} are shown" if more else ""
             )
             columns = ["window_start", "window_end", "revision", "late rows", "changed rows"]
@@ -191,11 +198,7 @@ def show(console: Console, reports: list[ViewAmendment], dry_run: bool) -> None:
 def _said(report: ViewAmendment, dry_run: bool) -> str:
     if not report.windows:
         return "nothing to amend"
-    late = "" if report.late is None else f", {_count(report.late, 'late row')} absorbed"
+    late = "" if report.late is None else f", {counted(report.late, 'late row')} absorbed"
     done = "would be amended" if dry_run else "amended"
-    changed = f"{_count(report.groups, 'row')} changed ({report.seconds:.1f} s)"
-    return f"{_count(report.windows, 'window')} {done}{late}, {changed}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    changed = f"{counted(report.groups, 'row')} changed ({report.seconds:.1f} s)"
+    return f"{counted(report.windows, 'window')} {done}{late}, {changed}"

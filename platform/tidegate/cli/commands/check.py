@@ -9,10 +9,11 @@ import typer
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
 from tidegate.errors import TidegateError
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.errors import Problems, TidegateWarning
-    from tidegate.project.jobs import Schedule
+    from tidegate.project.jobs.jobs import Schedule
 
 #: Errors about a name that is not there.
 _ABOUT_NAMES = ("TG201", "TG609", "TG613", "TG617")
@@ -54,11 +55,11 @@ class _Project:
 
     def __init__(self, call: Invocation, problems: Problems) -> None:
         from tidegate.project import Project
-        from tidegate.project.amendments import Amendments, load_amendments
         from tidegate.project.expectations import load_quality
-        from tidegate.project.jobs import schedules_of
-        from tidegate.project.live_selection import check_live
-        from tidegate.project.maintenance import Maintenance, load_maintenance
+        from tidegate.project.jobs.amendments import Amendments, load_amendments
+        from tidegate.project.jobs.jobs import schedules_of
+        from tidegate.project.jobs.live_selection import check_live
+        from tidegate.project.jobs.maintenance import Maintenance, load_maintenance
         from tidegate.sql.catalog.lineage import computed
         from tidegate.sql.dialect.warnings import collecting
 
@@ -112,7 +113,7 @@ def _refused(call: Invocation, warnings: list[TidegateWarning], problems: Proble
     for one in [*warnings, *errors]:
         call.console.error(one)
         call.console.note("")
-    call.console.note(f"{_count(len(errors), 'error')}, {_count(len(warnings), 'warning')}")
+    call.console.note(f"{counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}")
     return 2
 
 
@@ -183,8 +184,8 @@ def _accepted(
     if selected is not None:
         data["selected"] = selected
     lines = [
-        f"{project.name}, environment {project.env_name}: {_count(files, 'SQL file')}, "
-        + (_count(len(warnings), "warning") if warnings else "no problems found")
+        f"{project.name}, environment {project.env_name}: {counted(files, 'SQL file')}, "
+        + (counted(len(warnings), "warning") if warnings else "no problems found")
     ]
     said: dict[str, Any] = data | {"amended": data["amendments"]}
     labels = (
@@ -211,7 +212,3 @@ def _accepted(
             call.console.note("")
     call.console.document(data, "\n".join(lines))
     return int(bool(warnings) and strict)
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

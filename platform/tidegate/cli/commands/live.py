@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded, show_traceback
-from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption, chosen
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.live.groups import Group
     from tidegate.live.http import Access
+    from tidegate.live.supervisor import Supervisor
     from tidegate.plan.events import Event
     from tidegate.project import Project
     from tidegate.store.status_values import ProjectStatus
@@ -32,7 +33,7 @@ _LEASE_SECONDS = 30.0
 
 def seconds(text: str) -> float:
     """Seconds of a text such as `2s`, `0.5s` or `1 hour`."""
-    from tidegate.project.durations import parse_duration
+    from tidegate.project.reading.durations import parse_duration
 
     if plain := re.fullmatch(r"(\d+(?:\.\d+)?)s?", text.strip()):
         return float(plain.group(1))
@@ -42,90 +43,98 @@ def seconds(text: str) -> float:
         raise typer.BadParameter(f"{error}: write for example 2s, 0.5s or 5 minutes") from None
 
 
+_Interval = Annotated[
+    float,
+    typer.Option(
+        parser=seconds,
+        metavar="TIME",
+        help=(
+            "Time from the start of one tick to the start of the next. While there is a backlog, "
+            "the next tick starts at once."
+        ),
+    ),
+]
+_MaxRows = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Batch size of sources that are cut by rows (kafka, replay). Results do not depend on it.",
+        show_default=False,
+    ),
+]
+_Host = Annotated[str, typer.Option(help="Address on which health and metrics are served.")]
+_Port = Annotated[
+    int,
+    typer.Option(
+        min=0, max=65535, help="Port of /healthz, /livez, /metrics and /status; 0 chooses a free port."
+    ),
+]
+_NoHttp = Annotated[bool, typer.Option("--no-http", help="Serve neither health nor metrics.")]
+_TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file with a token that clients must send as Authorization: Bearer TOKEN. /livez, "
+        "and /healthz without details, need no token.",
+        show_default=False,
+    ),
+]
+_Certificate = Annotated[
+    Path | None,
+    typer.Option(help="Serve over TLS with this certificate (a PEM file).", show_default=False),
+]
+_Key = Annotated[
+    Path | None,
+    typer.Option(help="The key of the certificate, if it is in a separate file.", show_default=False),
+]
+_Duration = Annotated[
+    float | None,
+    typer.Option(parser=seconds, metavar="TIME", help="Stop after this time.", show_default=False),
+]
+_OnceIdle = Annotated[bool, typer.Option("--once-idle", help="Stop when nothing waits any more.")]
+_Grace = Annotated[
+    float,
+    typer.Option(
+        parser=seconds,
+        metavar="TIME",
+        help="How long a worker that is stopped may take to finish its commit.",
+    ),
+]
+_LogFile = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "Write the log to this file as well, as JSON lines; it is rotated at 50 MB, and 5 files are kept."
+        ),
+        show_default=False,
+    ),
+]
+_NoUpkeep = Annotated[
+    bool,
+    typer.Option("--no-upkeep", help="Do not compact or expire here: leave that to tidegate upkeep."),
+]
+_WorkerGroup = Annotated[str | None, typer.Option(_WORKER, hidden=True)]
+
+
 @guarded
 def live(
     call: Invocation,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=(
-                "Sources, tables, views or sinks; everything that they read is included. Default: everything."
-            )
-        ),
-    ] = None,
-    interval: Annotated[
-        float,
-        typer.Option(
-            parser=seconds,
-            metavar="TIME",
-            help=(
-                "Time from the start of one tick to the start of the next. While there is a backlog, "
-                "the next tick starts at once."
-            ),
-        ),
-    ] = "2s",  # type: ignore[assignment]  # parsed like what is given
-    max_rows_per_batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Batch size of sources that are cut by rows (kafka, replay). Results do not depend on it.",
-            show_default=False,
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address on which health and metrics are served.")] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0, max=65535, help="Port of /healthz, /livez, /metrics and /status; 0 chooses a free port."
-        ),
-    ] = 9464,
-    no_http: Annotated[bool, typer.Option("--no-http", help="Serve neither health nor metrics.")] = False,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with a token that clients must send as Authorization: Bearer TOKEN. /livez, "
-            "and /healthz without details, need no token.",
-            show_default=False,
-        ),
-    ] = None,
-    tls_certificate: Annotated[
-        Path | None,
-        typer.Option(help="Serve over TLS with this certificate (a PEM file).", show_default=False),
-    ] = None,
-    tls_key: Annotated[
-        Path | None,
-        typer.Option(help="The key of the certificate, if it is in a separate file.", show_default=False),
-    ] = None,
-    duration: Annotated[
-        float | None,
-        typer.Option(parser=seconds, metavar="TIME", help="Stop after this time.", show_default=False),
-    ] = None,
-    once_idle: Annotated[bool, typer.Option("--once-idle", help="Stop when nothing waits any more.")] = False,
-    grace: Annotated[
-        float,
-        typer.Option(
-            parser=seconds,
-            metavar="TIME",
-            help="How long a worker that is stopped may take to finish its commit.",
-        ),
-    ] = "60s",  # type: ignore[assignment]  # parsed like what is given
-    log_file: Annotated[
-        Path | None,
-        typer.Option(
-            help=(
-                "Write the log to this file as well, as JSON lines; it is rotated at 50 MB, and 5 "
-                "files are kept."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    no_upkeep: Annotated[
-        bool,
-        typer.Option("--no-upkeep", help="Do not compact or expire here: leave that to tidegate upkeep."),
-    ] = False,
+    names: NamesAndInputsArgument = None,
+    interval: _Interval = "2s",  # type: ignore[assignment]  # parsed like what is given
+    max_rows_per_batch: _MaxRows = None,
+    host: _Host = "127.0.0.1",
+    port: _Port = 9464,
+    no_http: _NoHttp = False,
+    token_file: _TokenFile = None,
+    tls_certificate: _Certificate = None,
+    tls_key: _Key = None,
+    duration: _Duration = None,
+    once_idle: _OnceIdle = False,
+    grace: _Grace = "60s",  # type: ignore[assignment]  # parsed like what is given
+    log_file: _LogFile = None,
+    no_upkeep: _NoUpkeep = False,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
-    worker_group: Annotated[str | None, typer.Option(_WORKER, hidden=True)] = None,
+    worker_group: _WorkerGroup = None,
 ) -> int:
     """Keep sources, views and sinks up to date continuously: every few seconds, a tick reads a batch of each source,
     closes windows and delivers them. Each group of connected objects has its own process, restarted when it dies.
@@ -150,6 +159,23 @@ def live(
         return 0
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
+    return _supervise(
+        call,
+        project,
+        groups,
+        _worker_command(project, interval, max_rows_per_batch, once_idle, no_upkeep),
+        None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key),
+        duration,
+        once_idle,
+        grace,
+        log_file,
+    )
+
+
+def _worker_command(
+    project: Project, interval: float, max_rows_per_batch: int | None, once_idle: bool, no_upkeep: bool
+) -> Callable[[Group], list[str]]:
+    """By which command line the worker of a group is started."""
     arguments = [f"--interval={interval}s", f"--env={project.env_name}", f"--project={project.root}"]
     if max_rows_per_batch is not None:
         arguments.append(f"--max-rows-per-batch={max_rows_per_batch}")
@@ -160,17 +186,7 @@ def live(
         own = [f"{_WORKER}={group.name}", *arguments, "--", *group.members]
         return [sys.executable, "-P", "-m", "tidegate.cli.main", "live", *own]
 
-    return _supervise(
-        call,
-        project,
-        groups,
-        command,
-        None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key),
-        duration,
-        once_idle,
-        grace,
-        log_file,
-    )
+    return command
 
 
 def _access(
@@ -206,7 +222,7 @@ def _supervise(
     log_file: Path | None,
 ) -> int:
     from tidegate.live.http import HttpServer
-    from tidegate.live.logs import DEBUG, INFO, FileLog, JsonLog
+    from tidegate.live.logs import FileLog
     from tidegate.live.metrics import Metrics
     from tidegate.live.process import WorkerProcess
     from tidegate.live.supervisor import Supervisor
@@ -246,18 +262,29 @@ def _supervise(
             log = FileLog(log_file)
             open_things.callback(log.close)
             listeners.append(log)
-        if not call.json and sys.stdout.isatty():
-            from tidegate.live.screen import Screen
-
-            screen = Screen(committed, supervisor.health)
-            listeners.append(screen)
-            screen.start()
-            open_things.callback(screen.close)
-        else:
-            listeners.append(JsonLog(sys.stdout, DEBUG if call.json else INFO))
+        listeners.append(_shown(call, committed, supervisor, open_things))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: supervisor.stop())
         return supervisor.run(duration)
+
+
+def _shown(
+    call: Invocation,
+    committed: Callable[[], ProjectStatus],
+    supervisor: Supervisor,
+    open_things: contextlib.ExitStack,
+) -> Callable[[str | None, Event | str], None]:
+    """What shows the events on standard output: a screen for people, else the log."""
+    from tidegate.live.logs import DEBUG, INFO, JsonLog
+
+    if call.json or not sys.stdout.isatty():
+        return JsonLog(sys.stdout, DEBUG if call.json else INFO)
+    from tidegate.live.screen import Screen
+
+    screen = Screen(committed, supervisor.health)
+    screen.start()
+    open_things.callback(screen.close)
+    return screen
 
 
 class _Worker:

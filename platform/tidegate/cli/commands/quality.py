@@ -9,7 +9,7 @@ import typer
 
 from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.cli.selection import ExcludeOption, SelectOption, StoredNamesArgument, chosen
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
@@ -18,40 +18,41 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation, View
 
 
+_Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Check only windows that end at or after TIME, and log rows from TIME on (UTC): "
+        "2013-06-01, '2013-06-01 12:00'. The stored position of your own expectations does "
+        "not move.",
+        show_default=False,
+    ),
+]
+_All = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="Check all windows, whatever `lookback` says, and all rows for your own expectations.",
+    ),
+]
+_Docs = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "Folder for the Data Docs, a site with one page for each asset. Default: .tidegate/quality/docs."
+        ),
+        show_default=False,
+    ),
+]
+
+
 @guarded
 def quality(
     call: Invocation,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Sources, tables or views. Default: everything that has a table."),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Check only windows that end at or after TIME, and log rows from TIME on (UTC): "
-            "2013-06-01, '2013-06-01 12:00'. The stored position of your own expectations does "
-            "not move.",
-            show_default=False,
-        ),
-    ] = None,
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Check all windows, whatever `lookback` says, and all rows for your own expectations.",
-        ),
-    ] = False,
-    docs: Annotated[
-        Path | None,
-        typer.Option(
-            help=(
-                "Folder for the Data Docs, a site with one page for each asset. Default: "
-                ".tidegate/quality/docs."
-            ),
-            show_default=False,
-        ),
-    ] = None,
+    names: StoredNamesArgument = None,
+    since: _Since = None,
+    everything: _All = False,
+    docs: _Docs = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,

@@ -9,7 +9,7 @@ import typer
 
 from tidegate.cli.failures import FailFastOption, conclude
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption, chosen
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
 
 if TYPE_CHECKING:
@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 @guarded
 def run(
     call: Invocation,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=(
-                "Sources, tables, views or sinks; everything that they read is included. Default: everything."
-            )
-        ),
-    ] = None,
+    names: NamesAndInputsArgument = None,
     max_rows_per_batch: Annotated[
         int | None,
         typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, chosen
 from tidegate.plan.closing import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @guarded
 def status(
     call: Invocation,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Default: everything.")
-    ] = None,
+    names: NamesArgument = None,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Show one line per partition as well.")
     ] = False,
@@ -84,7 +82,7 @@ def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()
 
 
 def _relation_row(r: RelationStatus) -> list[object]:
-    from tidegate.project.durations import format_duration
+    from tidegate.project.reading.durations import format_duration
 
     behind = "–" if r.behind_newest is None else format_duration(r.behind_newest)
     committed = r.committed_at or "never run"
@@ -147,7 +145,7 @@ def _sink_row(s: SinkStatus) -> list[object]:
 def _partitions(relation: RelationStatus, width: int | None) -> list[str]:
     from tidegate.console.drawing import draw
     from tidegate.console.port import Table
-    from tidegate.project.durations import format_duration
+    from tidegate.project.reading.durations import format_duration
 
     if not relation.partitions:
         return []

@@ -8,7 +8,7 @@ import typer
 
 from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.selection import ExcludeOption, SelectOption, chosen
+from tidegate.cli.selection import ExcludeOption, SelectOption, StoredNamesArgument, chosen
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 @guarded
 def upkeep(
     call: Invocation,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Sources, tables or views. Default: everything that has a table."),
-    ] = None,
+    names: StoredNamesArgument = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
     retention: Annotated[
         bool, typer.Option(help="Delete the rows beyond the retention that is set in jobs/maintenance.yaml.")
@@ -41,7 +38,7 @@ def upkeep(
 
     Example: tidegate upkeep flights --dry-run
     """
-    from tidegate.project.maintenance import load_maintenance
+    from tidegate.project.jobs.maintenance import load_maintenance
 
     project = call.project()
     catalog = project.catalog()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tidegate.cli.invocation import Invocation, guarded
+from tidegate.cli.selection import NamesArgument
 
 if TYPE_CHECKING:
     from tidegate.findings import Finding, Look
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 @guarded
 def why(
     call: Invocation,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Sources, tables, views or sinks. Default: everything.")
-    ] = None,
+    names: NamesArgument = None,
 ) -> int:
     """Show why windows are not closed, and what sinks have not delivered: the cause with its numbers, which windows
     wait, since when, and what to do.
@@ -69,7 +66,7 @@ def render(seen: Look) -> str:
 def _finding(finding: Finding, at: float) -> str:
     from datetime import datetime
 
-    from tidegate.project.durations import format_duration
+    from tidegate.project.reading.durations import format_duration
 
     mark = {"error": "ERROR  ", "warning": "WARNING", "info": "info   "}[finding.severity]
     lines = [("", f"{mark} {finding.kind}"), ("what", finding.text)]

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import quote
-from tidegate.tasks.decode.text import text_decoder
+from tidegate.tasks.decode.text.decoders import text_decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,14 +16,14 @@ import pyarrow as pa
 from tidegate.iceberg.layout import quote
 from tidegate.ingest.sources.conversion import converted
 from tidegate.tasks.crashes.crashes import Decode, Parse, Work
-from tidegate.tasks.decode.avro import avro_decoder
-from tidegate.tasks.decode.binary import DecodeTask
-from tidegate.tasks.decode.bulk import parsed, parsed_fields
+from tidegate.tasks.decode.binary.avro import avro_decoder
+from tidegate.tasks.decode.binary.messages import DecodeTask
+from tidegate.tasks.decode.binary.protobuf import protobuf_decoder
 from tidegate.tasks.decode.columns import required_columns, stored_columns, wanted_of
 from tidegate.tasks.decode.limits import Limits, limits_of
-from tidegate.tasks.decode.protobuf import protobuf_decoder
 from tidegate.tasks.decode.reasons import NULL_VALUE
-from tidegate.tasks.decode.text import text_decoder
+from tidegate.tasks.decode.text.bulk import parsed, parsed_fields
+from tidegate.tasks.decode.text.decoders import text_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

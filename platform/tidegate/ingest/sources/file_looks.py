@@ -13,7 +13,7 @@ from tidegate.ingest.sources.files import paths_of
 from tidegate.jvm.spark import cores
 from tidegate.tasks.decode.columns import stored_columns
 from tidegate.tasks.decode.limits import limits_of
-from tidegate.tasks.decode.text_files import headers_of
+from tidegate.tasks.decode.text.files import headers_of
 from tidegate.tasks.parquet.footers import Look, Looker
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ from tidegate.ingest.sources.conversion import converted
 from tidegate.ingest.sources.files import InputFile, paths_of
 from tidegate.jvm.failures import too_little_memory, worker_died
 from tidegate.jvm.spark import cores, require_s3
+from tidegate.sql.dialect.inner_names import inner
 from tidegate.tasks.crashes.crashes import found_in
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes
 from tidegate.tasks.crashes.text_crashes import FileCrashes
-from tidegate.tasks.decode.bulk import parsed_fields
 from tidegate.tasks.decode.columns import required_columns, stored_columns, wanted_of
 from tidegate.tasks.decode.limits import limits_of
-from tidegate.tasks.decode.place import BLOCK, PATH, PLACE, ROW
 from tidegate.tasks.decode.tasks import on_tasks, tasks_of
-from tidegate.tasks.decode.text import JsonDecoder, text_decoder
-from tidegate.tasks.decode.text_files import (
+from tidegate.tasks.decode.text.bulk import parsed_fields
+from tidegate.tasks.decode.text.decoders import JsonDecoder, text_decoder
+from tidegate.tasks.decode.text.files import (
     CsvFiles,
     JsonFiles,
     Span,
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Where a row of a file stands: columns beside the file's own. `BLOCK` and `ROW` order the rows of a file.
+PATH, BLOCK, ROW = inner("path"), inner("block"), inner("row")
+PLACE = {PATH: "string", BLOCK: "bigint", ROW: "bigint"}
+
 
 def read_files(
     spark: SparkSession,
@@ -51,7 +55,7 @@ def read_files(
     care: int = 0,
 ) -> DataFrame:
     """Rows of the files with `_raw` (text of a row that does not parse, or lacks what it must have), `_why` it does not
-    parse, and `place.PLACE`.
+    parse, and `PLACE`.
 
     A row that does not parse has `_why` set and whatever columns could be read. `BLOCK` and `ROW` order
     the rows inside one file. `crashed`: rows that no decoder may see, as (URI, block, row). `care`: of a plan.

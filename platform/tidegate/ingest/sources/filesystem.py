@@ -24,14 +24,13 @@ from tidegate.ingest.connector import BatchPlan, Connector, Direct, Pending, Row
 from tidegate.ingest.shape import add_generated, partition_name
 from tidegate.ingest.sources.file_batches import Survey, files_of, overlapping_together, taken
 from tidegate.ingest.sources.file_looks import look_at, problem_of
-from tidegate.ingest.sources.file_rows import crashed_in, crashed_rows, read_files, surviving
+from tidegate.ingest.sources.file_rows import PATH, PLACE, crashed_in, crashed_rows, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, changed, folder_of, list_files, paths_of
 from tidegate.ingest.sources.moved_files import ReadFiles, Unpacked, moved
 from tidegate.jvm.spark import cores, settings
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.limits import limits_of
-from tidegate.tasks.decode.place import PATH, PLACE
 from tidegate.tasks.decode.tasks import numbered, tasks_of
 from tidegate.tasks.parquet.footers import Look, surely_same
 from tidegate.tasks.parquet.parquet import ParquetReader, Unit

@@ -25,8 +25,8 @@ from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.sql.options.kafka_options import written_servers
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
-from tidegate.tasks.decode.arrow_json import LONG, BackOff, json_reader, supports
 from tidegate.tasks.decode.limits import limits_of
+from tidegate.tasks.decode.text.arrow_json import LONG, BackOff, json_reader, supports
 from tidegate.tasks.smaller import Size, tasks_at_once
 from tidegate.tasks.transfer import map_in_arrow
 from tidegate.watermark import TimeKind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.ingest.sources.files import paths_of
-from tidegate.tasks.decode.compression import compressed, without_suffix
+from tidegate.tasks.decode.opening import compressed, without_suffix
 from tidegate.tasks.parquet.footers import EDGE, unpacked_content
 
 if TYPE_CHECKING:

@@ -20,13 +20,12 @@ from tidegate.iceberg.progress import ConsumedFile
 from tidegate.ingest.connector import BatchPlan, Connector, Pending, Rows, no_input
 from tidegate.ingest.shape import add_generated, partition_name
 from tidegate.ingest.sources.file_looks import check_files
-from tidegate.ingest.sources.file_rows import read_files, surviving
+from tidegate.ingest.sources.file_rows import PLACE, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, list_files
 from tidegate.jvm.spark import settings
 from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.columns import stored_columns
-from tidegate.tasks.decode.place import PLACE
 from tidegate.tasks.smaller import Size, sparing
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlglot.tokens import TokenType
 
-from tidegate.errors import did_you_mean
-from tidegate.sql.dialect.codes import error, unsupported
+from tidegate.sql.dialect.codes import unsupported
 from tidegate.sql.dialect.text import Span, token_span
 from tidegate.sql.grammar.create_syntax import read_watermark
 from tidegate.sql.grammar.cursor import Cursor
@@ -43,9 +42,7 @@ def read_alter(cursor: Cursor, head: tuple[Span, str | None]) -> AlterWatermarkS
         raise unsupported(
             f"ALTER {kind.text.upper()} … {action}", cursor.here(), "DROP it and create it again"
         )
-    token = cursor.peek()
-    if token is not None and (hint := did_you_mean(token.text, _ACTIONS)):
-        raise error("TG104", f'"{token.text}" in ALTER {kind.text.upper()}', cursor.here(), hint)
+    cursor.refuse_misspelt(_ACTIONS, f"in ALTER {kind.text.upper()}")
     cursor.fail("expected ALTER, MODIFY or RESET WATERMARK", USAGE)
 
 
@@ -61,9 +58,7 @@ def _kind(cursor: Cursor) -> Name:
             "DROP it and create it again; a watermark is altered where it is declared: ALTER SOURCE name …"
         )
         raise unsupported(f"ALTER {what}", cursor.here(), instead if what == "MATERIALIZED VIEW" else None)
-    token = cursor.peek()
-    if token is not None and (hint := did_you_mean(token.text, _KINDS)):
-        raise error("TG104", f'"{token.text}" in ALTER', cursor.here(), hint)
+    cursor.refuse_misspelt(_KINDS, "in ALTER")
     cursor.fail("expected SOURCE or TABLE", USAGE)
 
 

@@ -44,24 +44,13 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
     kind = cursor.take().text.lower()
     if_not_exists = cursor.if_not_exists()
     name = cursor.name(f"the name of the {kind}")
-    columns: list[ColumnSyntax] = []
-    watermarks: list[WatermarkSyntax] = []
-    keys: list[PrimaryKeySyntax] = []
     if cursor.word() == "AS":
         raise unsupported(
             f"CREATE {kind.upper()} … AS SELECT",
             cursor.here(),
             "CREATE the table first, then use INSERT INTO … SELECT",
         )
-    for item in cursor.listed(lambda: _item(cursor), f"the name of the {kind}"):
-        if isinstance(item, WatermarkSyntax):
-            watermarks.append(item)
-        elif isinstance(item, PrimaryKeySyntax):
-            keys.append(item)
-        else:
-            columns.append(item)
-            if item.primary_key is not None:
-                keys.append(PrimaryKeySyntax((item.name,), item.primary_key))
+    columns, watermarks, keys = _columns(cursor, kind)
     append_only, options, options_span, format_ = False, None, None, None
     seen: set[str] = set()
     while not cursor.done():
@@ -86,10 +75,7 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         elif clause == "INCLUDE":
             columns.append(_include(cursor))
         else:
-            token = cursor.peek()
-            words = [w for c in _CLAUSES for w in c.split()] + ["ENCODE"]
-            if token is not None and (hint := did_you_mean(token.text, words)):
-                raise error("TG104", f'"{token.text}" after the columns', where, hint)
+            cursor.refuse_misspelt([w for c in _CLAUSES for w in c.split()] + ["ENCODE"], "after the columns")
             cursor.fail(f"expected {' or '.join(_CLAUSES[kind == 'source' :])}")
     return CreateRelationSyntax(
         *head,
@@ -104,6 +90,25 @@ def read_create_relation(cursor: Cursor, head: tuple[Span, str | None]) -> Creat
         append_only,
         tuple(keys),
     )
+
+
+def _columns(
+    cursor: Cursor, kind: str
+) -> tuple[list[ColumnSyntax], list[WatermarkSyntax], list[PrimaryKeySyntax]]:
+    """What stands in the brackets: the columns, watermarks and keys, those in a column's definition included."""
+    columns: list[ColumnSyntax] = []
+    watermarks: list[WatermarkSyntax] = []
+    keys: list[PrimaryKeySyntax] = []
+    for item in cursor.listed(lambda: _item(cursor), f"the name of the {kind}"):
+        if isinstance(item, WatermarkSyntax):
+            watermarks.append(item)
+        elif isinstance(item, PrimaryKeySyntax):
+            keys.append(item)
+        else:
+            columns.append(item)
+            if item.primary_key is not None:
+                keys.append(PrimaryKeySyntax((item.name,), item.primary_key))
+    return columns, watermarks, keys
 
 
 def _include(cursor: Cursor) -> ColumnSyntax:

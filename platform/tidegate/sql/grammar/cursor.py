@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar
 
 from sqlglot.tokens import Token, TokenType
@@ -132,10 +132,14 @@ class Cursor:
 
     def misspelt(self, expected: str, clause: str) -> NoReturn:
         """TG104 if the current word looks like `expected`, else TG102."""
-        token = self.peek()
-        if token is not None and (hint := did_you_mean(token.text, [expected])):
-            raise error("TG104", f'"{token.text}" in {clause}', self.here(), hint)
+        self.refuse_misspelt([expected], f"in {clause}")
         self.fail(f"expected {expected}" + ("" if clause == expected else f" ({clause})"))
+
+    def refuse_misspelt(self, words: Iterable[str], where: str) -> None:
+        """TG104 if the current word looks like one of `words`; `where` it stands, for the message."""
+        token = self.peek()
+        if token is not None and (hint := did_you_mean(token.text, words)):
+            raise error("TG104", f'"{token.text}" {where}', self.here(), hint)
 
     def fail(self, message: str, hint: str | None = None) -> NoReturn:
         """TG102 at the current token."""

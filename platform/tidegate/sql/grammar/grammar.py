@@ -270,9 +270,7 @@ def _kind(cursor: Cursor, clause: str) -> Name:
         return Name("materialized view", cursor.span_since(start))
     if cursor.accept("SOURCE") or cursor.accept("TABLE") or cursor.accept("SINK"):
         return Name(cursor.tokens[start].text.lower(), cursor.span_since(start))
-    token = cursor.peek()
-    if token is not None and (hint := did_you_mean(token.text, ["SOURCE", "TABLE", "MATERIALIZED", "SINK"])):
-        raise error("TG104", f'"{token.text}" in {clause}', cursor.here(), hint)
+    cursor.refuse_misspelt(["SOURCE", "TABLE", "MATERIALIZED", "SINK"], f"in {clause}")
     if cursor.word() in _LATER_CREATE:
         instead = f"write {clause} MATERIALIZED VIEW" if cursor.word() == "VIEW" else None
         raise unsupported(f"{clause} {cursor.word()}", cursor.here(), instead)
@@ -309,9 +307,7 @@ def _show(cursor: Cursor, head: tuple[Span, str | None]) -> ShowSyntax | ShowSet
     setting = read_show_setting(cursor, head, _SHOW)
     if setting is not None:
         return setting
-    token = cursor.peek()
-    if token is not None and (hint := did_you_mean(token.text, _SHOW)):
-        raise error("TG104", f'"{token.text}" in SHOW', cursor.here(), hint)
+    cursor.refuse_misspelt(_SHOW, "in SHOW")
     cursor.fail("expected SOURCES, TABLES, MATERIALIZED VIEWS, SINKS, COLUMNS FROM, CREATE, ALL or a setting")
 
 

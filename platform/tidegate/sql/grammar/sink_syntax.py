@@ -7,7 +7,6 @@ from collections.abc import Callable
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from tidegate.errors import did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.parsing import parse_query
 from tidegate.sql.dialect.text import Span, token_span
@@ -33,9 +32,7 @@ def read_create_sink(
     elif cursor.accept("AS"):
         query, query_span, emit = _query(cursor, take_emit)
     else:
-        token = cursor.peek()
-        if token is not None and (hint := did_you_mean(token.text, ["FROM", "AS"])):
-            raise error("TG104", f'"{token.text}" in CREATE SINK', cursor.here(), hint)
+        cursor.refuse_misspelt(["FROM", "AS"], "in CREATE SINK")
         if cursor.word() == "INTO":
             raise unsupported("CREATE SINK INTO a table", cursor.here(), "INSERT INTO table SELECT …")
         cursor.fail(f"expected FROM or AS ({_CLAUSE})")
@@ -85,8 +82,6 @@ def _clauses(cursor: Cursor) -> tuple[tuple[OptionSyntax, ...] | None, Span | No
         elif clause == "FORMAT":
             format_ = read_format_clause(cursor)
         else:
-            token = cursor.peek()
-            if token is not None and (hint := did_you_mean(token.text, ["WITH", "FORMAT", "ENCODE"])):
-                raise error("TG104", f'"{token.text}" in CREATE SINK', where, hint)
+            cursor.refuse_misspelt(["WITH", "FORMAT", "ENCODE"], "in CREATE SINK")
             cursor.fail("expected WITH (…) or FORMAT")
     return options, options_span, format_

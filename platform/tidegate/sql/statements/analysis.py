@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from sqlglot import exp, parse_one
+
 from tidegate.errors import FAIL_FAST, Problems, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation, Sink, SystemTable, View
@@ -39,7 +41,6 @@ from tidegate.sql.statements.alter import analyse_alter, analyse_reset
 from tidegate.sql.statements.changes import analyse_delete, analyse_update
 from tidegate.sql.statements.definitions import Definitions, read_definitions
 from tidegate.sql.statements.inserts import analyse_insert
-from tidegate.sql.statements.one_row import with_one_row
 from tidegate.sql.statements.ordering import in_reading_order, named
 from tidegate.sql.statements.queries import QueryAnalysis
 from tidegate.sql.statements.set_statements import analyse_set, analyse_show_setting
@@ -176,9 +177,18 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
         case SelectSyntax():
             analysis = QueryAnalysis(text, catalog)
             analysis.run(syntax.query)
-            query = syntax.query if analysis.relations else with_one_row(syntax.query)
+            query = syntax.query if analysis.relations else _with_one_row(syntax.query)
             return Select(to_spark(query), tuple(analysis.relations), tuple(analysis.hidden))
     raise AssertionError(f"no analysis for {type(syntax).__name__}")
+
+
+def _with_one_row(query: exp.Expr) -> exp.Expr:
+    """A query that reads nothing, with `FROM VALUES (0)` where a SELECT has no FROM: the same rows, which Spark
+    computes while it plans, without a job."""
+    for select in list(query.find_all(exp.Select)):
+        if not select.args.get("from_") and not select.args.get("laterals"):
+            select.set("from_", parse_one("SELECT 1 FROM VALUES (0)", dialect="spark").args["from_"])
+    return query
 
 
 def _exists(text: Text, name: Name, if_not_exists: bool, catalog: Catalog) -> bool:

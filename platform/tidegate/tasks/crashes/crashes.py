@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from tidegate.errors import NO_MEMORY
-from tidegate.tasks.decode.bulk import parsed
 from tidegate.tasks.decode.limits import hurry
 from tidegate.tasks.decode.raw_text import BASE64
 from tidegate.tasks.decode.reasons import CRASHED
+from tidegate.tasks.decode.text.bulk import parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
 from tidegate.tasks.crashes.crashes import TRIES, Nursery, note
-from tidegate.tasks.decode.chunks import footer_of
 from tidegate.tasks.decode.columns import Wanted
-from tidegate.tasks.decode.damage import still_there
 from tidegate.tasks.decode.limits import Limits
+from tidegate.tasks.decode.opening import still_there
 from tidegate.tasks.decode.tasks import of_tasks
+from tidegate.tasks.parquet.chunks import footer_of
 from tidegate.tasks.parquet.parquet import Stored, Unit
 
 #: (from, until)

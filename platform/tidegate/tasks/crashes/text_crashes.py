@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidegate.tasks.crashes.crashes import Nursery, Parse, killers
 from tidegate.tasks.decode.tasks import of_tasks
-from tidegate.tasks.decode.text_files import TextFiles
+from tidegate.tasks.decode.text.files import TextFiles
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
 from tidegate.plan.undeclared import readable
-from tidegate.tasks.decode.chunks import RowGroup, footer_of
 from tidegate.tasks.decode.columns import Wanted
-from tidegate.tasks.decode.damage import DAMAGED, still_there
 from tidegate.tasks.decode.fitting import TWICE, find, surely_fits
 from tidegate.tasks.decode.folders import of_folders
 from tidegate.tasks.decode.limits import STANDARD, Limits
-from tidegate.tasks.decode.text_files import CsvFiles
+from tidegate.tasks.decode.opening import DAMAGED, still_there
+from tidegate.tasks.decode.text.files import CsvFiles
+from tidegate.tasks.parquet.chunks import RowGroup, footer_of
 from tidegate.tasks.parquet.parquet import (
     open_file,
     partition_names,

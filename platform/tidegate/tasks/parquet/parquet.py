@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.tasks.decode.chunks import Chunk, RowGroup, footer_of
 from tidegate.tasks.decode.columns import Wanted
-from tidegate.tasks.decode.damage import DAMAGED, still_there
 from tidegate.tasks.decode.fitting import TWICE, Misfits, find, fit
 from tidegate.tasks.decode.folders import constant, of_folders
 from tidegate.tasks.decode.limits import STANDARD, Limits
+from tidegate.tasks.decode.opening import DAMAGED, still_there
 from tidegate.tasks.decode.reasons import CRASHED, reasons, twice
 from tidegate.tasks.decode.tasks import of_tasks
+from tidegate.tasks.parquet.chunks import Chunk, RowGroup, footer_of
 from tidegate.tasks.parquet.parquet_layout import Layout
 from tidegate.tasks.parquet.parquet_limits import in_bounds, refusal, too_deep
 from tidegate.tasks.parquet.parquet_text import row_text

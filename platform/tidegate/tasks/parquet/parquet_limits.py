@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
-from tidegate.tasks.decode.chunks import RowGroup, largest_page
 from tidegate.tasks.decode.fitting import entries
 from tidegate.tasks.decode.limits import Limits
+from tidegate.tasks.parquet.chunks import RowGroup, largest_page
 
 
 def too_deep(schema: pa.Schema, names: Sequence[str], limits: Limits) -> str | None:

@@ -16,7 +16,11 @@ from tidegate.watermark import Column as NewestSeen
 from tidegate.watermark import Delay, window_is_closed
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Accounts, Watermark
+    from tidegate.watermark import TimeKind
 
 SHOWN_WINDOWS = 50
 
@@ -60,49 +64,12 @@ def what_if(context: Context, view: View, strategy: str) -> WhatIf:
     Raises TG564 for a view without such windows, and for a strategy that is not a constant delay behind the newest row;
     TG3xx, with a caret, for one that is no strategy of the source.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    relation = None if view.accounts is None else context.catalog.get(view.inputs[0].name)
-    stored = None if relation is None else context.stored(view.name)
-    if (
-        view.accounts is None
-        or not isinstance(relation, Relation)
-        or relation.watermark is None
-        or stored is None
-    ):
-        raise TidegateError(
-            "TG564",
-            f'"{view.name}" has no closed windows over the rows of one source',
-            hint="use a view over TUMBLE, HOP or CUMULATE of a source, after its first run",
-            location=view.location,
-        )
+    relation, accounts, stored = _windows_of_rows(context, view)
     mark = relation.watermark
-    altered = f'ALTER {relation.kind} "{relation.name}" ALTER WATERMARK FOR "{mark.column}" AS {strategy}'
-    [statement] = analyse(altered, context.catalog, "--what-if")
-    assert isinstance(statement, AlterWatermark)
-    assert statement.relation.watermark is not None
-    other = statement.relation.watermark.strategy
-    if not isinstance(other, Delay | NewestSeen) or mark.by_batch:
-        raise TidegateError(
-            "TG564",
-            f"{strategy} is not a constant delay behind the newest row",
-            hint=(
-                f"write for example {mark.column} - INTERVAL '1 hour'; tidegate advise "
-                f"{relation.name} compares all delays"
-            ),
-        )
-    delay = other.ticks if isinstance(other, Delay) else 0
-    log = context.tables.rows(context.identifier(relation.name))
-    before = (
-        Window.partitionBy("_source_partition").orderBy("_offset").rowsBetween(Window.unboundedPreceding, -1)
-    )
-    judged = log.where(F.col("_outcome").isin(ON_TIME, LATE))
-    judged = judged.withColumn(_TICKS, ticks_of(mark.column, mark.kind))
-    behind = F.coalesce(F.max(_TICKS).over(before) - F.col(_TICKS) > F.lit(delay), F.lit(False))
-    judged = judged.select(
-        quote(mark.column), (F.col("_outcome") == LATE).alias(_WAS), behind.alias(_WOULD)
-    ).persist()
+    assert mark is not None
+    judged = _judged_again(context, relation, mark, _delay(context, relation, strategy)).persist()
     try:
         sums = judged.agg(
             F.count(F.lit(1)).alias("rows"),
@@ -111,14 +78,7 @@ def what_if(context: Context, view: View, strategy: str) -> WhatIf:
         ).first()
         assert sums is not None
         frontier = context.tables.open(stored).current().integer("tidegate.frontier")
-        placed = assign_windows(judged.where(F.col(_WAS) | F.col(_WOULD)), view.accounts, view.kind)
-        windows = placed.groupBy("_window_start", "_window_end").agg(
-            F.count_if(_WAS).alias("late"), F.count_if(_WOULD).alias("late_then")
-        )
-        final = F.lit(False)
-        if frontier is not None:
-            final = window_is_closed(F.col("_window_end"), F.expr(view.kind.spark_literal(frontier)))
-        windows = windows.where(final & (F.col("late") > 0)).persist()
+        windows = _closed_windows(judged, accounts, view.kind, frontier).persist()
         try:
             found = windows.agg(
                 F.count(F.lit(1)).alias("windows"), F.count_if(F.col("late_then") == 0).alias("complete")
@@ -145,3 +105,72 @@ def what_if(context: Context, view: View, strategy: str) -> WhatIf:
         found["complete"],
         examples,
     )
+
+
+def _windows_of_rows(context: Context, view: View) -> tuple[Relation, Accounts, str]:
+    """The source that a view's windows are over, these windows, and the view's table. Raises TG564."""
+    relation = None if view.accounts is None else context.catalog.get(view.inputs[0].name)
+    stored = None if relation is None else context.stored(view.name)
+    if (
+        view.accounts is None
+        or not isinstance(relation, Relation)
+        or relation.watermark is None
+        or stored is None
+    ):
+        raise TidegateError(
+            "TG564",
+            f'"{view.name}" has no closed windows over the rows of one source',
+            hint="use a view over TUMBLE, HOP or CUMULATE of a source, after its first run",
+            location=view.location,
+        )
+    return relation, view.accounts, stored
+
+
+def _delay(context: Context, relation: Relation, strategy: str) -> int:
+    """By how many ticks the watermark of `strategy` is behind the newest row. Raises TG564, TG3xx."""
+    mark = relation.watermark
+    assert mark is not None
+    altered = f'ALTER {relation.kind} "{relation.name}" ALTER WATERMARK FOR "{mark.column}" AS {strategy}'
+    [statement] = analyse(altered, context.catalog, "--what-if")
+    assert isinstance(statement, AlterWatermark)
+    assert statement.relation.watermark is not None
+    other = statement.relation.watermark.strategy
+    if not isinstance(other, Delay | NewestSeen) or mark.by_batch:
+        raise TidegateError(
+            "TG564",
+            f"{strategy} is not a constant delay behind the newest row",
+            hint=(
+                f"write for example {mark.column} - INTERVAL '1 hour'; tidegate advise "
+                f"{relation.name} compares all delays"
+            ),
+        )
+    return other.ticks if isinstance(other, Delay) else 0
+
+
+def _judged_again(context: Context, relation: Relation, mark: Watermark, delay: int) -> DataFrame:
+    """Of each judged row of the log its time, whether it was late, and whether it would be by `delay`."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    log = context.tables.rows(context.identifier(relation.name))
+    before = (
+        Window.partitionBy("_source_partition").orderBy("_offset").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    judged = log.where(F.col("_outcome").isin(ON_TIME, LATE))
+    judged = judged.withColumn(_TICKS, ticks_of(mark.column, mark.kind))
+    behind = F.coalesce(F.max(_TICKS).over(before) - F.col(_TICKS) > F.lit(delay), F.lit(False))
+    return judged.select(quote(mark.column), (F.col("_outcome") == LATE).alias(_WAS), behind.alias(_WOULD))
+
+
+def _closed_windows(judged: DataFrame, accounts: Accounts, kind: TimeKind, frontier: int | None) -> DataFrame:
+    """The closed windows that late rows hit, with how many were late and would be."""
+    from pyspark.sql import functions as F
+
+    placed = assign_windows(judged.where(F.col(_WAS) | F.col(_WOULD)), accounts, kind)
+    windows = placed.groupBy("_window_start", "_window_end").agg(
+        F.count_if(_WAS).alias("late"), F.count_if(_WOULD).alias("late_then")
+    )
+    final = F.lit(False)
+    if frontier is not None:
+        final = window_is_closed(F.col("_window_end"), F.expr(kind.spark_literal(frontier)))
+    return windows.where(final & (F.col("late") > 0))

@@ -1,0 +1,1 @@
+"""Jobs and their schedules: up to date, upkeep, clean-ups, amendments, rebuilds, old runs."""

@@ -1,0 +1,1 @@
+"""What looks again and again, without a JVM: lag, open windows, failed runs, live runs."""

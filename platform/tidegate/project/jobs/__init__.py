@@ -1,0 +1,1 @@
+"""The files of `jobs/`: schedules, live runs, thresholds, alerts, maintenance, amendments."""

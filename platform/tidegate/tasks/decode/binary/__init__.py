@@ -1,0 +1,1 @@
+"""AVRO and PROTOBUF to columns, and the registries that have their schemas."""
