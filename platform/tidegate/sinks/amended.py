@@ -76,11 +76,11 @@ def revised(stored: DataFrame, view: View, after: int, upto: int | None = None) 
         F.max(F.struct(made.alias("made"), number.alias("number"), "_tick")).alias(_NEWEST),
         F.coalesce(F.max(F.when(made <= after, number)), F.lit(1)).alias(_THEN),
     )
-    return found.where(F.col(f"{_NEWEST}.made") > after).select(
+    return found.where(F.col(_NEWEST)["made"] > after).select(
         *map(quote, units(view)),
-        F.col(f"{_NEWEST}.number").alias(NUMBER),
-        F.col(f"{_NEWEST}.made").alias(AMENDMENT),
-        F.col(f"{_NEWEST}._tick").alias("_tick"),
+        F.col(_NEWEST)["number"].alias(NUMBER),
+        F.col(_NEWEST)["made"].alias(AMENDMENT),
+        F.col(_NEWEST)["_tick"].alias("_tick"),
         _THEN,
     )
 

@@ -126,9 +126,9 @@ def lives(relation: Relation, changes: DataFrame, resets: Sequence[Step] = ()) -
     marked = marked.withColumn(_ENDS, F.coalesce(F.lead(_BEGINS).over(order), F.lit(True))).where(
         F.col(_ENDS)
     )
-    marked = marked.withColumn("_since", F.col(f"{_FIRST}._wm"))
+    marked = marked.withColumn("_since", F.col(_FIRST)["_wm"])
     return marked.select(
-        *[quote(c) for c in state_names(relation)], (F.col(f"{_FIRST}.{_PLACE}") == 1).alias(CONTINUES)
+        *[quote(c) for c in state_names(relation)], (F.col(_FIRST)[_PLACE] == 1).alias(CONTINUES)
     )
 
 

@@ -58,9 +58,9 @@ def latest(tables: Tables, view: View, stored: str, snapshot: int | None = None)
     found = marks.groupBy(*map(quote, units(view))).agg(newest.alias(_NEWEST))
     return found.select(
         *map(quote, units(view)),
-        F.col(f"{_NEWEST}.number").alias(NUMBER),
-        F.col(f"{_NEWEST}.upto").alias(UPTO),
-        F.col(f"{_NEWEST}.amendment").alias(AMENDMENT),
+        F.col(_NEWEST)["number"].alias(NUMBER),
+        F.col(_NEWEST)["upto"].alias(UPTO),
+        F.col(_NEWEST)["amendment"].alias(AMENDMENT),
     )
 
 

@@ -1,0 +1,76 @@
+"""Named points at which a run can be made to end, as a killed process does: before and after each thing that it leaves
+behind. The process goes on, so it costs milliseconds; what a real `kill -9` does is tested by few tests on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from tests.inprocess.tables import InProcessTable, InProcessTables
+from tidegate.ingest.stream import PlanInbox
+from tidegate.sinks.filesystem import FilesystemSink
+from tidegate.sinks.statefile import StateFile
+from tidegate.tasks.memories import MemoryFiles
+
+POINTS: tuple[tuple[type, str], ...] = (
+    (InProcessTables, "create_table"),
+    (InProcessTables, "replace_table"),
+    (InProcessTables, "drop_table"),
+    (InProcessTables, "add_stored_column"),
+    (InProcessTable, "append"),
+    (InProcessTable, "merge_rows"),
+    (InProcessTable, "delete_rows"),
+    (InProcessTable, "set_properties"),
+    (InProcessTable, "tag"),
+    (PlanInbox, "write"),
+    (PlanInbox, "forget"),
+    (StateFile, "write"),
+    (StateFile, "remove"),
+    (FilesystemSink, "_finish"),
+    (FilesystemSink, "_remove"),
+    (MemoryFiles, "_delete"),
+)
+
+
+class Killed(BaseException):
+    """The end of a process: nothing that handles errors sees it."""
+
+
+class Failpoints:
+    """Counts the points that a run passes, and ends it at the one with this number, from 0 on (None: at none).
+    `passed`: their names, in order."""
+
+    def __init__(self, end_at: int | None = None) -> None:
+        self._end_at = end_at
+        self.passed: list[str] = []
+
+    def reach(self, name: str) -> None:
+        """Come to a point."""
+        self.passed.append(name)
+        if len(self.passed) - 1 == self._end_at:
+            raise Killed(name)
+
+    @contextmanager
+    def armed(self) -> Iterator[Failpoints]:
+        """While the block runs."""
+        patches = [patch.object(owner, name, self._watched(owner, name)) for owner, name in POINTS]
+        for one in patches:
+            one.start()
+        try:
+            yield self
+        finally:
+            for one in reversed(patches):
+                one.stop()
+
+    def _watched(self, owner: type, name: str) -> Callable[..., Any]:
+        real, label = getattr(owner, name), f"{owner.__name__}.{name}"
+
+        def watched(*given: Any, **named: Any) -> Any:
+            self.reach(f"before {label}")
+            found = real(*given, **named)
+            self.reach(f"after {label}")
+            return found
+
+        return watched
