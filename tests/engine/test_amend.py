@@ -148,14 +148,14 @@ FLUSH;
 INSERT INTO t VALUES (8, '2026-01-01 00:03:00');
 """)
     view = session.catalog.get("m")
-    table, compute, done = session.view_table(view), ViewTable._plain, []
+    table, compute, done = session.view_table(view), ViewTable._computed, []
 
-    def overtaken(self: ViewTable, *given: Any) -> list[dict] | None:
+    def overtaken(self: ViewTable, *given: Any) -> Any:
         if not done:
             done.extend(amend(session, ["m"]))
         return compute(self, *given)
 
-    monkeypatch.setattr(ViewTable, "_plain", overtaken)
+    monkeypatch.setattr(ViewTable, "_computed", overtaken)
     assert table.tick().groups == 2
     assert [r.windows for r in done] == [1]
     assert rows(session, "m", "total") == [("2",), ("5",)]
