@@ -58,8 +58,10 @@ class InProcessTables:
         # Buckets only spread the rows of large tables.
         parts = [part for part in table.partitions if not part.startswith("bucket(")]
         fields = [_partition_field(schema, number, part) for number, part in enumerate(parts)]
+        # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
+        properties = {k: v for k, v in table.properties.items() if k != "format-version"}
         self.catalog.make(
-            _parts(table.identifier), schema, PartitionSpec(*fields), {**table.properties, **_NO_RETRIES}
+            _parts(table.identifier), schema, PartitionSpec(*fields), {**properties, **_NO_RETRIES}
         )
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
@@ -296,43 +298,54 @@ class InProcessTable:
             changed_rows is None and sum(t.num_rows for t in tables) == same.num_rows
         )
         if not untouched:
-            self._replace(tables, merge.summary or {}, base.id)
+            self.replace(tables, merge.summary or {}, base.id)
 
     def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
         base = self.current()
         rows = self._tables.rows(self.identifier, base.id)
         kept = rows.where(f"NOT COALESCE({where}, FALSE)").toArrow()
         if kept.num_rows != rows.count():
-            self._replace([kept], summary, base.id)
+            self.replace([kept], summary, base.id)
 
-    def _replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+    def replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+        """Have these rows and no others."""
+        gone = [task.file for task in _files(self._table, base)] if base is not None else []
+        self._commit(self._files_of(tables), gone, summary, base)
+
+    def add(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+        """Have these rows, too."""
+        self._commit(self._files_of(tables), [], summary, base)
+
+    def _files_of(self, tables: Sequence[pa.Table]) -> list[DataFile]:
         schema = ordinary(schema_to_pyarrow(self._table.schema()))
         rows = pa.concat_tables([_cast(table, schema) for table in tables])
-        gone = [task.file for task in _files(self._table, base)] if base is not None else []
-        new = [file for part, day in self._split(rows) for file in [self._written(part, day)]]
-        self._commit(new, gone, summary, base)
+        return [self._written(part, partition) for part, partition in self._split(rows)]
 
-    def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, int | None]]:
-        """Rows of each day, of a table that is partitioned by one."""
+    def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, list[Any]]]:
+        """Rows by the partition that they belong to."""
         import pyarrow.compute as pc
 
-        fields = self._table.spec().fields
-        if not rows.num_rows:
+        keys = []
+        for field in self._table.spec().fields:
+            column = rows.column(self._table.schema().find_column_name(field.source_id) or "")
+            by_day = isinstance(field.transform, DayTransform)
+            keys.append(column.cast(pa.date32()).cast(pa.int32()) if by_day else column)
+        if not keys:
+            if rows.num_rows:
+                yield rows, []
             return
-        if not fields:
-            yield rows, None
-            return
-        column = rows.column(self._table.schema().find_column_name(fields[0].source_id) or "")
-        days = column.cast(pa.date32()).cast(pa.int32())
-        for day in pc.unique(days).to_pylist():
-            yield rows.filter(pc.equal(days, day) if day is not None else pc.is_null(days)), day
+        found = pa.table(keys, names=[str(i) for i in range(len(keys))])
+        for partition in found.group_by(found.column_names).aggregate([]).to_pylist():
+            where = pa.chunked_array([pa.array([True] * rows.num_rows, pa.bool_())])
+            for key, value in zip(keys, partition.values(), strict=True):
+                where = pc.and_(where, pc.is_null(key) if value is None else pc.equal(key, value))
+            yield rows.filter(pc.fill_null(where, False)), list(partition.values())
 
-    def _written(self, rows: pa.Table, day: int | None) -> DataFile:
+    def _written(self, rows: pa.Table, partition: list[Any]) -> DataFile:
         folder = Path(_path(self.location)) / "data"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(rows, path)
-        partition = [day] if self._table.spec().fields else []
         return _file(f"file:{path}", partition, rows.num_rows, path.stat().st_size, {}, {})
 
 
@@ -401,8 +414,9 @@ def _file(
 
 
 def _partition_field(schema: Schema, number: int, part: str) -> PartitionField:
-    days = re.fullmatch(r"days\(`?(.*?)`?\)", part)
-    name = days.group(1) if days else part.strip("`")
+    days = re.fullmatch(r"days\((.*)\)", part)
+    quoted = days.group(1) if days else part
+    name = quoted[1:-1].replace("``", "`") if quoted.startswith("`") else quoted
     source = schema.find_field(name).field_id
     transform = DayTransform() if days else IdentityTransform()
     return PartitionField(source, 1000 + number, transform, f"{name}_day" if days else name)
