@@ -105,29 +105,77 @@ class Workbench:
         return session
 
 
-@pytest.fixture
-def workbench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workbench]:
-    if os.environ.get("TIDEGATE_RUNNER") == "inprocess":
-        from tests.inprocess.session import without_a_jvm
+#: What the engine's work is run by: Spark, or this process without a JVM (`tests.inprocess`).
+SPARK, IN_PROCESS = "spark", "inprocess"
 
-        with without_a_jvm():
-            yield Workbench(tmp_path / "project", None)
+
+def runners(item: pytest.Item | pytest.Function) -> tuple[str, ...]:
+    """On which runners a test with a project runs: what `pytest.mark.runner` of it or of its module says, else Spark.
+    With TIDEGATE_RUNNERS=all one that runs in this process runs on Spark, too."""
+    marker = item.get_closest_marker("runner")
+    names: tuple[str, ...] = marker.args if marker is not None else (SPARK,)
+    both = os.environ.get("TIDEGATE_RUNNERS") == "all" and IN_PROCESS in names
+    return (IN_PROCESS, SPARK) if both else names
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "runner" in metafunc.fixturenames and len(names := runners(metafunc.definition)) > 1:
+        metafunc.parametrize("runner", names, indirect=True)
+
+
+@pytest.fixture
+def runner(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of the runner that the test's projects run on."""
+    name = getattr(request, "param", None) or runners(request.node)[0]
+    if name == SPARK:
+        yield name
         return
-    yield Workbench(tmp_path / "project", request.getfixturevalue("spark"))
+    from tests.inprocess.session import without_a_jvm
+
+    with without_a_jvm():
+        yield name
 
 
 @pytest.fixture
-def new_workbench(tmp_path: Path, spark: SparkSession) -> Callable[[], Workbench]:
+def new_workbench(tmp_path: Path, runner: str, request: pytest.FixtureRequest) -> Callable[[], Workbench]:
     """For tests that need several projects, one per random case."""
+    spark = request.getfixturevalue("spark") if runner == SPARK else None
     count = iter(range(1_000_000))
     return lambda: Workbench(tmp_path / f"project{next(count)}", spark)
+
+
+@pytest.fixture
+def workbench(tmp_path: Path, runner: str, request: pytest.FixtureRequest) -> Workbench:
+    return Workbench(tmp_path / "project", request.getfixturevalue("spark") if runner == SPARK else None)
+
+
+@pytest.fixture
+def stored_table(runner: str) -> type[Any]:
+    """The class of stored tables whose `append` a test makes break."""
+    if runner == SPARK:
+        from tidegate.iceberg.commit import IcebergTable
+
+        return IcebergTable
+    from tests.inprocess.tables import InProcessTable
+
+    return InProcessTable
+
+
+def needs_spark(item: pytest.Item) -> bool:
+    names = getattr(item, "fixturenames", ())
+    if "runner" in names:
+        callspec = getattr(item, "callspec", None)
+        name = callspec.params.get("runner") if callspec is not None else None
+        if (name or runners(item)[0]) == SPARK:
+            return True
+    return "spark" in names
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever asks for Spark is marked so, and runs after what does not; in `make test`, where two processes share the
     modules, the longest suites begin, so that neither process is left with one of them alone."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if needs_spark(item):
             item.add_marker(pytest.mark.spark)
 
     def marked(item: pytest.Item, name: str) -> bool:

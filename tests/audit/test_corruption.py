@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.by_hand import by_hand
 from tests.conftest import Workbench
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
@@ -34,7 +35,7 @@ def test_A1_a_corrupted_view(workbench: Workbench, change: str, offsets: list[st
     session = workbench.session()
     session.execute(SETUP)
     assert audit_view(session, "v").ok
-    session.spark.sql(change.format(v=session.identifier("v")))
+    by_hand(session, change.format(v=session.identifier("v")))
     audit = audit_view(session, "v")
     assert not audit.ok
     assert [p.offsets for p in audit.problems] == [offsets]
@@ -51,7 +52,7 @@ def test_W5_offsets_that_are_gone_from_the_log_are_listed(
     session = workbench.session()
     session.execute(SETUP)
     assert audit_source(session, "t").ok
-    session.spark.sql(f"DELETE FROM {session.identifier('t')} WHERE _offset IN ({where})")
+    by_hand(session, f"DELETE FROM {session.identifier('t')} WHERE _offset IN ({where})")
     audit = audit_source(session, "t")
     assert not audit.ok
     assert [p.missing for p in audit.partitions] == [missing]
@@ -61,7 +62,7 @@ def test_W5_rows_that_are_twice_in_the_log(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(SETUP)
     log = session.identifier("t")
-    session.spark.sql(f"INSERT INTO {log} SELECT * FROM {log} WHERE _offset = 2")
+    by_hand(session, f"INSERT INTO {log} SELECT * FROM {log} WHERE _offset = 2")
     audit = audit_source(session, "t")
     assert not audit.ok
     assert [p.repeated for p in audit.partitions] == [1]
@@ -92,7 +93,7 @@ def test_A1_values_of_aggregates_are_compared_with_a_batch(
     audit = audit_view(session, "sums")
     assert audit.ok
     assert (audit.batch.compared, audit.batch.not_compared) == (3, ["some"])
-    session.spark.sql(change.format(v=session.identifier("sums")))
+    by_hand(session, change.format(v=session.identifier("sums")))
     audit = audit_view(session, "sums")
     assert sorted(e.kind for e in audit.batch.examples) == kinds
     assert audit.value_mismatches == min(len(kinds), 1)

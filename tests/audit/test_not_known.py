@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from dagster import AssetKey
 
+from tests.by_hand import by_hand
 from tests.conftest import Workbench
 from tidegate.audit import known
 from tidegate.audit.view import audit_view
@@ -60,7 +61,7 @@ def with_a_wrong_clock_that_the_audit_has_too(session: Session, monkeypatch: pyt
 
 def with_a_planted_row(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     session.execute(ROWS)
-    session.spark.sql(PLANTED.format(view=session.identifier("pairs")))
+    by_hand(session, PLANTED.format(view=session.identifier("pairs")))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.conftest import Workbench
 from tidegate import TidegateError
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.progress import LogProgress
 from tidegate.plan.resets import steps
 from tidegate.watermark import GateState
@@ -154,7 +154,9 @@ def test_W9_a_reset_takes_back_what_is_beyond_it_and_keeps_what_was_counted() ->
     assert before.states["a"] is poisoned
 
 
-def test_R2_a_batch_that_broke_off_before_a_reset_is_read_after_it_once(workbench: Workbench) -> None:
+def test_R2_a_batch_that_broke_off_before_a_reset_is_read_after_it_once(
+    workbench: Workbench, stored_table: type[Any]
+) -> None:
     workbench.assets(events=SOURCE).json_lines("data/events/1.json", lines("10:05", "10:03"))
     session = workbench.session()
     session.run()
@@ -165,7 +167,7 @@ def test_R2_a_batch_that_broke_off_before_a_reset_is_read_after_it_once(workbenc
 
     # The plan of the second batch is written, its commit is not.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(IcebergTable, "append", broken)
+        patch.setattr(stored_table, "append", broken)
         with pytest.raises(RuntimeError, match="the disk is full"):
             session.run()
     session.execute("ALTER SOURCE events RESET WATERMARK TO '2026-01-01 10:00'")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.by_hand import by_hand
 from tests.conftest import ROOT, Workbench
 from tidegate import TidegateError
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.session.session import Session
 from tidegate.views.amend.whatif import what_if
 from tidegate.views.revisions.amend_report import Stretch
@@ -124,8 +124,8 @@ def test_B1_a_backfill_repairs_what_somebody_has_tampered_with(workbench: Workbe
     amend(session, ["m"])
     before = rows(session, "m", "window_end", "k", "total")
     m = session.identifier("m")
-    session.spark.sql(f"UPDATE {m} SET total = total + 1 WHERE total = 19 AND NOT _open")
-    session.spark.sql(f"DELETE FROM {m} WHERE total = 3 AND k = 'b'")
+    by_hand(session, f"UPDATE {m} SET total = total + 1 WHERE total = 19 AND NOT _open")
+    by_hand(session, f"DELETE FROM {m} WHERE total = 3 AND k = 'b'")
     assert not audit_view(session, "m").ok
     done = amend(session, ["m"], from_late=False, after="2026-01-01 00:00:00", upto="2026-01-01 00:02:00")
     assert [(r.view, r.windows) for r in done] == [("m", 2), ("big", 0)]
@@ -247,8 +247,9 @@ FLUSH;
     assert "can't be amended: " in done["m"].notes[0]
     # R5: rows before 00:03 are beyond their retention.
     stored = session.identifier("t")
-    session.spark.sql(
-        f"ALTER TABLE {stored} SET TBLPROPERTIES ('tidegate.retained-from' = '{1767225600_000_000 + 180_000_000}')"
+    by_hand(
+        session,
+        f"ALTER TABLE {stored} SET TBLPROPERTIES ('tidegate.retained-from' = '{1767225600_000_000 + 180_000_000}')",
     )
     below = {"from_late": False, "after": "2026-01-01 00:00:00", "upto": "2026-01-01 00:04:00"}
     assert code("other", **below) == "TG562"
@@ -272,7 +273,7 @@ amend(session, ["m"])
 
 @pytest.mark.slow
 def test_R2_broken_off_before_and_killed_after_the_commit_of_an_amendment(
-    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, stored_table: type[Any]
 ) -> None:
     """Before: nothing of it is there. After: what is downstream has not followed yet, and does with the next."""
     sql = [line for line in SETUP.split(";\n") if line.strip()]
@@ -284,11 +285,11 @@ def test_R2_broken_off_before_and_killed_after_the_commit_of_an_amendment(
     for statement in [*(s for s in sql if "INSERT INTO t" in s), "FLUSH", LATE.strip().rstrip(";")]:
         session.execute(statement)
 
-    def broken(self: IcebergTable, *given: Any, **named: Any) -> int:
+    def broken(self: Any, *given: Any, **named: Any) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(IcebergTable, "append", broken)
+        patched.setattr(stored_table, "append", broken)
         with pytest.raises(KeyboardInterrupt):
             amend(session, ["m"])
     assert len(rows(session, "m$revisions", "total")) == 3

@@ -3,6 +3,8 @@ a kill between its commits loses nothing. The property test is in test_property_
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.conftest import Workbench
@@ -11,7 +13,6 @@ from tidegate.amend.run import amend
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.findings.look import look
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.maintenance import upkeep
 from tidegate.plan.resets import steps
 from tidegate.project.jobs.maintenance import Policy
@@ -130,17 +131,19 @@ def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(work
     assert ("01 13:00", "a", 3) in shown(session, "SELECT * FROM per_hour")
 
 
-def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(workbench: Workbench) -> None:
+def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(
+    workbench: Workbench, stored_table: type[Any]
+) -> None:
     session = workbench.session()
     session.execute(TABLE + VIEWS.replace(OPENED, ""))
     session.execute(rows("a 10:10", "a 11:30", "b 12:10"))
     session.execute("INSERT INTO events VALUES ('x', '2999-01-01');FLUSH")
-    real, broke = IcebergTable.append, 0
+    real, broke = stored_table.append, 0
 
     def until(commits: int) -> object:
         left = iter(range(commits))
 
-        def append(self: IcebergTable, *arguments: object, **more: object) -> int:
+        def append(self: Any, *arguments: object, **more: object) -> int:
             if next(left, None) is None:
                 raise RuntimeError("killed")
             return real(self, *arguments, **more)  # type: ignore[arg-type]
@@ -151,7 +154,7 @@ def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(workbench: W
     while steps:
         # Each process commits once, is killed at its second commit, and the next one begins where it was.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(IcebergTable, "append", until(1))
+            patch.setattr(stored_table, "append", until(1))
             again = workbench.session()
             try:
                 again.execute(steps[0])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import random
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.by_hand import by_hand
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.view import audit_view
-from tidegate.iceberg.commit import IcebergTable
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session
@@ -192,7 +192,7 @@ def test_B1_a_lookup_is_read_whole_at_a_snapshot_that_the_commit_records(workben
     )
     audit = audit_view(session, "named")  # each row with the names that it was joined with
     assert (audit.ok, audit.batch.compared) == (True, 6)
-    session.spark.sql(f"UPDATE {session.identifier('named')} SET title = 'Ypsilon' WHERE k = 'y'")
+    by_hand(session, f"UPDATE {session.identifier('named')} SET title = 'Ypsilon' WHERE k = 'y'")
     assert audit_view(session, "named").value_mismatches == 1
 
 
@@ -213,25 +213,25 @@ def test_D2_a_left_join_releases_a_row_when_no_match_can_come_any_more(workbench
     session.run()
     assert rows(session, "near")[3:] == [("z", at(30), None)]
     assert audit_view(session, "near").ok
-    session.spark.sql(f"DELETE FROM {session.identifier('near')} WHERE k = 'y'")
+    by_hand(session, f"DELETE FROM {session.identifier('near')} WHERE k = 'y'")
     audit = audit_view(session, "near")
     assert [(e.kind, e.values["k"]) for e in audit.batch.examples] == [("missing", "y")]
     assert not audit.ok
 
 
 def test_R2_a_run_that_breaks_off_between_two_views_is_continued(
-    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, stored_table: type[Any]
 ) -> None:
     session = opened(workbench, CHAIN.format(emit=EMIT))
     insert(session, "a", ("x", 1), ("x", 2), ("x", 61))
-    append = IcebergTable.append
+    append = stored_table.append
 
-    def breaks(table: IcebergTable, *args: object, **kwargs: object) -> int:
+    def breaks(table: Any, *args: object, **kwargs: object) -> int:
         if table.identifier.endswith(broken):
             raise RuntimeError("killed")
         return append(table, *args, **kwargs)
 
-    monkeypatch.setattr(IcebergTable, "append", breaks)
+    monkeypatch.setattr(stored_table, "append", breaks)
     for broken in ("`per_minute`", "`per_hour`", "`per_hour`"):
         with pytest.raises(RuntimeError):
             session.run()

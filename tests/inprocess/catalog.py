@@ -12,12 +12,31 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table import CommitTableResponse, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
 _HINT = "version-hint.text"
+
+
+class _Change(Transaction):
+    """A transaction that works its metadata out once for each step of it."""
+
+    _seen: tuple[tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        if not self._updates:
+            return self._table.metadata
+        if self._seen is None or self._seen[0] is not self._updates:
+            self._seen = self._updates, super().table_metadata
+        return self._seen[1]
+
+
+class _FolderTable(Table):
+    def transaction(self) -> Transaction:
+        return _Change(self)
 
 
 class FolderCatalog(NoopCatalog):
@@ -26,6 +45,9 @@ class FolderCatalog(NoopCatalog):
     def __init__(self, warehouse: Path) -> None:
         super().__init__("folder")
         self._warehouse = warehouse
+        self._io = load_file_io({}, f"file:{warehouse}")
+        #: What is in a file of metadata, by its path and what says that it is still the same file.
+        self._read: dict[str, tuple[tuple[int, int], TableMetadata]] = {}
 
     def folder(self, identifier: tuple[str, ...]) -> Path:
         return self._warehouse.joinpath(*identifier)
@@ -54,9 +76,12 @@ class FolderCatalog(NoopCatalog):
         if version is None:
             raise NoSuchTableError(".".join(identifier))
         path = self._path(identifier, version)
-        text = Path(path).read_text(encoding="utf-8")
-        metadata = TableMetadataUtil.parse_raw(text)
-        return Table(identifier, metadata, path, load_file_io({}, path), self)
+        stat = os.stat(path)
+        known, metadata = self._read.get(path, (None, None))
+        if metadata is None or known != (stat.st_ino, stat.st_mtime_ns):
+            metadata = TableMetadataUtil.parse_raw(Path(path).read_text(encoding="utf-8"))
+            self._read[path] = (stat.st_ino, stat.st_mtime_ns), metadata
+        return _FolderTable(identifier, metadata, path, self._io, self)
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:
         return self.open(tuple(identifier.split(".")) if isinstance(identifier, str) else identifier)

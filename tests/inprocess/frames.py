@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tests.inprocess.views import put_view
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -41,7 +43,8 @@ def _as_it_is(frame: DataFrame, *_: Any, **__: Any) -> DataFrame:
 
 
 #: Of Spark Connect's frames, what happens in this process instead of the server.
-EAGER = {
+METHODS = {
+    "createOrReplaceTempView": put_view,
     "mapInArrow": _map_in_arrow,
     "localCheckpoint": _as_it_is,
     "persist": _as_it_is,

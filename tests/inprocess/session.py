@@ -10,12 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.inprocess.frames import EAGER
+from tests.inprocess.frames import METHODS
+from tests.inprocess.requests import Stub
 from tests.inprocess.tables import InProcessTables
+from tests.inprocess.views import Views
 from tidegate.project import Project
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
-from tidegate.sql.dialect.attempts import without_attempts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,47 +58,21 @@ def new_spark() -> SparkSession:
     from pyspark.sql.connect.dataframe import DataFrame as Frame
     from pyspark.sql.connect.session import SparkSession as Connect
 
-    for name, method in EAGER.items():
+    for name, method in METHODS.items():
         setattr(Frame, name, method)
     spark = Connect(_server())
+    client: Any = spark.client
+    # An answer that breaks off isn't asked for again: the server is this process. What asks again needs threads, which
+    # a session that is collected as garbage waits for, while it may itself be what they wait for.
+    client.disable_reattachable_execute()
+    client._stub = Stub(client._stub)
     for key, value in _SETTINGS.items():
         spark.conf.set(key, value)
-    # Types in DDL are parsed by the default session.
+    views = Views(spark)  # type: ignore[arg-type]  # of Spark Connect
+    vars(spark).update(tidegate_views=views, sql=views.query, table=views.table)
+    # What asks for the session of this thread, or of the process, finds the newest one.
     Connect._set_default_and_active_session(spark)
-    client: Any = spark.client
-    client._stub = _Stub(client._stub)
     return spark  # type: ignore[return-value]  # of Spark Connect
-
-
-class _Stub:
-    """What goes to the server, in SQL that it knows: `tidegate_attempt(x)` (C7) is `x` there."""
-
-    def __init__(self, stub: Any) -> None:
-        self._stub = stub
-
-    def __getattr__(self, name: str) -> Any:
-        asked = getattr(self._stub, name)
-        if name not in ("ExecutePlan", "AnalyzePlan"):
-            return asked
-
-        def ask(request: Any, *given: Any, **more: Any) -> Any:
-            _rewrite(request)
-            return asked(request, *given, **more)
-
-        return ask
-
-
-def _rewrite(message: Any) -> None:
-    if message.DESCRIPTOR.name == "UnresolvedFunction" and message.function_name == "try_subtract":
-        message.function_name = "-"
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE:
-            if field.message_type.GetOptions().map_entry:
-                continue
-            for one in value if field.is_repeated else [value]:
-                _rewrite(one)
-        elif field.name in ("query", "expression") and isinstance(value, str) and "tidegate_attempt" in value:
-            setattr(message, field.name, without_attempts(value))
 
 
 def drive(

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from tidegate.project import Storage
 
-#: A fenced commit is not tried again; and pyiceberg writes no tables of version 3, which only bring faster deletes.
-_OWN = {"commit.retry.num-retries": "0", "format-version": "2"}
+#: A fenced commit is not tried again.
+_OWN = {"commit.retry.num-retries": "0"}
 
 
 class InProcessTables:
@@ -59,9 +59,9 @@ class InProcessTables:
         # Buckets only spread the rows of large tables.
         parts = [part for part in table.partitions if not part.startswith("bucket(")]
         fields = [_partition_field(schema, number, part) for number, part in enumerate(parts)]
-        self.catalog.make(
-            _parts(table.identifier), schema, PartitionSpec(*fields), {**table.properties, **_OWN}
-        )
+        # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
+        properties = {k: v for k, v in table.properties.items() if k != "format-version"}
+        self.catalog.make(_parts(table.identifier), schema, PartitionSpec(*fields), {**properties, **_OWN})
 
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))
@@ -94,7 +94,7 @@ class InProcessTables:
                     update.add_column(field.name, field.field_type)
         table = self.open(identifier)
         table.set_properties(dict(properties))
-        table.replace_rows([held], summary)
+        table.replace([held], summary, table.current().id)
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))
@@ -320,47 +320,51 @@ class InProcessTable:
             changed_rows is None and sum(t.num_rows for t in tables) == same.num_rows
         )
         if not untouched:
-            self._replace(tables, merge.summary or {}, base.id)
+            self.replace(tables, merge.summary or {}, base.id)
 
     def target_schema(self) -> pa.Schema:
         return ordinary(schema_to_pyarrow(self._table.schema()))
-
-    def replace_rows(self, tables: Sequence[pa.Table], summary: Mapping[str, str]) -> None:
-        """Of all rows there are these."""
-        self._replace(tables, summary, self.current().id)
 
     def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
         base = self.current()
         rows = self._tables.rows(self.identifier, base.id)
         kept = rows.where(f"NOT COALESCE({where}, FALSE)").toArrow()
         if kept.num_rows != rows.count():
-            self._replace([kept], summary, base.id)
+            self.replace([kept], summary, base.id)
 
-    def _replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+    def replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+        """Have these rows and no others."""
+        gone = [task.file for task in _files(self._table, base)] if base is not None else []
+        self._commit(self._files_of(tables), gone, summary, base)
+
+    def add(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+        """Have these rows, too."""
+        self._commit(self._files_of(tables), [], summary, base)
+
+    def _files_of(self, tables: Sequence[pa.Table]) -> list[DataFile]:
         schema = ordinary(schema_to_pyarrow(self._table.schema()))
         rows = pa.concat_tables([_cast(table, schema) for table in tables])
-        gone = [task.file for task in _files(self._table, base)] if base is not None else []
-        new = [self._written(part, values) for part, values in self._split(rows)]
-        self._commit(new, gone, summary, base)
+        return [self._written(part, partition) for part, partition in self._split(rows)]
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, list[Any]]]:
-        """The rows of each partition, with its values."""
+        """Rows by the partition that they belong to."""
         import pyarrow.compute as pc
 
-        fields = self._table.spec().fields
-        values = []
-        for field in fields:
+        keys = []
+        for field in self._table.spec().fields:
             column = rows.column(self._table.schema().find_column_name(field.source_id) or "")
-            is_day = isinstance(field.transform, DayTransform)
-            values.append(column.cast(pa.date32()).cast(pa.int32()) if is_day else column)
-        names = [f"p{number}" for number in range(len(fields))]
-        kinds = pa.table(values, names=names).group_by(names).aggregate([]).to_pylist() if fields else [{}]
-        for kind in kinds if rows.num_rows else []:
-            here = pa.chunked_array([pa.array([True] * rows.num_rows)])
-            for name, column in zip(names, values, strict=True):
-                same = pc.is_null(column) if kind[name] is None else pc.equal(column, kind[name])
-                here = pc.and_(here, pc.fill_null(same, False))
-            yield rows.filter(here), [kind[name] for name in names]
+            by_day = isinstance(field.transform, DayTransform)
+            keys.append(column.cast(pa.date32()).cast(pa.int32()) if by_day else column)
+        if not keys:
+            if rows.num_rows:
+                yield rows, []
+            return
+        found = pa.table(keys, names=[str(i) for i in range(len(keys))])
+        for partition in found.group_by(found.column_names).aggregate([]).to_pylist():
+            where = pa.chunked_array([pa.array([True] * rows.num_rows, pa.bool_())])
+            for key, value in zip(keys, partition.values(), strict=True):
+                where = pc.and_(where, pc.is_null(key) if value is None else pc.equal(key, value))
+            yield rows.filter(pc.fill_null(where, False)), list(partition.values())
 
     def _written(self, rows: pa.Table, partition: list[Any]) -> DataFile:
         folder = Path(_path(self.location)) / "data"
@@ -435,8 +439,9 @@ def _file(
 
 
 def _partition_field(schema: Schema, number: int, part: str) -> PartitionField:
-    days = re.fullmatch(r"days\(`?(.*?)`?\)", part)
-    name = days.group(1) if days else part.strip("`")
+    days = re.fullmatch(r"days\((.*)\)", part)
+    quoted = days.group(1) if days else part
+    name = quoted[1:-1].replace("``", "`") if quoted.startswith("`") else quoted
     source = schema.find_field(name).field_id
     transform = DayTransform() if days else IdentityTransform()
     return PartitionField(source, 1000 + number, transform, f"{name}_day" if days else name)

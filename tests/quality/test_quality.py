@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.by_hand import by_hand
 from tests.conftest import Workbench
 from tidegate.project import Project
 from tidegate.quality.model import Outcome, Span, SuiteResult
@@ -92,7 +93,7 @@ def test_A1_corrupted_windows_are_named(
         f"DELETE FROM {log} WHERE _offset IN (12, 13)",
         f"DELETE FROM {session.identifier('s')} WHERE minute(_window_end) = 1",
     ):
-        session.spark.sql(statement)
+        by_hand(session, statement)
     quality(workbench, v=limits.replace("10 %", "3 %").replace("5 hours", "4 hours"))
 
     found = check(session, "v", "s", "t", docs=None)

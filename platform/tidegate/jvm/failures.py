@@ -23,7 +23,10 @@ def refused(what: str, error: BaseException, location: Location | None = None) -
 def spark_gone(what: str) -> TidegateError | None:
     """TG514 if there is no JVM any more: a killed one makes any call fail, in ways that look like an answer."""
     from pyspark import SparkContext
+    from pyspark.sql.utils import is_remote
 
+    if is_remote():
+        return None  # what answers is another process, or none: there is no JVM to ask
     try:
         gateway = SparkContext._gateway
         assert gateway is not None  # else it is gone as well
