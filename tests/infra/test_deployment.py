@@ -247,10 +247,9 @@ def test_the_environment_of_the_pods_loads_with_what_they_are_given(tmp_path: Pa
 def secrets() -> dict[str, list[str]]:
     """The names in each secret that the README has people make."""
     text = (KUBERNETES / "README.md").read_text()
-    files = {
-        file: re.findall(r"[A-Z][A-Z0-9_]+", names)
-        for file, names in re.findall(r"#   (\S+\.env) (.*)", text)
-    }
+    files: dict[str, list[str]] = {}
+    for file, names in re.findall(r"#   (\S+\.env) (.*)", text):
+        files.setdefault(file, []).extend(re.findall(r"[A-Z][A-Z0-9_]+", names))
     made = re.findall(r"create secret generic (\S+) --from-(?:env-)?file=(\w+=)?(\S+)", text)
     return {name: [key[:-1]] if key else files[file] for name, key, file in made}
 

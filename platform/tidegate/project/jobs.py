@@ -17,6 +17,7 @@ from tidegate.project.live import LiveRun
 from tidegate.project.selection import is_plain, select
 from tidegate.project.stalls import Stall
 from tidegate.project.strict import PlainName, Seconds, StrictModel, ZoneName, refuse, validate
+from tidegate.project.variables import Listed
 from tidegate.project.yamlfile import YamlFile, read_yaml
 
 if TYPE_CHECKING:
@@ -242,6 +243,8 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST, environ: Mapping[str, 
                         hint="keep all targets and routes in one file",
                         location=file.locate(("alerts",), key=True),
                     )
+                if isinstance(environ, Listed):
+                    content.alerts.reach(file, environ)
                 told_in = file.name
             if content.quality is not None:
                 if judged_in is not None:

@@ -54,8 +54,8 @@ _UNREADABLE = Schema("")
 
 @dataclass(frozen=True)
 class _Answer:
-    """`found` as JSON, None if there is none; or the `problem` instead, or the address `elsewhere` that the registry sends
-    on to. Good `until` this time."""
+    """`found` as JSON, None if there is none; or the `problem` instead, or the address `elsewhere` that the registry
+    sends on to. Good `until` this time."""
 
     found: Any
     size: int = 0
@@ -185,8 +185,8 @@ class Registry:
             raise _error(answer.problem)
 
     def _follows(self, url: str) -> bool:
-        """Whether a redirect is followed: to what the operator lists, or to the same server, if the address is not listed
-        since it came from a variable."""
+        """Whether a redirect is followed: to what the operator lists, or to the same server, if the address is not
+        listed since it came from a variable."""
         if self.endpoints.covers(url):
             return True
         return not self.endpoints.covers(self.url) and is_same_server(self.url, url)
