@@ -61,7 +61,7 @@ PROJECTS: dict[str, tuple[str, str]] = {
     ),
     "TG614": (
         "SQL belongs to the data team, but the machine does not. The operator of tidegate "
-        "lists which variables `${NAME}` may name (in SQL, front matter, `jobs/` and `quality/`), which folders and addresses connectors "
+        "lists which variables `${NAME}` may name (in SQL, front matter, `jobs/` and `quality/`, and in the targets of alerts), which folders and addresses connectors "
         "may use, which classes Kafka's client may load, and whether `assets/*.py` is run.",
         "If SQL may use it, add what the hint names under `allow:` in the environment's "
         "file; a list there replaces the default. Without a list, SQL can use the project's "

@@ -219,11 +219,12 @@ RUNNING: dict[str, tuple[str, str]] = {
         "Start it with the `spark.jars.packages` that the hint names.",
     ),
     "TG555": (
-        "The schema registry does not answer, refuses the login, or answers with something other than a schema. Only HTTP and HTTPS are supported. A redirect to another host is followed without the login.",
+        "The schema registry does not answer, refuses the login, or answers with something other than a schema. Only HTTP and HTTPS are supported. Or its address, which may come out of a variable, has a login in it. A redirect is followed to addresses that the environment lists ([TG614](#tg614)), and without the login to another host.",
         (
             "Check its address and login. No row of the batch was stored; run again. tidegate "
             "asks again for an id after 5 seconds if the registry did not answer, and after a "
-            "minute if the registry does not have it."
+            "minute if the registry does not have it. A login belongs into `schema.registry.username` and "
+            "`schema.registry.password`."
         ),
     ),
     "TG556": (

@@ -26,6 +26,8 @@ alerts:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     root = write_project(tmp_path / "shop", JOBS)
+    (root / "resources").mkdir()
+    (root / "resources" / "local.yaml").write_text("allow: {alerts: [WHY_PORT]}\n")
     commit(root, 1, berlin="11:30", paris="10:40")
     return root
 

@@ -23,7 +23,7 @@ from tidegate.project.jobs.alerts import Target
 JOBS = """
 thresholds: [{source: orders, behind_newest: 30 minutes}]
 alerts:
-  targets: [{name: team, url: "json://${NOT_SET}"}]
+  targets: [{name: team, url: "${TIDEGATE_ALERT_URL}"}]
   routes: [{to: [team], settle: 1 minute}]
 """
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -247,9 +247,25 @@ def test_the_environment_of_the_pods_loads_with_what_they_are_given(tmp_path: Pa
 
 def secrets() -> dict[str, list[str]]:
     """The names in each secret that the README has people make."""
-    text = (KUBERNETES / "README.md").read_text().replace("\\\n", " ")
-    made = re.findall(r"create secret generic (\S+)(.*)", text)
-    return {name: re.findall(r"--from-literal=(\w+)=", given) for name, given in made}
+    text = (KUBERNETES / "README.md").read_text()
+    files: dict[str, list[str]] = {}
+    for file, names in re.findall(r"#   (\S+\.env) (.*)", text):
+        files.setdefault(file, []).extend(re.findall(r"[A-Z][A-Z0-9_]+", names))
+    made = re.findall(r"create secret generic (\S+) --from-(?:env-)?file=(\w+=)?(\S+)", text)
+    return {name: [key[:-1]] if key else files[file] for name, key, file in made}
+
+
+#: A secret on a command line, which everybody on the machine sees in the list of processes.
+ON_A_LINE = re.compile(
+    r"--from-literal|(curl|wget|http) .*(-u |--user[= ]|-H [\"']?Authorization|--password)"
+    r"|--(password|token|secret)[= ][\"']?\$\(|PGPASSWORD=\S+ |--docker-password"
+)
+
+
+def test_X4_no_page_has_a_secret_put_on_a_command_line() -> None:
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/**/*.md")):
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            assert not ON_A_LINE.search(line), f"{page.relative_to(ROOT)}:{number}: {line}"
 
 
 def environment(root: Path, file: Path, given: dict[str, Any]) -> Project:

@@ -49,7 +49,7 @@ def main() -> None:
     told("kafka", lambda: session.run(["orders"]))
     orders = session.catalog.get("orders")
     assert isinstance(orders, Relation)
-    told("registry", lambda: registry_of(orders, None)[0].versions("orders"))  # type: ignore[index]
+    told("registry", lambda: registry_of(orders, session.project, None)[0].versions("orders"))  # type: ignore[index]
     told("rest", lambda: Session.open(".", "rest"))
     alerts = session.project.jobs().alerts
     assert alerts is not None

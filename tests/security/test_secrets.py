@@ -192,6 +192,7 @@ def plant(root: Path, s3: str, other: str) -> Project:
         settings["allow"] = {
             "variables": ["KAFKA_PASSWORD", "REGISTRY_PASSWORD"],
             "folders": [".", "s3://lake/in", "s3://lake/out"],
+            "alerts": ["ALERT_PATH"],
         }
         (root / "resources").mkdir(exist_ok=True)
         (root / "resources" / f"{name}.yaml").write_text(yaml.safe_dump(settings))

@@ -182,6 +182,9 @@ class AllowSettings(StrictModel):
     variables: list[Text] = Field(default_factory=list)
     """Names of the variables that `${NAME}` in SQL may stand for."""
 
+    alerts: list[Text] = Field(default_factory=lambda: ["TIDEGATE_ALERT_URL"])
+    """Names of further variables that only the targets of alerts may use: nothing else needs their secrets."""
+
     folders: list[Text] = Field(default_factory=lambda: ["."])
     """Where sources read and file sinks write: folders (`.` is the project's), or `s3://bucket/prefix`."""
 

@@ -108,7 +108,8 @@ class Project:
     @property
     def variables(self) -> Listed:
         """What `${NAME}` may stand for in `assets/`, `jobs/` and `quality/` (X1)."""
-        return Listed(os.environ, self.env.allow.variables, self._file)
+        allow = self.env.allow
+        return Listed(os.environ, allow.variables, self._file, allow.alerts)
 
     @property
     def _file(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -51,6 +52,24 @@ _STATE, _DATASETS = ".tidegate", ".tidegate/datasets"
 _DECIDING = ("assets", "jobs", "quality", "resources")
 
 
+@dataclass(frozen=True)
+class Endpoints:
+    """Which addresses may be asked, for what runs in tasks: `listed`, in the environment's `file`."""
+
+    listed: tuple[str, ...] = ()
+    file: str = ""
+
+    def covers(self, url: str) -> bool:
+        """Whether an address, as a server gives it, is one of those."""
+        found = _ADDRESS.fullmatch(url)
+        host = found[1].lower() if found else ""
+        return found is not None and any(_covers(entry, url, host, found[2]) for entry in self.listed)
+
+    def hint(self, address: str) -> str:
+        """Who can allow it, and how."""
+        return _hint(self.file, "endpoints", f'["{address}"]')
+
+
 class Reach:
     """What SQL of one project may reach in one environment. `file`: what the environment's file is called;
     `warehouse`: where its tables are."""
@@ -75,14 +94,18 @@ class Reach:
                     what = f"SQL may not use the environment variable {name}"
                     yield self._refused(option, what, "variables", name)
 
+    @property
+    def endpoints(self) -> Endpoints:
+        """Which addresses may be asked."""
+        return Endpoints(tuple(self._allow.endpoints), self._file)
+
     def path(self, path: str) -> Iterator[Problem]:
         """TG614 for what a source may not read."""
         yield from self._path(path, False)
 
     def _refused(self, option: str, message: str, key: str, entry: str) -> Problem:
         value = entry if key == "python" else f'["{entry}"]'
-        hint = f"the operator of tidegate can allow it in {self._file}, allow: {{{key}: {value}}}"
-        return Problem("TG614", option, f"{option}: {message}", hint)
+        return Problem("TG614", option, f"{option}: {message}", _hint(self._file, key, value))
 
     def _literal(self, connector: ConnectorOptions, form: Mapping[str, str]) -> Iterator[Problem]:
         """What looks like a variable in an option into which none is put: it would be a part of a name."""
@@ -215,6 +238,10 @@ class Reach:
             path = path[: path.rfind("/", 0, wild.start()) + 1]
         local = "/" + path[5:].lstrip("/") if path.lower().startswith("file:") else path
         return Path(os.path.realpath(self._root / Path(local).expanduser()))
+
+
+def _hint(file: str, key: str, value: str) -> str:
+    return f"the operator of tidegate can allow it in {file}, allow: {{{key}: {value}}}"
 
 
 def _plain(uri: str) -> str:

@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
-from tidegate.confidential import VARIABLE
+from tidegate.confidential import VARIABLE, variables
 from tidegate.errors import TidegateError, did_you_mean
 from tidegate.project.jobs.stalls import known_kinds
 from tidegate.project.reading.durations import format_duration
 from tidegate.project.reading.strict import PlainName, Seconds, StrictModel, ZoneName, refuse
-from tidegate.project.reading.variables import expand
+from tidegate.project.reading.variables import Listed, expand
 
 if TYPE_CHECKING:
     from tidegate.project.reading.yamlfile import Path_, YamlFile
@@ -196,6 +196,15 @@ class Alerts(StrictModel):
     def target(self, name: str) -> Target | None:
         """The target of this name."""
         return next((t for t in self.targets if t.name == name), None)
+
+    def reach(self, file: YamlFile, environ: Listed) -> None:
+        """Raise TG614 for a target that uses a variable that is not listed (X1): its address could bring any secret of
+        the process to anybody."""
+        for i, target in enumerate(self.targets):
+            for name in variables(target.url):
+                place = file.locate(("alerts", "targets", i, "url"))
+                if (refused := environ.refused(name, place, of_alerts=True)) is not None:
+                    raise refused
 
     def check(self, assets: list[str], file: YamlFile) -> None:
         """Raise TG609 for a route to a target, or about an asset, that is not there."""

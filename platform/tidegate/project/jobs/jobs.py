@@ -24,6 +24,7 @@ from tidegate.project.reading.strict import (
     refuse,
     validate,
 )
+from tidegate.project.reading.variables import Listed
 from tidegate.project.reading.yamlfile import YamlFile, read_yaml
 from tidegate.project.selection import is_plain, select
 
@@ -234,6 +235,8 @@ def load_jobs(root: Path, problems: Problems = FAIL_FAST, environ: Mapping[str, 
             file = read_yaml(path, f"jobs/{path.name}", environ, as_written=is_target_url)
             content = validate(JobsFile, file)
             taken.add(file, content)
+            if content.alerts is not None and isinstance(environ, Listed):
+                content.alerts.reach(file, environ)
             files.append((file, content))
     return Jobs(
         tuple(s for _, content in files for s in content.schedules),

@@ -21,12 +21,28 @@ class Expanded(str):
 
 
 class Listed(dict[str, str]):
-    """The environment's variables for those of whom the operator says which they may use (X1): `names`. `file`: which
-    file says so."""
+    """The environment's variables for those of whom the operator says which they may use (X1): `names`, and in the
+    targets of alerts `alerts`, too. `file`: which file says so."""
 
-    def __init__(self, environ: Mapping[str, str], names: Collection[str], file: str) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], names: Collection[str], file: str, alerts: Collection[str] = ()
+    ) -> None:
         super().__init__(environ)
-        self.names, self.file = names, file
+        self.names, self.file, self.alerts = names, file, alerts
+
+    def refused(
+        self, name: str, location: Location | None = None, of_alerts: bool = False
+    ) -> TidegateError | None:
+        """TG614 for a variable that is not listed."""
+        if name in self.names or (of_alerts and name in self.alerts):
+            return None
+        who, key = ("targets of alerts", "alerts") if of_alerts else ("files of a project", "variables")
+        return TidegateError(
+            "TG614",
+            f"{who} may not use the environment variable {name}",
+            hint=f'the operator of tidegate can allow it in {self.file}, allow: {{{key}: ["{name}"]}}',
+            location=location,
+        )
 
 
 def expand(
@@ -60,13 +76,8 @@ def expand(
                 hint=f"export {name}=… before running tidegate, or remove the line",
                 location=location,
             )
-        if isinstance(known, Listed) and name not in known.names:
-            raise TidegateError(
-                "TG614",
-                f"files of a project may not use the environment variable {name}",
-                hint=f'the operator of tidegate can allow it in {known.file}, allow: {{variables: ["{name}"]}}',
-                location=location,
-            )
+        if isinstance(known, Listed) and (refused := known.refused(name, location)) is not None:
+            raise refused
         found = True
         conceal(*passwords_in(known[name]))
         if secret or is_secret(name):

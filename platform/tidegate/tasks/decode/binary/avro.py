@@ -141,11 +141,11 @@ class AvroDecoder:
 def avro_decoder(
     relation: Relation, columns: tuple[Wanted, ...], project: Project, environ: Mapping[str, str] | None
 ) -> AvroDecoder:
-    """Raises TG555 for a registry, TG611 for a file that can't be read or does not fit the columns, TG606."""
+    """Raises TG555 and TG614 for a registry, TG611 for a file that can't be read or does not fit the columns, TG606."""
     from tidegate.project.schemas import avro_text, unfitting
 
     assert relation.format is not None
-    found, limits = registry_of(relation, environ), limits_of(project)
+    found, limits = registry_of(relation, project, environ), limits_of(project)
     if found is not None:
         registry, schemas = found
         return AvroDecoder(columns, None, schemas, registry, limits)

@@ -164,12 +164,12 @@ class ProtobufDecoder:
 def protobuf_decoder(
     relation: Relation, columns: tuple[Wanted, ...], project: Project, environ: Mapping[str, str] | None
 ) -> ProtobufDecoder:
-    """Raises TG555 for a registry, TG611 for a file that can't be read or does not fit the columns, TG606."""
+    """Raises TG555 and TG614 for a registry, TG611 for a file that can't be read or does not fit the columns, TG606."""
     from tidegate.project.schemas import protobuf_files, unfitting
 
     assert relation.format is not None
     options = relation.format.options
-    found = registry_of(relation, environ, form="serialized")
+    found = registry_of(relation, project, environ, form="serialized")
     registry, schemas = found if found is not None else (None, {})
     files = protobuf_files(project.root, relation.format) if LOCATION in options else None
     decoder = ProtobufDecoder(columns, options.get(MESSAGE), files, schemas, registry, limits_of(project))

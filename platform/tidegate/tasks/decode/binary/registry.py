@@ -4,7 +4,7 @@ The driver lists the versions of a subject after each batch is planned: a schema
 that names it is sent, so all that a batch can name is known by then, and goes along with its tasks. An id of another
 subject, which a topic of several kinds of records has, is looked up by the task that meets it. Schemas never change
 under their id, so what is known stays known. But messages can name any id: one that the registry does not have, or does
-not answer for, is asked for once in an interval by each process.
+not answer for, is asked for once in an interval by each process, and it asks for so many and for so long only (X2).
 """
 
 from __future__ import annotations
@@ -17,17 +17,28 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.project import kafka
+from tidegate.project.reach import Endpoints
 from tidegate.project.reading.variables import expand
 from tidegate.sql.options.formats import PASSWORD, REGISTRY, SUBJECT, USERNAME
-from tidegate.tasks.decode.binary.registry_http import NoAnswer, TooLarge, read_json
+from tidegate.tasks.decode.binary.registry_http import (
+    Elsewhere,
+    NoAnswer,
+    TooLarge,
+    is_same_server,
+    read_json,
+)
 
 if TYPE_CHECKING:
+    from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
 
 _MAGIC = 0
 _TRIES, _PAUSE = 3, 0.2
 #: Seconds after which an id that the registry does not have, and one that it did not answer for, is asked for again.
 _ABSENT, _SILENT, _FOR_EVER = 60.0, 5.0, float("inf")
+_NOWHERE = Endpoints()
+#: In an interval, a process asks for so many ids that the registry does not have, and for so many seconds.
+_MOST_ABSENT, _LONGEST_ABSENT = 1000, 10.0
 #: What a process remembers: random bytes name other ids for ever.
 _MOST_ANSWERS, _MOST_BYTES = 10_000, 64 << 20
 #: What a schema may import, with all that its imports import, and how deep.
@@ -49,38 +60,68 @@ _UNREADABLE = Schema("")
 
 @dataclass(frozen=True)
 class _Answer:
-    """`found` as JSON, None if there is none; or the `problem` instead. Good `until` this time."""
+    """`found` as JSON, None if there is none; or the `problem` instead, or the address `elsewhere` that the registry
+    sends on to. Good `until` this time."""
 
     found: Any
     size: int = 0
     problem: str | None = None
+    elsewhere: str | None = None
     until: float = 0.0
+
+
+@dataclass
+class _Absences:
+    """What was asked for since `begun`, and is not there: how often, and how long it took."""
+
+    begun: float = float("-inf")
+    ids: int = 0
+    seconds: float = 0.0
+
+    def are_enough(self) -> bool:
+        """Whether no more ids are asked for now."""
+        if time.monotonic() >= self.begun + _ABSENT:
+            self.begun, self.ids, self.seconds = time.monotonic(), 0, 0.0
+        return self.ids >= _MOST_ABSENT or self.seconds >= _LONGEST_ABSENT
+
+    def count(self, seconds: float) -> None:
+        """One more."""
+        self.ids += 1
+        self.seconds += seconds
 
 
 @dataclass(frozen=True)
 class Registry:
-    """Where a registry is and how to log in. Its repr shows no secret."""
+    """Where a registry is and how to log in, and where it may send on to. Its repr shows no secret."""
 
     url: str
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     #: Protobuf: "serialized", for those who have no compiler.
     form: str | None = None
+    endpoints: Endpoints = _NOWHERE
 
     def schema(self, number: int) -> Schema | None:
-        """The schema of an id; None if the registry has none of it. Raises TG555."""
+        """The schema of an id; None if the registry has none of it, or if messages have named too many of those in this
+        interval: of random bytes, nearly each one is another id. Raises TG555, TG614."""
+        path, absences = f"schemas/ids/{number}", _ABSENCES.setdefault(self, _Absences())
+        if not self._knows(path) and absences.are_enough():
+            return None
+        begun, asks = time.monotonic(), not self._knows(path)
         try:
-            return self._schema(self._remembered(f"schemas/ids/{number}"))
+            found = self._remembered(path)
         except TooLarge:
             return _UNREADABLE
+        if found is None and asks:
+            absences.count(time.monotonic() - begun)
+        return self._schema(found)
 
     def versions(self, subject: str) -> list[int]:
         """The versions of a subject, deleted ones included: their messages may still be there. Raises TG555."""
         # Never from memory: what was registered a moment ago may be in this batch.
         answer = self._ask(f"subjects/{_quoted(subject)}/versions", deleted="true")
         found = [] if answer.found is None else answer.found
-        if answer.problem is not None:
-            raise _error(answer.problem)
+        self._check(answer)
         if not isinstance(found, list) or not all(type(version) is int for version in found):
             raise _error("answers with something other than a list of versions")
         return found
@@ -125,18 +166,36 @@ class Registry:
             raise TypeError
         return Schema(found["schema"], tuple(references))
 
-    def _remembered(self, path: str, **query: str) -> Any:
-        """The answer about what never changes once it is there. Raises TG555, TooLarge."""
+    def _knows(self, path: str) -> bool:
         answer = _ANSWERS.get((self, path))
-        if answer is None or answer.until <= time.monotonic():
+        return answer is not None and answer.until > time.monotonic()
+
+    def _remembered(self, path: str, **query: str) -> Any:
+        """The answer about what never changes once it is there. Raises TG555, TG614, TooLarge."""
+        if self._knows(path):
+            answer = _ANSWERS[self, path]
+        else:
             answer = _ANSWERS[self, path] = self._ask(path, **query)
             while len(_ANSWERS) > _MOST_ANSWERS or sum(a.size for a in _ANSWERS.values()) > _MOST_BYTES:
                 _ANSWERS.pop(next(iter(_ANSWERS)))
-        if answer.problem is not None:
-            raise _error(answer.problem)
+        self._check(answer)
         if answer.found is _TOO_LARGE:
             raise TooLarge
         return answer.found
+
+    def _check(self, answer: _Answer) -> None:
+        if answer.elsewhere is not None:
+            message = f"the schema registry sends on to {answer.elsewhere}, an address that SQL may not use"
+            raise TidegateError("TG614", message, hint=self.endpoints.hint(answer.elsewhere))
+        if answer.problem is not None:
+            raise _error(answer.problem)
+
+    def _follows(self, url: str) -> bool:
+        """Whether a redirect is followed: to what the operator lists, or to the same server, if the address is not
+        listed since it came from a variable."""
+        if self.endpoints.covers(url):
+            return True
+        return not self.endpoints.covers(self.url) and is_same_server(self.url, url)
 
     def _ask(self, path: str, **query: str) -> _Answer:
         if self.form is not None:
@@ -146,10 +205,12 @@ class Registry:
         problem = ""
         for attempt in range(_TRIES):
             try:
-                found, size = read_json(url, login)
+                found, size = read_json(url, login, self._follows)
                 return _Answer(found, size, until=_in(_ABSENT) if found is None else _FOR_EVER)
             except TooLarge:
                 return _Answer(_TOO_LARGE, until=_in(_ABSENT))
+            except Elsewhere as error:
+                return _Answer(None, elsewhere=error.address, until=_in(_SILENT))
             except NoAnswer as error:
                 problem = error.problem
                 if not error.again:
@@ -161,6 +222,7 @@ class Registry:
 _TOO_LARGE = object()
 #: What this process was told, by registry and path.
 _ANSWERS: dict[tuple[Registry, str], _Answer] = {}
+_ABSENCES: dict[Registry, _Absences] = {}
 
 
 def _in(seconds: float) -> float:
@@ -183,10 +245,10 @@ _KNOWN: dict[tuple[Registry, str], dict[int, tuple[int, Schema]]] = {}
 
 
 def registry_of(
-    relation: Relation, environ: Mapping[str, str] | None, form: str | None = None
+    relation: Relation, project: Project, environ: Mapping[str, str] | None, form: str | None = None
 ) -> tuple[Registry, dict[int, Schema]] | None:
     """The registry of a relation's format and all schemas of its subject by id; None if it has none. Raises TG555,
-    TG606."""
+    TG606, TG614."""
     assert relation.format is not None
     options = relation.format.options
     if REGISTRY not in options:
@@ -196,7 +258,14 @@ def registry_of(
         for name in (REGISTRY, USERNAME, PASSWORD)
         if name in options
     }
-    registry = Registry(given[REGISTRY], given.get(USERNAME), given.get(PASSWORD), form)
+    if "@" in given[REGISTRY].partition("://")[2].partition("/")[0]:
+        raise TidegateError(
+            "TG555",
+            f"the address of the schema registry, {options[REGISTRY]}, has a login in it",
+            hint=f"take the login out of the address, and write it as {USERNAME} and {PASSWORD}",
+        )
+    endpoints = project.reach.endpoints
+    registry = Registry(given[REGISTRY], given.get(USERNAME), given.get(PASSWORD), form, endpoints)
     topic = kafka.topic(relation.connector, environ)  # type: ignore[arg-type]  # TG406: only messages have one
     subject = options.get(SUBJECT) or f"{topic}-value"
     known = _KNOWN.setdefault((registry, subject), {})
