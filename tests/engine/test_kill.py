@@ -128,15 +128,17 @@ def test_R2_kill_minus_nine_again_and_again(new_workbench) -> None:
     rng = random.Random(seed)
     disturbed = project(new_workbench())
     kills = 0
-    for _ in range(5):
-        # Batches first, then between the views of the chain.
-        early = ["ready", "SourceStarted", "BatchCommitted", "BatchCommitted"]
-        delivering = ["SliceCommitted", "ViewFinished", "SinkDelivered"]
-        wait_for = rng.choice(early if kills < 3 else delivering)
+    # Every point that a run passes is one that `test_failpoints.py` ends it at; here the process and its JVM are gone.
+    early, delivering = (
+        ["SourceStarted", "BatchCommitted"],
+        ["SliceCommitted", "ViewFinished", "SinkDelivered"],
+    )
+    for moments in (early, early, delivering):
+        wait_for = rng.choice(moments)
         if run_and_kill(disturbed.root, rng.uniform(0.0, 1.5), wait_for):
             break
         kills += 1
-    assert kills >= 3, "the runs ended before they could be killed: more files are needed"
+    assert kills >= 2, "the runs ended before they could be killed: more files are needed"
     session = disturbed.session()
     session.run()
     assert facts(session) == expected
