@@ -9,6 +9,8 @@ from tests.conftest import Workbench
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SETUP = """
 CREATE TABLE t (k VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
 CREATE MATERIALIZED VIEW v AS SELECT window_end, k, count(*) AS n FROM TUMBLE(t, ts, INTERVAL '1 minute')

@@ -20,6 +20,8 @@ from tidegate.views import view_table
 from tidegate.views.inputs import Pinned
 from tidegate.watermark import TimeKind
 
+pytestmark = pytest.mark.runner("inprocess")
+
 TABLES = """
 CREATE TABLE a (ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
 CREATE TABLE b (ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;

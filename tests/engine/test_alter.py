@@ -16,6 +16,8 @@ from tidegate.plan.resets import steps
 from tidegate.watermark import GateState
 from tidegate.watermark.memory import StrategyMemory
 
+pytestmark = pytest.mark.runner("inprocess")
+
 TABLE = """
 CREATE TABLE events (
     name VARCHAR,
@@ -40,6 +42,7 @@ def rows(*times: str) -> str:
     return "INSERT INTO events VALUES " + ", ".join(f"('{t}', '2026-01-01 {t}')" for t in times)
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_W13_a_new_strategy_counts_from_the_next_row_and_nothing_is_decided_again(
     workbench: Workbench,
 ) -> None:

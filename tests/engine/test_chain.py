@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from random import Random
 
+import pytest
+
 from tests.conftest import Workbench
 from tests.oracle import Oracle, Row
 from tests.oracle_sessions import closed, sessions
 from tests.oracle_windows import final, grouped, tumble
+
+pytestmark = pytest.mark.runner("inprocess")
 
 BEGIN = datetime(2026, 1, 1)
 MINUTE, HOUR = 60, 3600
@@ -100,6 +104,7 @@ def shown(workbench_session, view: str) -> list[tuple]:
     )
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_D3_a_chain_of_three_views_closes_in_one_run(workbench: Workbench) -> None:
     workbench.assets(chain=SQL, by_end=BY_END)
     session = workbench.session()

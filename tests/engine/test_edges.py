@@ -19,6 +19,8 @@ from tidegate.ingest import stream
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
+pytestmark = pytest.mark.runner("inprocess")
+
 TIME = "ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds'"
 
 
@@ -83,6 +85,7 @@ def test_partition_values_with_slashes_are_not_mixed_up_and_order_columns_may_ha
     ]
 
 
+@pytest.mark.runner("spark")
 def test_W6_partitions_that_turn_out_to_have_no_row_do_not_hold_the_watermark(workbench: Workbench) -> None:
     """A row that does not parse, whose partition column does; and an empty file in a folder of its own."""
     workbench.assets(s=source("id INT, p INT", partition__columns="p"))
@@ -128,6 +131,7 @@ def test_a_parquet_file_without_a_column_is_refused_wherever_it_stands(workbench
     assert caught.value.code == "TG513"
 
 
+@pytest.mark.runner("spark")
 def test_a_value_inside_a_nested_one_that_does_not_convert_rejects_the_row(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(f"CREATE TABLE t (st STRUCT<a INT>, ar INT[], m MAP<VARCHAR, INT>, {TIME}) APPEND ONLY")
@@ -159,6 +163,7 @@ def test_view_columns_with_odd_field_names_and_types_that_no_table_stores(workbe
     assert session.execute("SELECT z FROM v").rows() == [([(1, 1)],)]
 
 
+@pytest.mark.runner("spark")
 def test_event_times_at_both_ends_of_the_calendar(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(
@@ -197,7 +202,7 @@ def test_R2_a_run_that_died_after_its_commit_loses_no_row_and_repeats_none(
     assert sorted(p.name[-1] for p in (folder / "plans").glob("plan-*")) == ["1", "2"]
     if then == "another life":
         # A log that is dropped behind our back: the plans that it left are not for the next one of its name.
-        session.spark.sql(f"DROP TABLE {session.identifier('s')} PURGE")
+        session.tables.drop_table(session.identifier("s"))
         (workbench.root / "input" / "0.json").unlink()
     if then == "lost plans":
         shutil.rmtree(folder)
@@ -211,6 +216,7 @@ def test_R2_a_run_that_died_after_its_commit_loses_no_row_and_repeats_none(
         assert list((folder / "plans").iterdir()) == []
 
 
+@pytest.mark.runner("spark")
 def test_R2_two_rows_with_one_offset_are_decided_by_their_place(workbench: Workbench) -> None:
     """The first file and row have it, on every machine and in every retry."""
     workbench.assets(s=source("id INT, p INT, o INT", partition__columns="p", order__column="o"))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Relation
 
+pytestmark = pytest.mark.runner("inprocess")
+
 CLICKS = """
 CREATE SOURCE clicks (p VARCHAR, n BIGINT, e BIGINT)
 WITH (connector = 'filesystem', path = 'data/clicks', partition.columns = 'p', order.column = 'n',
@@ -60,6 +62,7 @@ def files_after(session: Session, name: str, epoch: int) -> int:
     return count
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_W14_every_row_passes_the_gate_once_however_the_logs_are_cut(
     new_workbench: Callable[[], Workbench],
 ) -> None:
@@ -111,6 +114,7 @@ def test_W14_a_row_keeps_its_place_and_arrival_and_late_rows_of_the_source_stay_
     assert session.execute(arrivals.format(gate.name)).rows() == session.execute(arrivals.format("t")).rows()
 
 
+@pytest.mark.runner("spark")
 def test_W14_the_position_is_committed_with_the_rows(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(ORDERS + "INSERT INTO orders VALUES (1, '2026-01-01 10:00', 1, 1)")

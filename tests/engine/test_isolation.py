@@ -11,6 +11,8 @@ from tidegate.plan import events
 from tidegate.plan.events import Event
 from tidegate.runtime.result import RunReport
 
+pytestmark = pytest.mark.runner("inprocess")
+
 
 def source(name: str) -> str:
     return f"""CREATE SOURCE {name} (page VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds')

@@ -17,6 +17,8 @@ from tidegate.audit.view import audit_view
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
+pytestmark = pytest.mark.runner("inprocess")
+
 NOON = datetime(2026, 1, 1, 12)
 ORDERS = """
 CREATE TABLE orders (id BIGINT, order_time TIMESTAMP, price DECIMAL, customer_id BIGINT,
@@ -95,6 +97,7 @@ def test_C5_the_fraud_example_of_the_rfc(workbench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("emit", ["EMIT ON WINDOW CLOSE", ""])
+@pytest.mark.runner("spark")
 def test_C5_live_rows_equal_the_oracle_after_every_run(workbench: Workbench, emit: str) -> None:
     random, session = Random(7), workbench.session()
     session.execute(A + EVERYTHING.format(emit=emit))

@@ -21,6 +21,8 @@ from tidegate.views import view_table
 from tidegate.views.pane_slices import dealt
 from tidegate.watermark import Aggregate, Hop, PaneWindows, Sessions, TimeKind, Tumble, Value
 
+pytestmark = pytest.mark.runner("inprocess")
+
 KEY, V = Value("k", "string"), Value("v", "bigint")
 STORED = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
 OUTPUTS = [("window_start", None), ("window_end", None), ("key", KEY), ("count", None), ("count", V)] + [
@@ -239,6 +241,7 @@ FROM SESSION(t, ts, INTERVAL '30 seconds') GROUP BY window_end EMIT ON WINDOW CL
 
 
 @pytest.mark.spark
+@pytest.mark.runner("inprocess", "spark")
 def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchange(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SQL = """
 CREATE SOURCE s (id INT, gate VARCHAR, planned TIMESTAMP, actual TIMESTAMP,
     WATERMARK FOR planned AS planned - INTERVAL '10 minutes')
@@ -77,6 +79,7 @@ def test_a_changed_recording_is_refused_until_the_source_is_dropped(workbench: W
     assert session.table("s$raw").count() == 10
 
 
+@pytest.mark.runner("spark")
 def test_an_empty_recording_plays_nothing(workbench: Workbench) -> None:
     workbench.assets(s=SQL).json_lines("recording/a.json", [])
     assert workbench.session().run().sources[0].epochs == 0

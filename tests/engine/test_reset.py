@@ -20,6 +20,8 @@ from tidegate.session.session import Session
 from tidegate.store.status import read_status
 from tidegate.tables.lives import CONTINUES, lives, on_time_changes, state_identifier
 
+pytestmark = pytest.mark.runner("inprocess")
+
 TABLE = (
     "CREATE TABLE events (k VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 minute') APPEND ONLY;"
 )
@@ -75,6 +77,7 @@ def findings(session: Session) -> dict[str, str]:
     return {f"{f.kind} {f.asset}": f.severity for f in look(session.project).findings}
 
 
+@pytest.mark.runner("spark")
 def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(workbench: Workbench) -> None:
     session = workbench.session()
     poisoned(session)
@@ -131,6 +134,7 @@ def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(work
     assert ("01 13:00", "a", 3) in shown(session, "SELECT * FROM per_hour")
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(
     workbench: Workbench, stored_table: type[Any]
 ) -> None:
@@ -174,6 +178,7 @@ def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(
 
 
 @pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.runner("spark")
 def test_W9_W14_times_that_are_integers_go_back_and_a_gate_by_itself_where_its_source_has_no_watermark(
     workbench: Workbench, inline: bool
 ) -> None:
@@ -227,6 +232,7 @@ def test_W9_S1_what_SOURCE_WATERMARK_remembers_is_as_if_the_poison_had_never_led
     assert states["bad"][4:] == [states["good"][4], 0, 6_000_000, 0, 0, 7_000_000]
 
 
+@pytest.mark.runner("spark")
 def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(TABLE + VIEWS.split(";")[0] + ";")
@@ -261,6 +267,7 @@ def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Wo
     assert session.execute("SELECT count(*) FROM steps").rows() == [(8,)]
 
 
+@pytest.mark.runner("spark")
 def test_W9_T2_rows_that_only_the_poison_has_expired_are_back_and_what_TTL_has_cleaned_is_listed(
     workbench: Workbench,
 ) -> None:

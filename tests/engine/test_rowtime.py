@@ -9,6 +9,8 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 
+pytestmark = pytest.mark.runner("inprocess")
+
 TABLE = """
 CREATE TABLE events (
     id BIGINT NOT NULL COMMENT 'who knows',
@@ -27,6 +29,7 @@ def clock(text: str) -> datetime:
     return datetime.fromisoformat(f"2026-01-01T{text}:00")
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_W14_current_watermark_is_the_one_that_the_row_was_compared_with(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(f"{TABLE}{ROWS};{MORE}")
@@ -61,6 +64,7 @@ def test_W14_current_watermark_of_every_kind_is_null_before_there_is_one(
     assert [w for _, w in rows] == [None, rows[0][0]]
 
 
+@pytest.mark.runner("spark")
 def test_W12_rowtime_is_the_arrival_selectable_by_name_and_not_in_a_star(workbench: Workbench) -> None:
     session = workbench.session()
     before = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=1)
@@ -143,6 +147,7 @@ def test_D3_describe_extended_shows_the_watermarks_of_a_view(workbench: Workbenc
     ]
 
 
+@pytest.mark.runner("spark")
 def test_W12_rowtime_of_a_table_with_a_key_is_that_of_the_last_change(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1), (2, 2)")

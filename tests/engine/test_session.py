@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tidegate.session.session import Session
 
+pytestmark = pytest.mark.runner("inprocess")
+
 BLOG = """
 CREATE TABLE orders_wm (
 order_id BIGINT,
@@ -48,6 +50,7 @@ GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
 """
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_the_blog_gives_its_documented_result(workbench: Workbench) -> None:
     session = workbench.session()
     rows = session.execute(BLOG).rows()
@@ -63,6 +66,7 @@ def test_the_blog_gives_its_documented_result(workbench: Workbench) -> None:
     assert again.execute("SELECT count(*) FROM orders_per_minute").rows() == [(3,)]
 
 
+@pytest.mark.runner("spark")
 def test_X1_what_spark_would_take_for_a_variable_is_a_text(workbench: Workbench) -> None:
     texts = ["${env:HOME}", "${system:user.home}", "${spark.app.name}", "${hiveconf:x}", "${x}"]
     workbench.assets(
@@ -143,6 +147,7 @@ def test_drop_refuses_while_a_filled_view_reads_it(workbench: Workbench) -> None
     assert workbench.session().catalog.names() == []
 
 
+@pytest.mark.runner("spark")
 def test_what_spark_refuses_stops_before_anything_runs(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(EVENTS.partition("CREATE MATERIALIZED")[0])
@@ -155,6 +160,7 @@ def test_what_spark_refuses_stops_before_anything_runs(workbench: Workbench) -> 
     assert session.stored("v") is None
 
 
+@pytest.mark.runner("spark")
 def test_a_generated_column_that_spark_refuses_is_not_an_unexpected_error(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute("CREATE TABLE t (a INT, b VARCHAR AS substring()) APPEND ONLY")
@@ -206,6 +212,7 @@ def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench) ->
     assert session.table("events$raw").count() == 1
 
 
+@pytest.mark.runner("spark")
 def test_connect_uses_the_callers_session_and_leaves_its_settings(
     workbench: Workbench, spark: SparkSession
 ) -> None:

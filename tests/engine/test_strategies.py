@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tidegate.plan.events import Event
     from tidegate.session.session import Session
 
+pytestmark = pytest.mark.runner("inprocess")
+
 START = datetime(2026, 1, 1, 10)
 SECOND = 1_000_000
 SOURCE = """
@@ -150,6 +152,7 @@ def judged(session: Session, name: str = "s") -> dict[int, str]:
     ],
     ids=["SOURCE_WATERMARK", "outlier", "mixed"],
 )
+@pytest.mark.runner("inprocess", "spark")
 def test_W4_R1_no_cut_and_no_restart_changes_what_becomes_of_a_row(
     new_workbench: Callable[[], Workbench],
     strategy: str,
@@ -316,6 +319,7 @@ def test_R1_a_log_from_before_strategies_remembered_anything_goes_on(
     assert judged(again, "t") == {0: "on_time", 1: "on_time", 2: "on_time", 3: "on_time", 4: "late"}
 
 
+@pytest.mark.runner("spark")
 def test_W11_a_row_of_any_types_passes_the_window_unchanged(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute("""

@@ -14,6 +14,8 @@ from tidegate.session.session import Session
 from tidegate.tables.lives import state_identifier
 from tidegate.tables.table import KeyedTable
 
+pytestmark = pytest.mark.runner("inprocess")
+
 #: The documentation's table, with INSERTs in the place of Kafka.
 DEPOSITS = """
 CREATE TABLE deposits_src (
@@ -51,6 +53,7 @@ def state(session: Session, name: str) -> list:
     return session.tables.rows(state_identifier(session.identifier(name))).collect()
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     """5 days: changes of expired rows are ignored, counted and kept as late, and the table loses them."""
     session = workbench.session()
@@ -100,6 +103,7 @@ def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     assert audit_source(session, "deposits_src").ok
 
 
+@pytest.mark.runner("spark")
 def test_T2_T3_cleanup_leaves_results_and_what_views_need(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(DEPOSITS + DAILY)
@@ -255,6 +259,7 @@ def test_R4_another_key_is_another_table(workbench: Workbench) -> None:
         ("INT", "1", "2", "4"),
     ],
 )
+@pytest.mark.runner("spark")
 def test_W10_every_kind_of_event_time(
     workbench: Workbench, kind: str, first: str, second: str, third: str
 ) -> None:
@@ -279,6 +284,7 @@ def ticks(text: str) -> int:
     return int((datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000
 
 
+@pytest.mark.runner("spark")
 def test_T4_rows_that_are_replaced_are_written_anew_when_they_are_many(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

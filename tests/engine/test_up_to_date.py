@@ -14,6 +14,8 @@ from tidegate.plan.events import Event
 from tidegate.project import Project
 from tidegate.session.up_to_date import up_to_date
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SOURCE = """CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds')
 WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE PARQUET;
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,19 +23,26 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
+@contextmanager
+def _inside_a_task() -> Iterator[None]:
+    """What asks for the number of its task gets 0."""
+    from pyspark import TaskContext
+
+    context: Any = TaskContext._getOrCreate()
+    context._partitionId = 0
+    try:
+        yield
+    finally:
+        TaskContext._setTaskContext(None)
+
+
 def _map_in_arrow(frame: DataFrame, task: Task, schema: Any, *_: Any, **__: Any) -> DataFrame:
     """A task over the rows of a frame, at once and in their order: one task has them all."""
     rows = frame.toArrow()
-    made = list(task(iter(rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)])))
+    with _inside_a_task():
+        made = list(task(iter(rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)])))
     if not made:
-        text = schema if isinstance(schema, str) else None
-        fields = (
-            [one.split(" ", 1) for one in text.split(", ")]
-            if text
-            else [(f.name, f.dataType.simpleString()) for f in schema]
-        )
-        columns = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in fields)
-        return frame.sparkSession.sql(f"SELECT {columns}").limit(0)
+        return frame.sparkSession.createDataFrame([], schema)
     return frame_of(frame.sparkSession, pa.Table.from_batches(made))
 
 

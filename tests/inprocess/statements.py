@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from tests.inprocess.tables import InProcessTable, InProcessTables
 from tidegate.iceberg.layout import quote
 
@@ -22,31 +24,35 @@ def execute(tables: InProcessTables, statement: str) -> None:
 
 
 def _delete(tables: InProcessTables, table: InProcessTable, found: re.Match[str]) -> None:
-    table.delete_rows(found["where"] or "TRUE", {})
+    kept = f"SELECT * FROM {found['table']} WHERE NOT COALESCE({found['where'] or 'TRUE'}, FALSE)"
+    table.replace([_rows(tables, kept)], {}, table.current().id)
 
 
 def _update(tables: InProcessTables, table: InProcessTable, found: re.Match[str]) -> None:
     where = found["where"] or "TRUE"
-    changed = dict(
-        re.split(r"\s*=\s*", one, maxsplit=1) for one in re.split(r",(?![^(]*\))\s*", found["set"])
-    )
-    rows = tables.rows(table.identifier)
+    assigned = re.split(r",\s*(?=`?\w+`?\s*=[^=])", found["set"])
+    changed = dict(re.split(r"\s*=\s*", one.strip(), maxsplit=1) for one in assigned)
     columns = [
         f"CASE WHEN {where} THEN {changed[name]} ELSE {quote(name)} END AS {quote(name)}"
         if name in changed
         else quote(name)
-        for name in rows.columns
+        for name in tables.rows(table.identifier).columns
     ]
-    table.replace([rows.selectExpr(*columns).toArrow()], {}, table.current().id)
+    rows = _rows(tables, f"SELECT {', '.join(columns)} FROM {found['table']}")
+    table.replace([rows], {}, table.current().id)
 
 
 def _insert(tables: InProcessTables, table: InProcessTable, found: re.Match[str]) -> None:
-    query = found["query"]
+    table.add([_rows(tables, found["query"])], {}, table.current().id)
+
+
+def _rows(tables: InProcessTables, query: str) -> pa.Table:
+    """A query over stored tables by their identifiers."""
     for number, identifier in enumerate(sorted(set(re.findall(rf"(?<=FROM )({_TABLE})", query)))):
         name = f"_by_hand_{number}"
         tables.rows(identifier).createOrReplaceTempView(name)
         query = query.replace(identifier, name)
-    table.add([tables.spark.sql(query).toArrow()], {}, table.current().id)
+    return tables.spark.sql(query).toArrow()
 
 
 def _properties(tables: InProcessTables, table: InProcessTable, found: re.Match[str]) -> None:

@@ -46,7 +46,10 @@ class Views:
             if name in known or name.replace("`", "``") in known
         ]
         spark: Any = self._spark
-        return Frame(Over(SQL(text), named) if named else SQL(text), spark)  # type: ignore[return-value]
+        if not named:
+            return Frame(SQL(text), spark)  # type: ignore[return-value]
+        # What is selected from it has a number, by which `frame["column"]` is found; a query with frames has none.
+        return Frame(Over(SQL(text), named), spark).select("*")  # type: ignore[return-value]
 
     def table(self, name: str) -> DataFrame:
         """As `spark.table`."""
