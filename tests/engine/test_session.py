@@ -131,6 +131,7 @@ def test_R4_a_changed_definition_is_not_continued(workbench: Workbench) -> None:
     assert session.table("per_hour").collect()[0]["window_end"] == datetime(2026, 1, 1, 12)
 
 
+@pytest.mark.runner("inprocess")
 def test_R4_a_table_of_other_columns_is_not_continued(workbench: Workbench) -> None:
     workbench.assets(events=EVENTS)
     workbench.session().execute("INSERT INTO events VALUES ('F', '2026-01-01 11:59:30')")
@@ -219,6 +220,7 @@ def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench) ->
     assert session.table("events$raw").count() == 1
 
 
+@pytest.mark.runner("inprocess")
 def test_R2_a_batch_that_does_not_follow_the_last_one_is_not_committed(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(EVENTS + "INSERT INTO events VALUES ('F', '2026-01-01 11:59:30');")

@@ -86,6 +86,7 @@ def test_nothing_to_do_is_seen_without_spark_and_something_is_not_missed(workben
     assert not look(workbench)  # a file that has changed after it was read (TG505)
 
 
+@pytest.mark.runner("inprocess")
 def test_a_plan_and_a_new_file_are_work_although_nothing_else_is(workbench: Workbench) -> None:
     """R2: a plan that a killed run has left is carried out."""
     workbench.assets(s=SOURCE.replace("PARQUET", "JSON"))

@@ -19,7 +19,6 @@ GUARDS = (
         "update = update.conflictDetectionFilter(expressions.alwaysTrue()).validateNoConflictingData()",
         "pass",
         (f"{_SESSION}::test_R2_a_run_that_overlaps_another_commits_nothing",),
-        spark=True,
     ),
     Guard(
         "fence-base",
@@ -29,7 +28,6 @@ GUARDS = (
         "update = update.validateFromSnapshot(base.id)",
         "update = update.validateFromSnapshot(self.current().id)",
         (f"{_SESSION}::test_R2_a_run_that_overlaps_another_commits_nothing",),
-        spark=True,
     ),
     Guard(
         "rebased",
@@ -39,7 +37,6 @@ GUARDS = (
         "return now if facts and facts.items() <= now.summary.items() else base",
         "return now if facts else base",
         (f"{_SESSION}::test_R2_a_run_that_overlaps_another_commits_nothing",),
-        spark=True,
     ),
     Guard(
         "foreign-commit",
@@ -49,7 +46,6 @@ GUARDS = (
         'if any(key.startswith("tidegate.") for key in summary):',
         "if True:",
         (f"{_SESSION}::test_R2_somebody_elses_commit_does_not_make_us_forget",),
-        spark=True,
     ),
     Guard(
         "epoch",
@@ -126,7 +122,6 @@ GUARDS = (
         "            self.state.catch_up()  # what a run that broke off left (R2)",
         "            pass",
         ("tests/engine/test_ttl.py::test_R2_a_crash_between_log_and_state",),
-        spark=True,
     ),
     Guard(
         "lease",
@@ -184,7 +179,6 @@ GUARDS = (
             "tests/engine/test_property_amend.py",
             f"{_AMEND}::test_B2_revisions_sessions_tombstones_lookups_and_what_follows",
         ),
-        spark=True,
     ),
     Guard(
         "amended-meanwhile",
@@ -194,7 +188,6 @@ GUARDS = (
         "if at.integer(AMENDMENTS) != self._base.integer(AMENDMENTS):",
         "if False:",
         (f"{_AMEND}::test_R1_a_tick_and_an_amendment_at_the_same_time",),
-        spark=True,
     ),
     Guard(
         "reset-goes-back",
@@ -231,7 +224,6 @@ GUARDS = (
         "return rows.where((number > after) & (number <= upto))",
         "return rows.where((number >= after) & (number <= upto))",
         (f"{_SINKS}::test_R2_another_session_goes_on_where_the_last_one_stopped",),
-        spark=True,
     ),
     Guard(
         "sink-pending",
@@ -241,7 +233,6 @@ GUARDS = (
         'if state["pending"] is not None:',
         "if False:",
         (f"{_SINKS}::test_R2_a_delivery_that_broke_off_between_two_renames_is_finished",),
-        spark=True,
     ),
     Guard(
         "sink-recreated",
@@ -251,7 +242,6 @@ GUARDS = (
         "if found.table != upstream.newest.table:",
         "if False:",
         (f"{_SINKS}::test_R4_what_was_made_anew_is_not_delivered_again",),
-        spark=True,
     ),
     Guard(
         "audit-counts",
@@ -272,7 +262,6 @@ GUARDS = (
         "return not self.problems and not self.remainder and self.value_mismatches == 0",
         "return not self.problems and not self.remainder",
         ("tests/audit/test_corruption.py::test_A1_values_of_aggregates_are_compared_with_a_batch",),
-        spark=True,
     ),
     Guard(
         "retention-cuts",
@@ -291,7 +280,6 @@ GUARDS = (
         "if kind is not None and wanted is not None and needed < wanted:",
         "if False:",
         ("tests/engine/test_upkeep.py::test_R5_A1_retention_is_accounted_for", "tests/engine/test_upkeep.py"),
-        spark=True,
     ),
     Guard(
         "orphan-age",
@@ -301,7 +289,6 @@ GUARDS = (
         "age = int((self._now - self._policy.orphans_after) * 1000)",
         "age = int(self._now * 1000)",
         ("tests/engine/test_upkeep.py",),
-        spark=True,
     ),
     Guard(
         "newest-snapshot",

@@ -14,7 +14,7 @@ PACKAGE = Path("platform/tidegate")
 @dataclass(frozen=True)
 class Guard:
     """`says`: what holds as long as the guard is whole. `file`: below platform/tidegate; `text` occurs in it once, and
-    `broken` takes its place. `tests`: as pytest is told them, one of them has to fail then. `spark`: they need Spark.
+    `broken` takes its place. `tests`: as pytest is told them, one of them has to fail then.
     """
 
     name: str
@@ -24,7 +24,6 @@ class Guard:
     text: str
     broken: str
     tests: tuple[str, ...]
-    spark: bool = False
 
     @property
     def path(self) -> Path:

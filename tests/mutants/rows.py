@@ -250,7 +250,6 @@ GUARDS = (
         (
             "tests/sql/test_window_sql_on_spark.py::test_C3_rows_exactly_the_gap_apart_are_two_sessions_without_keys_too",
         ),
-        spark=True,
     ),
     Guard(
         "session-kept-open",
@@ -265,7 +264,7 @@ GUARDS = (
         "once",
         "C2",
         "A window that was emitted is not emitted again.",
-        "views/view_table.py",
+        "views/ways.py",
         "result = result.where(beyond if view.emit_on_window_close else beyond | end.isNull())",
         "pass",
         (
@@ -322,7 +321,6 @@ GUARDS = (
         'end = f"try_add({end}, 1L)"',
         "pass",
         ("tests/engine/test_over.py::test_C5_released_rows_equal_the_oracle_after_every_watermark",),
-        spark=True,
     ),
     Guard(
         "frame-carried",
@@ -332,7 +330,6 @@ GUARDS = (
         'state.append(f"{BELOW} AND (NOT {PREFIX}released OR {kept}) AS {_KEPT}")',
         'state.append(f"{BELOW} AND NOT {PREFIX}released AS {_KEPT}")',
         ("tests/engine/test_over.py::test_C5_released_rows_equal_the_oracle_after_every_watermark",),
-        spark=True,
     ),
     Guard(
         "expired",
@@ -351,7 +348,6 @@ GUARDS = (
         "rows = rows.where(column > F.expr(relation.watermark.kind.spark_literal(now.watermark)))",
         "rows = rows.where(column >= F.expr(relation.watermark.kind.spark_literal(now.watermark)))",
         ("tests/engine/test_ttl.py::test_W10_every_kind_of_event_time", f"{_SLT}[rules/T_tables.slt]"),
-        spark=True,
     ),
     Guard(
         "life-ends",
@@ -361,7 +357,6 @@ GUARDS = (
         'expired = F.coalesce(F.lag(column).over(order) <= F.col("_wm"), F.lit(False))',
         'expired = F.coalesce(F.lag(column).over(order) < F.col("_wm"), F.lit(False))',
         ("tests/engine/test_ttl.py", f"{_SLT}[rules/T_tables.slt]"),
-        spark=True,
     ),
     Guard(
         "larger-wins",
@@ -371,7 +366,6 @@ GUARDS = (
         'column.desc(), F.desc("_source_partition"), F.desc("_offset")',
         'F.desc("_source_partition"), F.desc("_offset")',
         ("tests/engine/test_ttl.py::test_T4_a_table_with_a_connector",),
-        spark=True,
     ),
     Guard(
         "cleanup-keeps",
@@ -381,6 +375,5 @@ GUARDS = (
         "upto = now.watermark if keep_from is None else min(now.watermark, keep_from - 1)",
         "upto = now.watermark",
         ("tests/engine/test_ttl.py::test_T2_T3_cleanup_leaves_results_and_what_views_need",),
-        spark=True,
     ),
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.mutants import bounds, commits, rows
 from tests.mutants.guard import ROOT, Guard, problems
-from tests.mutants.tree import LIMIT, SPARK_LIMIT, Run, Tree, copied, digest, files
+from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
 
 GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *bounds.GUARDS)
 MEMORY = ROOT / ".tidegate" / "mutants.json"
@@ -76,24 +76,19 @@ class Memory:
 
 def red_on_the_whole(tree: Tree, guards: Sequence[Guard], memory: Memory) -> dict[str, str]:
     """Of tests that fail although nothing is broken, the first failure: they prove nothing."""
-    found = {}
-    for spark in (False, True):
-        tests = list(dict.fromkeys(t for g in guards if g.spark is spark for t in g.tests))
-        tests = [test for test in tests if not memory.is_green(f"{spark} {test}")]
-        if not tests:
-            continue
-        print(
-            f"{len(tests)} selections of tests on the whole tree{', on Spark' if spark else ''} …", flush=True
-        )
-        run = tree.run(tests, spark, 10 * SPARK_LIMIT, until_red=False)
-        green = []
-        for test in tests:
-            failed = next((name for name in run.failed if _is_of(name, test)), None)
-            if failed is None and any(_is_of(name, test) for name in run.passed):
-                green.append(f"{spark} {test}")
-            else:
-                found[test] = failed or f"{test} did not run:\n{run.end}"
-        memory.note_green(green)
+    tests = [t for t in dict.fromkeys(t for g in guards for t in g.tests) if not memory.is_green(t)]
+    if not tests:
+        return {}
+    print(f"{len(tests)} selections of tests have to pass while no guard is broken …", flush=True)
+    run = tree.run(tests, 10 * LIMIT, until_red=False)
+    found, green = {}, []
+    for test in tests:
+        failed = next((name for name in run.failed if _is_of(name, test)), None)
+        if failed is None and any(_is_of(name, test) for name in run.passed):
+            green.append(test)
+        else:
+            found[test] = failed or f"{test} did not run:\n{run.end}"
+    memory.note_green(green)
     return found
 
 
@@ -106,7 +101,7 @@ def check(tree: Tree, guard: Guard) -> Result:
     """Break a guard, and see whether its tests notice."""
     started = time.monotonic()
     with tree.broken(guard.path, guard.break_in((tree.root / guard.path).read_text("utf-8"))):
-        run = tree.run(guard.tests, guard.spark, SPARK_LIMIT if guard.spark else LIMIT)
+        run = tree.run(guard.tests, LIMIT)
     seconds = round(time.monotonic() - started, 1)
     return Result(guard.name, guard.rule, verdict(run), run.failed[0] if run.is_red else "", seconds)
 

@@ -55,9 +55,9 @@ def test_a_broken_file_is_whole_again_and_a_test_sees_it_broken(tmp_path: Path) 
     tree, path = Tree(tmp_path), Path("platform/limits.py")
     guard = Guard("bound", "X2", "", "", "n < 3", "n <= 3", ())
     whole = (tmp_path / path).read_text()
-    assert tree.run(["test_limits.py"], False, 60).code == 0
+    assert tree.run(["test_limits.py"], 60).code == 0
     with tree.broken(path, whole.replace(guard.text, guard.broken)):
-        run = tree.run(["test_limits.py"], False, 60)
+        run = tree.run(["test_limits.py"], 60)
     assert (run.is_red, run.failed) == (True, ("test_limits.py::test_three",))
     assert (tmp_path / path).read_text() == whole
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tests.mutants.guard import ROOT
 
-#: Seconds that tests may take; those of Spark share the machine with a JVM.
-LIMIT, SPARK_LIMIT = 180.0, 600.0
+#: Seconds that the tests of a guard may take; some of them start Spark.
+LIMIT = 600.0
 #: What no test of a guard depends on.
 _LEFT_OUT = ("docs/", "tests/mutants/", "assets/", "CHANGELOG.md")
 
@@ -83,19 +83,17 @@ class Tree:
         finally:
             (self.root / path).write_text(whole, "utf-8")
 
-    def run(self, tests: Sequence[str], spark: bool, limit: float, until_red: bool = True) -> Run:
-        """Run tests in a process of their own. `spark`: on Spark, else in that process (tests/inprocess).
-        `until_red`: the first that fails is enough."""
+    def run(self, tests: Sequence[str], limit: float, until_red: bool = True) -> Run:
+        """Run tests in a process of their own. `until_red`: the first that fails is enough."""
         report = self.root / ".report.xml"
         report.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         command += ["-x"] if until_red else []
-        chosen = {} if spark else {"TIDEGATE_RUNNER": "inprocess"}
         with tempfile.TemporaryFile() as printed:
             process = subprocess.Popen(
                 [*command, *tests],
                 cwd=self.root,
-                env=self._environment | chosen,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
