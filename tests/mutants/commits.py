@@ -175,10 +175,7 @@ GUARDS = (
         "views/amend/comparison.py",
         "if view.open_sql is not None and late is not None:",
         "if False:",
-        (
-            "tests/engine/test_property_amend.py",
-            f"{_AMEND}::test_B2_revisions_sessions_tombstones_lookups_and_what_follows",
-        ),
+        (f"{_AMEND}::test_B2_revisions_sessions_tombstones_lookups_and_what_follows",),
     ),
     Guard(
         "amended-meanwhile",
@@ -279,7 +276,10 @@ GUARDS = (
         "maintenance/edges.py",
         "if kind is not None and wanted is not None and needed < wanted:",
         "if False:",
-        ("tests/engine/test_upkeep.py::test_R5_A1_retention_is_accounted_for", "tests/engine/test_upkeep.py"),
+        (
+            "tests/engine/test_upkeep.py::test_R5_A1_retention_is_accounted_for",
+            "tests/engine/test_upkeep.py::test_R2_everything_works_after_compaction_and_expiry",
+        ),
     ),
     Guard(
         "orphan-age",
@@ -288,7 +288,7 @@ GUARDS = (
         "maintenance/upkeep.py",
         "age = int((self._now - self._policy.orphans_after) * 1000)",
         "age = int(self._now * 1000)",
-        ("tests/engine/test_upkeep.py",),
+        ("tests/engine/test_upkeep.py::test_R2_everything_works_after_compaction_and_expiry",),
     ),
     Guard(
         "newest-snapshot",

@@ -347,7 +347,7 @@ GUARDS = (
         "tables/lives.py",
         "rows = rows.where(column > F.expr(relation.watermark.kind.spark_literal(now.watermark)))",
         "rows = rows.where(column >= F.expr(relation.watermark.kind.spark_literal(now.watermark)))",
-        ("tests/engine/test_ttl.py::test_W10_every_kind_of_event_time", f"{_SLT}[rules/T_tables.slt]"),
+        ("tests/engine/test_ttl.py::test_T1_T2_the_documentations_deposits",),
     ),
     Guard(
         "life-ends",
@@ -356,7 +356,7 @@ GUARDS = (
         "tables/lives.py",
         'expired = F.coalesce(F.lag(column).over(order) <= F.col("_wm"), F.lit(False))',
         'expired = F.coalesce(F.lag(column).over(order) < F.col("_wm"), F.lit(False))',
-        ("tests/engine/test_ttl.py", f"{_SLT}[rules/T_tables.slt]"),
+        ("tests/engine/test_ttl.py::test_T1_T2_the_documentations_deposits", f"{_SLT}[rules/T_tables.slt]"),
     ),
     Guard(
         "larger-wins",
