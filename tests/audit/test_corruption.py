@@ -6,7 +6,7 @@ import pytest
 
 from tests.by_hand import by_hand
 from tests.conftest import Workbench
-from tidegate.audit.source import audit_source
+from tidegate.audit.source import PartitionAudit, SourceAudit, audit_source
 from tidegate.audit.view import audit_view
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -58,6 +58,16 @@ def test_W5_offsets_that_are_gone_from_the_log_are_listed(
     audit = audit_source(session, "t")
     assert not audit.ok
     assert [p.missing for p in audit.partitions] == [missing]
+
+
+def test_W5_a_log_that_has_fewer_or_more_rows_than_were_counted_does_not_add_up() -> None:
+    """Also of a topic, whose offsets have gaps of their own."""
+    for raw, retired, ok in ((7, 0, True), (5, 2, True), (6, 0, False), (8, 0, False), (6, 2, False)):
+        found = PartitionAudit("0", raw, raw, 0, 0, 7, 0, ["17"], gaps_allowed=True, retired=retired)
+        assert found.ok == ok
+        assert SourceAudit("s", [found], None).ok == ok
+    whole = PartitionAudit("0", 7, 7, 0, 0, 7, 0, [], gaps_allowed=False)
+    assert [SourceAudit("s", [whole], rows).ok for rows in (7, 8, 6)] == [True, False, False]
 
 
 def test_W5_rows_that_are_twice_in_the_log(workbench: Workbench) -> None:

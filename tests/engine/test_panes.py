@@ -161,6 +161,16 @@ def test_C1_C2_windows_of_panes_are_windows_of_rows(
     assert found == expected([row for file in files for row in file], window, frontier, reached, only_closed)
 
 
+def test_C2_a_pane_has_the_rows_from_its_lower_bound_on_and_before_its_upper(tmp_path: Path) -> None:
+    """Also of a file whose rows lie on both sides of a bound."""
+    rows = {"ts": [9, 10, 15, 20, 21], "k": ["a"] * 5, "v": [1] * 5}
+    pq.write_table(pa.table(rows, STORED), tmp_path / "0.parquet")
+    files = ((LogFile(str(tmp_path / "0.parquet"), 5),),)
+    task = PaneTask(pafs.LocalFileSystem(), pane_windows(Tumble(1)), files, 10, 20)
+    (panes,) = task(iter([pa.RecordBatch.from_pydict({"task": [0]})]))
+    assert sorted(panes.column(0).to_pylist()) == [10, 15]
+
+
 def by_group(rows: list[dict]) -> dict[tuple, tuple]:
     """Aggregates and whether it is open, by start, end and key."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ import tidegate
 from tests.by_hand import by_hand
 from tests.conftest import Workbench
 from tidegate import TidegateError
+from tidegate.ingest.connector import Rows
 from tidegate.runtime.lease import lease
 
 if TYPE_CHECKING:
@@ -134,6 +135,19 @@ def test_R4_a_changed_definition_is_not_continued(workbench: Workbench) -> None:
     assert session.table("per_hour").collect()[0]["window_end"] == datetime(2026, 1, 1, 12)
 
 
+@pytest.mark.runner("inprocess")
+def test_R4_a_table_of_other_columns_is_not_continued(workbench: Workbench) -> None:
+    workbench.assets(events=EVENTS)
+    workbench.session().execute("INSERT INTO events VALUES ('F', '2026-01-01 11:59:30')")
+    workbench.assets(events=EVENTS.replace("name VARCHAR", "name INT"))
+    session = workbench.session()
+    with pytest.raises(TidegateError, match='the definition of "events" has changed') as caught:
+        session.execute("INSERT INTO events VALUES (1, '2026-01-01 12:00:11')")
+    assert caught.value.code == "TG506"
+    workbench.assets(events=EVENTS)
+    assert workbench.session().table("events$raw").count() == 1
+
+
 def test_drop_refuses_while_a_filled_view_reads_it(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(EVENTS + "INSERT INTO events VALUES ('F', '2026-01-01 11:59:30'); FLUSH;")
@@ -210,6 +224,17 @@ def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench) ->
         insert(session.spark, second, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
     assert caught.value.code == "TG502"
     assert session.table("events$raw").count() == 1
+
+
+@pytest.mark.runner("inprocess")
+def test_R2_a_batch_that_does_not_follow_the_last_one_is_not_committed(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(EVENTS + "INSERT INTO events VALUES ('F', '2026-01-01 11:59:30');")
+    log = session.log(session.relation("events"))
+    for epoch in (1, 3):
+        with pytest.raises(AssertionError, match=f"epoch {epoch} does not follow 1"):
+            log.add(epoch, Rows(None, (), numbering=True), datetime.now(UTC))
+    assert session.log(session.relation("events")).progress.epoch == 1
 
 
 @pytest.mark.runner("spark")

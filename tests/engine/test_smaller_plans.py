@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -177,6 +177,7 @@ def test_R1_what_is_durable_is_replaced_before_it_is_used_and_never_once_it_is_c
 
     def add(epoch: int, rows: Rows, *_: Any) -> str:
         assert feed._inbox.read(epoch) == plans[-1]
+        assert epoch == progress.epoch + 1
         used.append((epoch, paths(plans[-1]), rows.care))
         if len(plans[-1].units) > 2 or ("4" in paths(plans[-1]) and rows.care < FEW_ROWS):
             raise DIED
@@ -215,3 +216,50 @@ def test_R1_what_is_durable_is_replaced_before_it_is_used_and_never_once_it_is_c
     assert progress.epoch == used[-1][0]
     committed = {epoch: names for epoch, names, _ in used}
     assert "".join("".join(names) for names in committed.values()) == "0123456789"
+
+
+class Killed(Exception):
+    """Stands for a process that is gone."""
+
+
+def feed_of(connector: FilesystemConnector, life: str, epoch: int, read: list[tuple[str, str]]) -> SourceFeed:
+    """A run on the log of this life and epoch; `read`: the arrival and the files of each batch. It is killed before its
+    first commit."""
+
+    def note(plan: BatchPlan) -> Rows:
+        read.append((plan.arrival, " ".join(paths(plan))))
+        raise Killed
+
+    connector.read = note  # type: ignore[method-assign]
+    log: Any = SimpleNamespace(
+        relation=SimpleNamespace(name="s", location=None),
+        progress=SimpleNamespace(epoch=epoch),
+        table=SimpleNamespace(uuid=life),
+    )
+    storage = connector._project.storage
+    connector._known.clear()
+    connector.pending()
+    clock = NOW + timedelta(hours=len(read))
+    return SourceFeed(storage, log, connector, storage.uri("work"), lambda: clock)
+
+
+def test_W4_the_plan_of_a_run_that_was_killed_is_carried_out_as_it_stands(
+    connector: FilesystemConnector,
+) -> None:
+    """Its clock and its files were seen already; what came meanwhile waits for the next batch."""
+    read: list[tuple[str, str]] = []
+    with pytest.raises(Killed):
+        feed_of(connector, "life", 0, read).advance(print)
+    (connector._project.root / "in" / "00.json").write_text("{}")
+    with pytest.raises(Killed):
+        feed_of(connector, "life", 0, read).advance(print)
+    assert read == [(NOW.isoformat(), "0 1 2 3 4 5")] * 2
+
+
+def test_R2_the_plan_for_a_log_that_was_dropped_is_not_carried_out(connector: FilesystemConnector) -> None:
+    read: list[tuple[str, str]] = []
+    for life in ("dropped", "recreated"):
+        with pytest.raises(Killed):
+            feed_of(connector, life, 0, read).advance(print)
+        (connector._project.root / "in" / "00.json").write_text("{}")
+    assert [files for _, files in read] == ["0 1 2 3 4 5", "0 00 1 2 3 4"]

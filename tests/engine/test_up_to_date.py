@@ -10,6 +10,8 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate.iceberg.progress import FilesRead
+from tidegate.ingest.connector import BatchPlan
+from tidegate.ingest.stream import PlanInbox
 from tidegate.plan.events import Event
 from tidegate.project import Project
 from tidegate.session.up_to_date import up_to_date
@@ -84,6 +86,24 @@ def test_nothing_to_do_is_seen_without_spark_and_something_is_not_missed(workben
     (workbench.root / "input" / "a.parquet").unlink()
     write(workbench.root, "a.parquet", 1, rows=20)
     assert not look(workbench)  # a file that has changed after it was read (TG505)
+
+
+@pytest.mark.runner("inprocess")
+def test_a_plan_and_a_new_file_are_work_although_nothing_else_is(workbench: Workbench) -> None:
+    """R2: a plan that a killed run has left is carried out."""
+    workbench.assets(s=SOURCE.replace("PARQUET", "JSON"))
+    row = {"id": 1, "ts": "2026-01-01 10:00:00"}
+    workbench.json_lines("input/a.json", [row])
+    session = workbench.session()
+    session.run()
+    assert look(workbench)
+    inbox = PlanInbox(session.project.storage, f"{session.work_folder('s')}/plans")
+    inbox.write(BatchPlan(2, "2026-01-01T10:00:00+00:00", []))
+    assert not look(workbench)
+    inbox.forget(2)
+    assert look(workbench)
+    workbench.json_lines("input/b.json", [row])
+    assert not look(workbench)
 
 
 @pytest.mark.spark

@@ -311,6 +311,15 @@ def test_old_snapshots_go_when_they_are_many_or_have_been_old_for_long(ages: lis
     assert upkeep.worth_expiring(shape, policy, now) == old
 
 
+def test_R2_the_newest_snapshot_of_ours_does_not_expire_however_old_it_is() -> None:
+    shape = Shape(((10_000, True, {}), (20_000, True, {}), (30_000, False, {})), {})
+    assert shape.bound(1_000_000.0, 0, None) == 20_000
+    assert shape.expirable(20_000) == 1
+    assert shape.bound(1_000_000.0, 0, 1, guard=0) == 20_000
+    # Snapshots of others alone: nothing of them is known.
+    assert Shape(((10_000, False, {}),), {}).bound(1_000_000.0, 0, None) is None
+
+
 @pytest.mark.slow
 def test_R2_metadata_stays_bounded_while_a_stream_commits(workbench: Workbench) -> None:
     """TIDEGATE_COMMITS=10000 is the whole of it; CI makes fewer commits."""

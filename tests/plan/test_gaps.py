@@ -42,6 +42,12 @@ def test_R5_what_reaches_back_can_t_go_on_over_a_hole() -> None:
     # An open session began before the edge.
     assert hole(s, at(130, earliest_open=120), {"a": (KIND, 125 * MINUTE)}) is not None
     assert hole(s, at(130, earliest_open=126), {"a": (KIND, 125 * MINUTE)}) is None
+    # Rows from the edge on are there; one tick before it nobody knows.
+    low = s.inputs[0].low
+    assert low is not None
+    for lacking, is_whole in ((0, True), (1, False)):
+        own = {"tidegate.frontier": str(125 * MINUTE - low - lacking)}
+        assert (hole(s, own, {"a": (KIND, 125 * MINUTE)}) is None) == is_whole
 
 
 def test_R5_what_a_view_has_skipped_its_readers_skip() -> None:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.watermark import Derived, Hop, Identity, Shift, TimeKind, Tumble, WindowEnd, WindowStart
+from tidegate.watermark import (
+    Derived,
+    Hop,
+    Identity,
+    SessionMark,
+    Shift,
+    TimeKind,
+    Tumble,
+    WindowEnd,
+    WindowStart,
+)
+from tidegate.watermark.derive import EarliestOpen, least
 
 MINUTE = 60_000_000
 HOURLY = Tumble(60 * MINUTE)
@@ -49,3 +60,20 @@ def test_D1_the_watermark_travels(derived: Derived, minutes: int) -> None:
 def test_D1_explain_can_print_it(derived: Derived, ticks: str, readable: str) -> None:
     assert derived.describe() == ticks
     assert derived.describe(TimeKind.TIMESTAMP) == readable
+
+
+def test_D2_the_least_of_several_once_all_are_defined() -> None:
+    union = least(Identity(0), Identity(1), Shift(Identity(2), -10))
+    assert union.at(50, 40, 60) == 40
+    assert union.at(50, 70, 55) == 45
+    for marks in ((None, 40, 60), (50, None, 60), (50, 40, None)):
+        assert union.at(*marks) is None
+
+
+def test_D3_window_start_waits_for_the_earliest_open_session() -> None:
+    assert EarliestOpen().at(SessionMark(50, 30)) == 30
+    assert EarliestOpen().at(SessionMark(50, 70)) == 50
+    assert EarliestOpen().at(SessionMark(50, None)) == 50
+    assert EarliestOpen().at(SessionMark(None, 30)) is None
+    # window_end carries the frontier itself.
+    assert Identity().at(SessionMark(50, 30)) == 50

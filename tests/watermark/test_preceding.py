@@ -104,6 +104,17 @@ def test_W11_each_function_by_hand(function: str, start: int, end: int, expected
     assert plain(w, numbers) == expected
 
 
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [("max", [1.0, math.nan, math.nan, 2.0, -math.inf]), ("min", [1.0, 1.0, 2.0, -math.inf, -math.inf])],
+)
+def test_C7_nan_is_the_largest_number_there_is(function: str, expected: list[Number]) -> None:
+    numbers: list[Number] = [1.0, math.nan, 2.0, -math.inf, None]
+    w = window(function, 1, type_="double")
+    assert repr(run((w,), [numbers], [2])) == repr([expected])
+    assert repr(plain(w, numbers)) == repr(expected)
+
+
 def test_W11_a_sum_that_does_not_fit_is_null() -> None:
     big = 2**62
     assert run((window("sum", 2),), [[big, big - 1, 1, -5]], []) == [[big, 2 * big - 1, None, big - 5]]

@@ -138,6 +138,9 @@ def test_S4_an_estimate_is_used_from_the_next_row_on() -> None:
     # 80 is late by the 99 of before; 20 is what the estimate says after it, so 101 offers 81 and Wp stays.
     assert judged(strategy, rows, [])[0] == [None, 99, 99, None]
     assert judged(strategy, [*rows, (140, True)], [])[1].watermark == 120
+    # The third row is on time: its own offer is still by the estimate of before, 1, and that of the fourth by 10.
+    rows = [(100, True), (90, True), (101, True), (102, True)]
+    assert [judged(strategy, rows[: i + 1], [])[1].watermark for i in range(4)] == [99, 99, 100, 100]
 
 
 def test_S1_W2_late_rows_count_and_rejected_rows_do_not() -> None:
