@@ -28,7 +28,7 @@ demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: 
 test: export PYTHONDONTWRITEBYTECODE =
 test: java lint browser postgres prometheus ## The checks of style and types and the whole test suite, as CI runs it
 	@$(BIN)/python -m tests.classes
-	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
 
 test-fast: java $(STAMP) ## The tests that take seconds, not minutes
 	@$(BIN)/python -m pytest -m "not slow"
@@ -36,7 +36,7 @@ test-fast: java $(STAMP) ## The tests that take seconds, not minutes
 property: java $(STAMP) ## Many more random cases than CI runs; graphs and decoders go on where they were stopped
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \
 	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
-	  $(BIN)/python -m pytest -k property
+	  $(BIN)/python -m pytest -k "property or failpoints"
 
 kafka: java $(STAMP) ## A real Kafka broker on 127.0.0.1:9092, without Docker; its data stays in .tidegate/kafka
 	@$(BIN)/python -m infra.kafka start
