@@ -18,11 +18,13 @@ from google.protobuf import descriptor_pb2
 from tests.engine.test_message_formats import avro, project, rows, task
 from tidegate.errors import TidegateError
 from tidegate.ingest.sources.file_rows import BLOCK, PLACE, ROW
-from tidegate.tasks.decode.binary.avro import AvroDecoder
+from tidegate.tasks.decode.binary.avro import AvroDecoder, avro_version
 from tidegate.tasks.decode.binary.messages import DecodeTask
 from tidegate.tasks.decode.binary.protobuf import ProtobufDecoder
+from tidegate.tasks.decode.binary.registry import Schema
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD, Limits, limits_of
+from tidegate.tasks.decode.text import strict_json
 from tidegate.tasks.decode.text.bulk import decode
 from tidegate.tasks.decode.text.decoders import CsvDecoder, JsonDecoder
 from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles, Span, dealt, spans_of
@@ -171,6 +173,20 @@ def test_X2_an_avro_schema_that_is_nested_too_deeply_is_refused_before_the_first
     assert "nested" in refused.value.message
 
 
+@pytest.mark.parametrize("size", ['"9"', "null", "[1]", "{}"])
+def test_X2_a_size_that_is_no_number_makes_no_schema(size: str) -> None:
+    """A registry may serve one: its messages are rejected, and a file with it is an error."""
+    fixed = f'{{"type": "fixed", "name": "F", "size": {size}}}'
+    text = f"""{{"type": "record", "name": "T", "fields": [
+        {{"name": "id", "type": "long"}}, {{"name": "f", "type": {fixed}}}]}}"""
+    columns = (Wanted("id", pa.int64(), "BIGINT"),)
+    with pytest.raises(ValueError, match="not an Avro schema"):
+        avro_version(Schema(text), columns)
+    decoder = AvroDecoder(columns, schemas={7: Schema(text)})
+    (row,) = rows(DecodeTask(decoder, columns), [b"\0\0\0\0\7\2"])
+    assert row["_why"].startswith("unparseable")
+
+
 def test_X2_a_decimal_of_megabytes_is_a_misfit_at_once() -> None:
     price = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}
     columns = (Wanted("p", pa.decimal128(38, 2), "DECIMAL(38, 2)"),)
@@ -241,6 +257,37 @@ def test_X2_json_beyond_a_limit_is_rejected_whichever_way_it_is_read(text: str, 
 
 
 FS = pafs.LocalFileSystem()
+
+
+def test_X2_a_json_text_is_read_once_and_of_brackets_only_as_many_as_are_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of 14 MB took 20 seconds of the processor, and a few of them all that a worker has."""
+    seen = {"texts": 0, "tokens": 0}
+    members, brackets = strict_json.members, strict_json._BRACKETS
+
+    class Counting:
+        @staticmethod
+        def finditer(text: str) -> Iterator[Any]:
+            for token in brackets.finditer(text):
+                seen["tokens"] += 1
+                yield token
+
+    def counted(text: str, limits: Limits) -> Any:
+        seen["texts"] += 1
+        return members(text, limits)
+
+    monkeypatch.setattr(strict_json, "_BRACKETS", Counting)
+    monkeypatch.setattr(strict_json, "members", counted)
+    decoder = JsonDecoder((Target("id", "bigint", "BIGINT"),))
+    for text in (
+        b'{"id":1,"x":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
+        b'{"x":"' + b"a" * 2_000_000 + b'"}',
+    ):
+        seen.update(texts=0, tokens=0)
+        decode(decoder, pa.array([text], pa.binary()))
+        assert seen["texts"] <= 1
+        assert seen["tokens"] <= STANDARD.depth + 10
 
 
 def read_json(path: Path, limits: Limits, cores: int = 1) -> Iterator[tuple[Any, str | None, str | None]]:

@@ -11,13 +11,16 @@ ROW = (
     "'%9999999d' AS wide, CAST(timestamp_micros(-9223372036854775807) AS TIMESTAMP_NTZ) AS ntz, "
     "date_from_unix_date(2147483647) AS d, array(1, 2) AS a, array('k', 'k') AS k, map('k', 1) AS m, "
     "parse_json('1') AS v, CAST(-32768 AS SMALLINT) AS small, CAST(-128 AS TINYINT) AS tiny, "
-    "' 10:11:12' AS of_day, '2026-01-01 10:11:12' AS dated"
+    "' 10:11:12' AS of_day, '2026-01-01 10:11:12' AS dated, array(' 10:11:12') AS of_days, "
+    "CAST('2020-01-01' AS TIMESTAMP) AS tz, map(CAST('2020-01-01' AS TIMESTAMP), 1) AS by_time, "
+    "parse_json('[\" 10:11:12\"]') AS va"
 )
 #: Of its columns, as far as the analysis is to know them.
 TYPES = {
     **dict.fromkeys(("bad", "s", "zone", "wide", "nines", "of_day", "dated"), STRING),
     **dict.fromkeys(("zero", "huge", "less"), INT),
     **{"small": SparkType("smallint"), "tiny": SparkType("tinyint")},
+    **{"by_time": SparkType("map", args=(TIMESTAMPTZ, INT)), "tz": TIMESTAMPTZ},
     **{"ts": TIMESTAMPTZ, "ntz": TIMESTAMP, "d": DATE},
 }
 
@@ -149,9 +152,78 @@ MUCH = [
     "date_format(of_day, 'yyyy')",
     "months_between(dated, of_day)",
 ]
+_JSON = """concat('{"a":"', of_day, '","b":[{"c":"', of_day, '"}]}')"""
+_DATED = """concat('{"a":"', dated, '","b":"10:00 train","c":[{"d":"', dated, '"}]}')"""
+#: What Spark would take the date of today for, in a cast or call (W4).
+TODAY = [
+    f"from_json({_JSON}, 'a timestamp')",
+    f"from_json({_JSON}, 'a timestamp_ltz NOT NULL')",
+    f"from_json({_JSON}, 'b array<struct<c: timestamp>>')",
+    f"from_json({_JSON}, 'map<string,timestamp>')",
+    f"from_json({_JSON}, 'a timestamp', map('timestampFormat', 'yyyy', 'enableDateTimeParsingFallback', 'true'))",
+    f"""from_json({_JSON}, schema_of_json('{{"a":"10:00"}}', map('inferTimestamp', 'true')))""",
+    "from_csv(of_day, 'a timestamp')",
+    "from_csv('1;' || of_day, 'i INT, a timestamp', map('sep', ';'))",
+    "from_csv('1,' || of_day, schema_of_csv('1,2020-01-01 10:11'))",
+    "variant_get(va, '$[0]', 'timestamp')",
+    "try_variant_get(va, '$', 'array<timestamp>')",
+    "CAST(va AS TIMESTAMPTZ[])",
+    "CAST(of_days AS TIMESTAMPTZ[])",
+    "CAST(array(of_day, NULL) AS TIMESTAMPTZ[])",
+    "CAST(map('k', of_day) AS MAP<VARCHAR, TIMESTAMPTZ>)",
+    "CAST(array(struct(of_day)) AS STRUCT<a TIMESTAMPTZ>[])",
+]
+#: And in what it compares with a time or computes with as one by itself.
+BY_ITSELF = [
+    "tz > of_day",
+    "of_day <= tz + INTERVAL '1 day'",
+    "nullif(tz <=> of_day, false)",
+    "nullif(tz IS DISTINCT FROM of_day, true)",
+    "(tz BETWEEN of_day AND '2030-01-01')",
+    "(of_day BETWEEN tz AND tz)",
+    "tz > element_at(of_days, 1)",
+    "array_max(array(tz)) > of_day",
+    "array_max(filter(of_days, x -> x > tz))",
+    "CASE tz WHEN of_day THEN 1 WHEN '2020-01-02' THEN 2 END",
+    "CASE of_day WHEN tz THEN 1 END",
+    "nullif(of_day, tz)",
+    "nullif(equal_null(tz, of_day), false)",
+    "of_day + INTERVAL '1 day'",
+    "try_add(of_day, INTERVAL '1 day')",
+    "timestampadd(HOUR, 1, of_day)",
+    "dateadd(HOUR, 1, of_day)",
+    "date_add(HOUR, 1, of_day)",
+    "timestampdiff(HOUR, of_day, tz)",
+    "datediff(HOUR, tz, of_day)",
+    "date_diff(HOUR, tz, of_day)",
+    "by_time[of_day]",
+    "map(tz, 1)[of_day]",
+    "lag(tz, 1, of_day) OVER (ORDER BY zero)",
+    "lead(element_at(array(tz), 1), 1, of_day) OVER (ORDER BY zero)",
+    # The hour of a place depends on the day.
+    "hour(of_day || ' Europe/Berlin')",
+    "minute(of_day || ' CET')",
+    "EXTRACT(HOUR FROM of_day || ' PST')",
+    "date_part('hour', of_day || ' Europe/Berlin')",
+]
 #: And what does not, though the row says how much.
 ENOUGH = {
     "year(CAST(dated AS TIMESTAMPTZ))": 2026,
+    f"size(from_json({_DATED}, 'a timestamp, b string, c array<struct<d timestamp>>').c)": 1,
+    "year(from_csv('1,' || dated, 'i INT, a timestamp').a)": 2026,
+    "year(from_csv('1,' || dated, schema_of_csv('1,2020-01-01 10:11'))._c1)": 2026,
+    """from_json('{"timestamp":"2026-01-01T10:11"}' || '', 'timestamp timestamp, n decimal(3,1)') IS NULL""": False,
+    """hour(from_json('{"a":"10:11"}' || '', 'a timestamp', map('timestampFormat', 'HH:mm')).a)""": 10,
+    """from_json('{"a":"10:11"}' || '', schema_of_json('{"a":"10:11"}')).a""": "10:11",
+    "size(CAST(array(dated, NULL) AS TIMESTAMPTZ[]))": 2,
+    "tz < dated AND tz < element_at(array(dated), 1)": True,
+    "of_day > s OR of_day < element_at(array(s), 1)": True,
+    "by_time['2020-01-01'] + map(tz, 1)['2020-01-01']": 2,
+    "timestampdiff(HOUR, tz, '2020-01-01 02:00')": 2,
+    "hour(of_day) + hour(of_day || ' UTC') + hour(of_day || '+02:00') + hour(of_day || ' UTC+2')": 36,
+    "hour(dated || ' Europe/Berlin')": 9,
+    "tz IN (of_day, '2020-01-01 00:00:00')": True,
+    "coalesce(tz, of_day)": "2020-01-01 00:00:00",
     "date_format(to_timestamp(dated), 'HH:mm')": "10:11",
     "months_between(dated, '2025-12-01 10:11:12')": 1.0,
     "-(small + 1::smallint)": 32767,

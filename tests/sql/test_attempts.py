@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.sql.failing import FAILING, MUCH, TYPES
+from tests.sql.failing import BY_ITSELF, FAILING, MUCH, TODAY, TYPES
 from tests.sql.support import prelude
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import relation_identity, strategy_identity
@@ -33,18 +33,33 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite, "_substring", lambda call: call)
     monkeypatch.setattr(rewrite, "_LOWEST", {})
     monkeypatch.setattr(rewrite, "_dated", lambda made, *_: made)
+    monkeypatch.setattr(rewrite, "dated", lambda made, *_: made)
+    monkeypatch.setattr(rewrite, "date_operands", lambda *_: None)
 
 
 def test_C7_every_function_that_may_fail_is_tried() -> None:
     assert {*FAILING} == {name for name in spark_functions() if reach_of(name) == "failing"}
 
 
-@pytest.mark.parametrize("sql", [*FAILING.values(), *MUCH, "s RLIKE bad", "s LIKE bad ESCAPE 's'", "ts - ts"])
+@pytest.mark.parametrize(
+    "sql", [*FAILING.values(), *MUCH, *TODAY, "s RLIKE bad", "s LIKE bad ESCAPE 's'", "ts - ts"]
+)
 def test_C7_what_may_fail_is_asked_whether_it_does(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = written(f"upper({sql})")
     assert found.startswith(f"upper({ATTEMPT}(")
     as_before(monkeypatch)
     assert without_attempts(found) == written(f"upper({sql})")
+
+
+@pytest.mark.parametrize("sql", BY_ITSELF)
+def test_W4_a_text_that_spark_takes_as_a_time_by_itself_is_asked_for_its_date(
+    sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = written(sql)
+    assert f"{ATTEMPT}(if(NOT " in found
+    as_before(monkeypatch)
+    assert without_attempts(found) == without_attempts(written(sql))
+    assert f"{ATTEMPT}(if(NOT " not in written(sql)
 
 
 def test_R4_logs_of_before_there_were_attempts_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

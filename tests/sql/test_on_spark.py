@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from infra.spark_functions import read_functions
 from tests.quick import engine_session
-from tests.sql.failing import ENOUGH, FAILING, MUCH, ROW
+from tests.sql.failing import BY_ITSELF, ENOUGH, FAILING, MUCH, ROW, TODAY
 from tests.sql.support import prelude
 from tests.sql.test_attempts import written
 from tidegate.jvm.attempts import know_attempts
@@ -186,7 +186,7 @@ def test_C7_what_fails_on_a_row_is_null_there(spark: SparkSession) -> None:
 
     spark_alone = {name: value(sql) for name, sql in FAILING.items()}
     assert {name: found for name, found in spark_alone.items() if "failed: " not in str(found)} == {}
-    asked = {sql: value(f"{written(sql)} IS NULL") for sql in [*FAILING.values(), *MUCH]}
+    asked = {sql: value(f"{written(sql)} IS NULL") for sql in [*FAILING.values(), *MUCH, *TODAY, *BY_ITSELF]}
     assert {sql: found for sql, found in asked.items() if found is not True} == {}
     assert {sql: value(written(sql)) for sql in ENOUGH} == ENOUGH
 

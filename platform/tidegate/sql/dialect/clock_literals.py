@@ -21,7 +21,7 @@ from tidegate.sql.dialect.types import TIMESTAMPTZ, SparkType, from_datatype
 TypeOf = Callable[[exp.Expr], SparkType | None]
 
 _CLOCK = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*(?:[A-Z][\w/+:-]*|[+-][\d:]+)?\s*")
-_OF_TODAY = re.compile(r"\s*T?\d{1,2}:.*", re.DOTALL)
+OF_TODAY = re.compile(r"\s*T?\d{1,2}:.*", re.DOTALL)
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 #: Functions that make a time of a text as a cast does: by name and number of arguments, which of them.
 OF_TEXTS = {
@@ -54,7 +54,7 @@ def refuse_clock_literals(
         node = exp.Cast(this=node.copy(), to=exp.DataType.build("TIMESTAMP"))
     for literal in _texts(node):
         top = _constant_around(literal)
-        of_today = _OF_TODAY.fullmatch(literal.name) is not None and _is_of_today(top, type_of)
+        of_today = OF_TODAY.fullmatch(literal.name) is not None and _is_of_today(top, type_of)
         if of_today or (_CLOCK.fullmatch(literal.name) is not None and _is_a_time(top, type_of)):
             why = "has no date, so that it is a time of today, and means" if of_today else "means"
             message = (

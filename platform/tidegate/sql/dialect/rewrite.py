@@ -10,7 +10,8 @@ from tidegate.sql.dialect.attempts import ATTEMPT, attempt, only_if
 from tidegate.sql.dialect.clock_literals import OF_TEXTS
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.infer import Lookup, infer
-from tidegate.sql.dialect.types import BIGINT, INTEGERS, STRING, TIMESTAMPTZ, from_datatype
+from tidegate.sql.dialect.types import BIGINT, INTEGERS, STRING
+from tidegate.sql.dialect.undated import READING, WITHOUT_DATE, date_operands, dated
 
 _OPERATORS = {exp.Add: "try_add", exp.Sub: "try_subtract", exp.Mul: "try_multiply"}
 _FUNCTIONS = {
@@ -35,8 +36,6 @@ _SUMS, _AVERAGES = ("sum", "try_sum"), ("avg", "mean", "try_avg")
 _WIDE = "DECIMAL(38,0)"
 #: With more digits than these, 10^10 rows of a DECIMAL can leave the 38 digits that its sum has.
 _ROOMY = 28
-#: A text that is a time of day alone.
-_WITHOUT_DATE = "^[^0-9T]*T?[0-9]{1,2}:"
 #: The smallest of the integers whose negative values Spark keeps in their own type, where they wrap around.
 _LOWEST = {"tinyint": -(2**7), "smallint": -(2**15)}
 #: Digits up to which Spark negates a DECIMAL as it is.
@@ -66,6 +65,10 @@ def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
         if inner is not None and inner.name in ("int", "bigint") and not isinstance(node.this, exp.Literal):
             zero = exp.Literal.number(0)
             return exp.Anonymous(this="try_subtract", expressions=[zero, safe(_bare(node.this), lookup)])
+
+    def inside(part: exp.Expr) -> exp.Expr:
+        return safe(part, lookup)
+
     copy = node.copy()
     for key, value in node.args.items():
         if isinstance(value, exp.Expr):
@@ -73,31 +76,31 @@ def safe(node: exp.Expr, lookup: Lookup) -> exp.Expr:
         elif isinstance(value, list):
             copy.set(key, [safe(v, lookup) if isinstance(v, exp.Expr) else v for v in value])
     if isinstance(copy, exp.Cast):
-        return _dated(exp.TryCast(this=copy.this, to=copy.args["to"], safe=True), [node.this], lookup)
+        cast = exp.TryCast(this=copy.this, to=copy.args["to"], safe=True)
+        return dated(cast, node, lookup, inside)
+    date_operands(copy, node, lookup)
     if isinstance(copy, exp.Anonymous) and isinstance(copy.this, str):
         if copy.this.lower() == "regexp_substr" and len(copy.expressions) == 2:
             return _substring(copy)
-        dated = copy.this.lower(), len(copy.expressions)
         copy.set("this", _FUNCTIONS.get(copy.this.lower(), copy.this))
-        if dated in OF_TEXTS:
-            return _dated(attempt(copy, node, lookup), [node.expressions[i] for i in OF_TEXTS[dated]], lookup)
+        if (called := (node.name.lower(), len(node.expressions))) in OF_TEXTS:
+            return _dated(
+                attempt(copy, node, lookup), [node.expressions[i] for i in OF_TEXTS[called]], lookup
+            )
+        if node.name.lower() in READING:
+            return dated(attempt(copy, node, lookup), node, lookup, inside)
     if (condition := how_much(copy, node, lookup)) is not None:
         return only_if(condition, attempt(copy, node, lookup))
     return attempt(copy, node, lookup)
 
 
 def _dated(made: exp.Expr, texts: list[exp.Expr], lookup: Lookup) -> exp.Expr:
-    """What is made of `texts` (as they are written), or NULL where one of them has no date: Spark would take that of
-    today, which is another one in every run (W4)."""
-    if isinstance(made, exp.Cast) and from_datatype(made.to) != TIMESTAMPTZ:
-        return made
+    """What a call makes of `texts` (as they are written), or NULL where one of them has no date (W4)."""
     for one in texts:
-        type_ = infer(one, lookup)
-        is_text = type_ == STRING or (type_ is None and isinstance(made, exp.Cast))
-        if not is_text or isinstance(one, exp.Literal):
+        if infer(one, lookup) != STRING or isinstance(one, exp.Literal):
             continue
         value = exp.Paren(this=safe(one, lookup))
-        matched = exp.RegexpLike(this=value, expression=exp.Literal.string(_WITHOUT_DATE))
+        matched = exp.RegexpLike(this=value, expression=exp.Literal.string(WITHOUT_DATE))
         made = only_if(exp.Not(this=matched), made)
     return made
 

@@ -43,7 +43,7 @@ from tidegate.tasks.decode.binary.messages import (
 from tidegate.tasks.decode.binary.registry import Registry, Schema, registry_of, unframed
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.limits import STANDARD, Limits, limits_of
-from tidegate.tasks.decode.text.strict_json import depth
+from tidegate.tasks.decode.text.strict_json import is_deeper
 
 if TYPE_CHECKING:
     from tidegate.project import Project
@@ -164,7 +164,7 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = S
     try:
         named: dict[str, Any] = {}
         bare_named: dict[str, Any] = {}
-        if depth(schema.text) > limits.depth:
+        if is_deeper(schema.text, limits.depth):
             raise ValueError(f"the schema is nested more than {limits.depth} times")
         whole = _parsed(schema, named)
         bare = _parsed(schema, bare_named, bare=True)
@@ -182,7 +182,11 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = S
             found.append(
                 None if entry is None else (entry["name"], _convert(entry["type"], column.type, named))
             )
-    return AvroVersion(bare, found, walk=Walk.of(bare, bare_named, limits))
+    try:
+        return AvroVersion(bare, found, walk=Walk.of(bare, bare_named, limits))
+    except (TypeError, AttributeError, LookupError) as error:
+        # Such as a size that is no number, over which the library has no opinion.
+        raise ValueError(f"not an Avro schema: {error}") from error
 
 
 def _parsed(schema: Schema, named: dict[str, Any], bare: bool = False) -> Any:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Shapes of objects that are kept, and that are tried to be learned from a batch.
 _SHAPES, _LESSONS = 8, 4
+#: A longer text is read once only, for its row: nothing is learned from it.
+_LONGEST_LESSON = 1 << 20
 _SPACE = " \t\r\n"
 _CLOSE = ord("}")
 _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError)
@@ -83,7 +85,10 @@ class JsonDecoder:
             rest, count = self._taken(known, text, places, rest, parts)
             hits.append(count)
         # The first may be a bad one, so others are asked, too.
-        for candidate in rest[np.linspace(0, len(rest) - 1, _LESSONS, dtype=np.int64)] if len(rest) else ():
+        lessons = np.unique(np.linspace(0, max(len(rest) - 1, 0), _LESSONS, dtype=np.int64))[: len(rest)]
+        for candidate in rest[lessons]:
+            if len(text[int(candidate)].as_buffer()) > _LONGEST_LESSON:
+                continue
             learned = self._learned(text[int(candidate)].as_py()) if candidate in rest else None
             if learned is not None:
                 before = len(rest)

@@ -76,7 +76,7 @@ def members(text: str, limits: Limits) -> dict[str, Member]:
     place = after_space(text, 0)
     if text[place : place + 1] != "{":
         raise NotStrict(_OBJECT)
-    if text.count("{") + text.count("[") > limits.depth and depth(text) > limits.depth:
+    if is_deeper(text, limits.depth):
         raise NotStrict(limits.too_deep)
     try:
         found, place = _object(text, place + 1)
@@ -130,16 +130,19 @@ def too_many(text: bytes, most: int) -> bool:
     return text.count(b",") >= most and sum(t[0] == b"," for t in _COMMAS.finditer(text)) >= most
 
 
-def depth(text: str) -> int:
-    """How deeply objects and arrays are nested in a JSON text."""
-    deepest = now = 0
+def is_deeper(text: str, most: int) -> bool:
+    """Whether objects and arrays are nested more deeply in a JSON text. What comes behind is not looked at."""
+    if text.count("{") + text.count("[") <= most:
+        return False
+    now = 0
     for token in _BRACKETS.finditer(text):
         if token[0] in "[{":
             now += 1
-            deepest = max(deepest, now)
+            if now > most:
+                return True
         elif token[0] in "]}":
             now -= 1
-    return deepest
+    return False
 
 
 def _whole_characters(text: str) -> bool:
