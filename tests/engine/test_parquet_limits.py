@@ -20,6 +20,7 @@ from tests.engine import thrift
 from tests.engine.killing import KillingReading
 from tidegate.tasks.crashes import parquet_crashes
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes, put_aside
+from tidegate.tasks.decode.chunks import footer_of
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.fitting import fit
 from tidegate.tasks.decode.limits import STANDARD, Limits
@@ -231,6 +232,33 @@ def test_X2_a_footer_that_calls_a_chunk_otherwise_than_its_schema_does_stops_not
     new = thrift.write(root)
     path.write_bytes(data[:footer] + new + len(new).to_bytes(4, "little") + b"PAR1")
     assert len(reasons(path, STANDARD, TEXT)) == 100
+
+
+def test_X2_a_footer_with_another_type_than_it_must_have_rejects_its_file(tmp_path: Path) -> None:
+    """The driver reads it while it plans: an error there would stop the source for ever."""
+    path = tmp_path / "x"
+    pq.write_table(pa.table({"s": ["x", "y"] * 100}), path)
+    data = path.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+    def field(node: thrift.Node, number: int) -> thrift.Node:
+        return next(value for i, value in node[1] if i == number)
+
+    def refused(new: bytes) -> None:
+        path.write_bytes(data[:footer] + new + len(new).to_bytes(4, "little") + b"PAR1")
+        with pytest.raises(ValueError, match="its footer"):
+            footer_of(LocalFileSystem(), str(path))
+
+    for number in (1, 5, 6, 7, 9, 11, 12):
+        for other in ([9, [8, []]], [8, b"x"], [12, []], [5, 7]):
+            root, _ = thrift.read(data, footer)
+            (group,) = field(root, 4)[1][1]
+            (chunk,) = field(group, 1)[1][1]
+            node = field(field(chunk, 3), number)
+            if node[0] != other[0] and not (node[0] in (4, 5, 6) and other[0] == 5):
+                node[:] = other
+                refused(thrift.write(root))
+    refused(b"\x19" * 1_000_000)
 
 
 def test_W5_a_number_of_more_digits_than_its_stored_type_has_is_a_misfit() -> None:

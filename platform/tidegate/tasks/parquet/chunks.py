@@ -50,6 +50,10 @@ class RowGroup(NamedTuple):
         return max((c.uncompressed for c in self.chunks if c.repeats and c.column in columns), default=0)
 
 
+#: What reading says of something that is no such thing: it is too short, of another type, or nested without an end.
+_NOT_THERE = (AttributeError, IndexError, KeyError, TypeError, RecursionError, OverflowError, struct.error)
+
+
 def footer_of(filesystem: FileSystem, path: str) -> list[RowGroup]:
     """The row groups of a file. Raises ValueError for a footer that is damaged."""
     with filesystem.open_input_file(path) as file:
@@ -64,7 +68,7 @@ def footer_of(filesystem: FileSystem, path: str) -> list[RowGroup]:
     try:
         document = _Compact(footer).struct()
         groups = [RowGroup(group[3], [_chunk(chunk[3]) for chunk in group[1]]) for group in document[4]]
-    except (IndexError, KeyError, TypeError, struct.error):
+    except _NOT_THERE:
         raise ValueError("its footer is damaged") from None
     if min((group.rows for group in groups), default=0) < 0:
         raise ValueError("its footer contradicts itself")
@@ -82,13 +86,16 @@ def largest_page(filesystem: FileSystem, path: str, chunk: Chunk) -> int:
             try:
                 says = header.struct()
                 largest, at = max(largest, says[2]), at + header.at + max(says[3], 0)
-            except (IndexError, KeyError, TypeError, ValueError, struct.error):
+            except (ValueError, *_NOT_THERE):
                 break  # whoever reads it says so
     return largest
 
 
 def _chunk(says: dict[int, Any]) -> Chunk:
     statistics = says.get(12, {})
+    numbers = [says[1], says[5], says[6], says[7], says[9], says.get(11, 0), statistics.get(3, 0)]
+    if not all(type(number) is int for number in numbers):
+        raise TypeError
     form = _INTEGERS.get(says[1])
     bounds = [statistics.get(new, statistics.get(old)) for new, old in ((6, 2), (5, 1))]
     low, high = (
