@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
+from tidegate.tasks.decode.chunks import footer_of
 
 from tests.engine import test_property_parquet as hostile
 from tests.engine import thrift
 from tests.engine.killing import KillingReading
 from tidegate.tasks.crashes import parquet_crashes
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes, put_aside
-from tidegate.tasks.decode.chunks import footer_of
 from tidegate.tasks.decode.columns import Wanted
 from tidegate.tasks.decode.fitting import fit
 from tidegate.tasks.decode.limits import STANDARD, Limits

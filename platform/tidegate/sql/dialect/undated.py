@@ -97,7 +97,11 @@ def _operands(node: exp.Expr, lookup: Lookup) -> Iterator[tuple[_Where, str, exp
     def compared(left: _Where, right: _Where) -> Iterator[tuple[_Where, str, exp.Expr | None]]:
         """Of two, the text beside a time."""
         for text, time in ((left, right), (right, left)):
+            if any(isinstance(_at(node, side).unnest(), exp.Interval) for side in (text, time)):
+                continue
             one, other = _type(_at(node, text), lookup), _type(_at(node, time), lookup)
+            if _is_arithmetic(_at(node, text)):
+                continue
             if may_be(one, STRING) and may_be(other, TIMESTAMPTZ):
                 # A text that is compared with a text stays one.
                 yield text, WITHOUT_DATE, None if other == TIMESTAMPTZ else _is_timestamp(_at(node, time))
@@ -151,6 +155,11 @@ def _arguments(
             is_text = _type(node.expressions[text], lookup) == STRING
             if is_text and _may_be_interval(node.expressions[other], lookup):
                 yield ("expressions", text), WITHOUT_DATE, None
+
+
+def _is_arithmetic(node: exp.Expr) -> bool:
+    """Whether a value is of numbers or times, and no text, whatever its type."""
+    return isinstance(node.unnest(), exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg)
 
 
 def _is_timestamp(node: exp.Expr, begins: str = "timestamp") -> exp.Expr:
