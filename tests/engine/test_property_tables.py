@@ -17,6 +17,8 @@ from tidegate.plan.resets import steps
 from tidegate.session.session import Session
 from tidegate.tables.lives import CONTINUES, changes_frame, lives, on_time_changes, state_identifier
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SECOND = 1_000_000
 BEGIN = datetime(2026, 1, 1)
 ARRIVED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -122,7 +124,7 @@ class Play:
         """However many epochs are applied at once, and if some are applied twice (W4, R2)."""
         log = self.session.identifier("t")
         snapshot = self.log.table.current().id
-        changes = on_time_changes(self.session.spark, log, snapshot)
+        changes = on_time_changes(self.session.tables, log, snapshot)
         resets = steps(self.log.table.current().summary)
         whole = lives(self.relation, changes, resets).drop(CONTINUES)
         expected = sorted(map(repr, whole.collect()))
@@ -249,5 +251,5 @@ def test_T1_T2_statements_equal_the_oracle(workbench: Workbench, seed: int) -> N
         assert shown == {key: (c.time, c.value) for key, c in oracle.rows().items()}
     late = {(r.offset, r.op, ticks(r.watermark)) for r in session.table("t$late").collect()}
     assert late == {(c.offset, "delete" if c.delete else "upsert", bar) for c, bar in oracle.late}
-    history = changes_frame(session.spark, session.relation("t"), session.identifier("t"))
+    history = changes_frame(session.tables, session.relation("t"), session.identifier("t"))
     assert {(r._source_partition, r._offset) for r in history.collect()} == oracle.history()
