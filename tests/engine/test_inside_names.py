@@ -193,7 +193,7 @@ def messages(session: Session, after: Position) -> list[Row]:
     """Those that are to be sent where all up to `after` was delivered."""
     sink, upstream = kafka_sink(session)
     state = asdict(after) | {"delivery": "d", "pending": asdict(upstream.newest)}
-    upto, changed = upstream.newest.amendments, upstream.amended(session.spark, after)
+    upto, changed = upstream.newest.amendments, upstream.amended(session.tables, after)
     found = sink._messages(upstream, state, upto, changed, None)
     # What has arrived is not sent again.
     arrived = found.selectExpr("CAST(headers[0].value AS STRING) AS id")

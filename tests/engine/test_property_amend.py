@@ -16,6 +16,8 @@ from tests.oracle_amend import Amended
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
 
+pytestmark = pytest.mark.runner("inprocess")
+
 STRATEGY = "ts - INTERVAL '7 seconds'"
 MORE = """
 CREATE MATERIALIZED VIEW doubled AS SELECT w.window_start, w.window_end, sum(w.n) AS n

@@ -11,12 +11,15 @@ import pytest
 from tests.conftest import Workbench
 from tests.engine.graph_run import Progress, play_all
 
+pytestmark = pytest.mark.runner("inprocess")
+
 #: Graphs in CI; `make property` plays more. `TIDEGATE_GRAPHS_FIRST` is the first seed, `TIDEGATE_GRAPHS_PROGRESS` a
 #: file by which a run goes on where it was stopped.
 COUNT = 20
 
 
 @pytest.mark.slow
+@pytest.mark.runner("inprocess", "spark")
 def test_property_C2_D2_D3_what_graphs_of_views_emit_is_the_final_truth(
     new_workbench: Callable[[], Workbench],
 ) -> None:

@@ -14,6 +14,8 @@ from tests.oracle import Row
 from tests.oracle_joins import Join
 from tests.oracle_windows import tumble
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SHAPE = Shape(deltas=(0, 1, 2, 3, 4, 5, 6), keys=("x", "x", "y", None), rows=7)
 INTERVAL = "a.ts BETWEEN b.ts - INTERVAL '5 seconds' AND b.ts + INTERVAL '2 seconds'"
 

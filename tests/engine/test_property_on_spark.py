@@ -18,6 +18,8 @@ from tidegate.audit.view import audit_view
 from tidegate.ingest.connector import Rows
 from tidegate.session.session import Session
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SECOND = 1_000_000
 BEGIN = datetime(2026, 1, 1)
 ARRIVED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -154,6 +156,7 @@ def ticks(value: datetime | None) -> int | None:
 
 
 @pytest.mark.slow
+@pytest.mark.runner("inprocess", "spark")
 def test_property_spark_equals_the_oracle(new_workbench: Callable[[], Workbench]) -> None:
     @settings(max_examples=8)
     @given(cases())

@@ -15,6 +15,8 @@ from tests.oracle_joins import union
 from tests.oracle_over import released
 from tests.oracle_windows import final, grouped, tumble
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SHAPE = Shape(deltas=(0, 0, 1, 5, 9, 10), rows=8)
 
 

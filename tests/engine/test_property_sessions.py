@@ -14,6 +14,8 @@ from tests.oracle import Row, aggregate
 from tests.oracle_sessions import Session, closed, derived, sessions
 from tests.oracle_windows import final, grouped, tumble
 
+pytestmark = pytest.mark.runner("inprocess")
+
 GAP = 5
 SHAPE = Shape(deltas=(0, 1, GAP - 1, GAP, GAP, GAP + 1), keys=("x", "x", "y", None))
 

@@ -12,6 +12,8 @@ from tests.conftest import Workbench
 from tests.engine.bundle import BEGIN, with_random_seeds
 from tests.oracle_strategies import Partition, Preceding, SourceWatermark
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SQL = """
 CREATE SOURCE {name} (p VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS {strategy})
 WITH (connector = 'filesystem', path = 'input', partition.columns = 'p', max_files_per_batch = '1')

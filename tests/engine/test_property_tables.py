@@ -17,6 +17,8 @@ from tidegate.plan.resets import steps
 from tidegate.session.session import Session
 from tidegate.tables.lives import CONTINUES, changes_frame, lives, on_time_changes, state_identifier
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SECOND = 1_000_000
 BEGIN = datetime(2026, 1, 1)
 ARRIVED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,6 +15,8 @@ from tests.oracle import Row, aggregate
 from tests.oracle_sessions import closed, sessions
 from tests.oracle_windows import Group, Windows, cumulate, final, grouped, hop, instant, months, top, tumble
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SHAPE = Shape(deltas=(0, 1, 4, 5, 6, 9, 10, 11))
 DAY = 86_400
 

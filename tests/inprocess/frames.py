@@ -51,11 +51,32 @@ def _as_it_is(frame: DataFrame, *_: Any, **__: Any) -> DataFrame:
     return frame_of(frame.sparkSession, frame.toArrow())
 
 
-#: Of Spark Connect's frames, what happens in this process instead of the server.
-METHODS = {
+def _with_column(with_column: Any) -> Any:
+    def numbered(frame: DataFrame, name: str, column: Any) -> DataFrame:
+        """As `withColumn`. Numbers that ascend go by the order that the frame has: inside of a larger query Sail would
+        leave the sort out, for nothing asks for its order."""
+        if getattr(column._expr, "_name", None) != "monotonically_increasing_id":
+            return with_column(frame, name, column)  # type: ignore[no-any-return]
+        rows = frame.toArrow()
+        return frame_of(frame.sparkSession, rows.append_column(name, pa.array(range(len(rows)), pa.int64())))
+
+    return numbered
+
+
+#: The methods that only this process has.
+_METHODS = {
     "createOrReplaceTempView": put_view,
     "mapInArrow": _map_in_arrow,
     "localCheckpoint": _as_it_is,
     "persist": _as_it_is,
     "unpersist": lambda frame: frame,
 }
+
+
+def adapt(frame: Any) -> None:
+    """Give the class of Spark Connect's frames what happens in this process instead of the server."""
+    if frame.mapInArrow is _map_in_arrow:
+        return
+    frame.withColumn = _with_column(frame.withColumn)
+    for name, method in _METHODS.items():
+        setattr(frame, name, method)

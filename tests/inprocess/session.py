@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.inprocess.frames import METHODS
+from tests.inprocess.frames import adapt
 from tests.inprocess.requests import Stub
 from tests.inprocess.tables import InProcessTables
 from tests.inprocess.views import Views
@@ -58,8 +58,7 @@ def new_spark() -> SparkSession:
     from pyspark.sql.connect.dataframe import DataFrame as Frame
     from pyspark.sql.connect.session import SparkSession as Connect
 
-    for name, method in METHODS.items():
-        setattr(Frame, name, method)
+    adapt(Frame)
     spark = Connect(_server())
     client: Any = spark.client
     # An answer that breaks off isn't asked for again: the server is this process. What asks again needs threads, which

@@ -175,6 +175,12 @@ class InProcessTable:
         if found is not None:
             self._table.manage_snapshots().create_tag(found, name).commit()
 
+    def tags(self) -> dict[str, int]:
+        """The snapshot of each tag."""
+        self.refresh()
+        refs = self._table.metadata.refs
+        return {name: ref.snapshot_id for name, ref in refs.items() if ref.snapshot_ref_type.value == "tag"}
+
     def _at(self, current: Any) -> Snapshot:
         snapshot = current
         while snapshot is not None:

@@ -372,7 +372,7 @@ class IcebergTable:
             self._spark.sql(merge.sql(self.identifier, _CHANGES))
 
     def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
-        """Delete the rows for which a condition in SQL holds, in one commit; none where there are none."""
+        """See `Table.delete_rows`."""
         with self._saying(summary):
             self._spark.sql(f"DELETE FROM {self.identifier} WHERE {where}")
 

@@ -107,7 +107,8 @@ class Table(Protocol):
         """Change rows by those of a frame, in one commit; none where nothing matches."""
 
     def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
-        """Delete the rows for which a condition in SQL holds, in one commit; none where there are none."""
+        """Delete the rows for which a condition in SQL holds, in one commit at most. Whole files go without being read,
+        and such a commit may say nothing of `summary`; so may one where there was nothing to delete."""
 
 
 class Tables(Protocol):
