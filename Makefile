@@ -13,7 +13,7 @@ PROCESSES ?= 3
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
+.PHONY: help demo test test-fast property mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ property: java $(STAMP) ## Many more random cases than CI runs; graphs and decod
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \
 	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
 	  $(BIN)/python -m pytest -k "property or failpoints"
+
+mutants: java $(STAMP) ## Guards of the rules are broken one by one, each has to fail a test (ARGS="NAME … --list --from N")
+	@$(BIN)/python -m tests.mutants.run $(ARGS)
 
 kafka: java $(STAMP) ## A real Kafka broker on 127.0.0.1:9092, without Docker; its data stays in .tidegate/kafka
 	@$(BIN)/python -m infra.kafka start

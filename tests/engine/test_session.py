@@ -212,18 +212,21 @@ def test_one_writer_for_each_log_the_second_says_who_holds_it(workbench: Workben
     session.execute("INSERT INTO events VALUES ('F', '2026-01-01 11:59:30')")
 
 
-def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench) -> None:
+@pytest.mark.parametrize("batches", [0, 1], ids=["an empty log", "a log with a batch"])
+def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench, batches: int) -> None:
     """The fence, without the lock: two writers opened at the same commit; the second one's batch is not kept."""
     from tidegate.ingest.insert import insert
 
     session = workbench.session()
     session.execute(EVENTS)
+    for _ in range(batches):
+        session.execute("INSERT INTO events VALUES ('E', '2026-01-01 11:59:00')")
     first, second = (session.log(session.relation("events")) for _ in range(2))
     insert(session.spark, first, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
     with pytest.raises(TidegateError) as caught:
         insert(session.spark, second, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
     assert caught.value.code == "TG502"
-    assert session.table("events$raw").count() == 1
+    assert session.table("events$raw").count() == batches + 1
 
 
 @pytest.mark.runner("inprocess")

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -125,7 +126,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__.split("\n\n")[1])
+    parser = argparse.ArgumentParser(prog="make mutants", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these guards; default: all")
     parser.add_argument("--list", action="store_true", help="print the guards, and break none")
     parser.add_argument(
@@ -133,31 +134,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--again", action="store_true", help="also what is known from an earlier run")
     parser.add_argument(
-        "--json", action="store_true", help="print the results as one JSON document at the end"
+        "--json", action="store_true", help="print the results as JSON, and all else to standard error"
     )
     options = parser.parse_args(arguments)
     known = {guard.name: guard for guard in GUARDS}
     if unknown := [name for name in options.names if name not in known]:
         parser.error(f"there is no guard {', '.join(unknown)}; --list prints all")
-    guards = [g for g in GUARDS if not options.names or g.name in options.names][options.first - 1 :]
+    chosen = [
+        (number, guard)
+        for number, guard in enumerate(GUARDS, 1)
+        if number >= options.first and (not options.names or guard.name in options.names)
+    ]
     if options.list:
-        for number, guard in enumerate(GUARDS, 1):
-            if guard in guards:
-                print(f"{number:3}  {guard.name:26} {guard.rule:4} {guard.says}  ({guard.path})")
+        for number, guard in chosen:
+            print(f"{number:3}  {guard.name:26} {guard.rule:4} {guard.says}  ({guard.path})")
         return 0
+    guards = [guard for _, guard in chosen]
     if wrong := [problem for guard in guards for problem in problems(guard)]:
         print("\n".join(wrong), file=sys.stderr)
         return 1
     # A copy is removed then, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        results = checked(guards, options.again)
-    except KeyboardInterrupt:
-        print("\nstopped; the next run goes on from here", file=sys.stderr)
-        return 130
-    print(f"\n{table(results)}\n")
-    missing = [one for one in results if one.outcome != KILLED]
-    print(f"{len(results) - len(missing)} of {len(results)} broken guards fail a test")
+    with redirect_stdout(sys.stderr if options.json else sys.stdout):
+        try:
+            results = checked(guards, options.again)
+        except KeyboardInterrupt:
+            print("\nstopped; the next run goes on from here", file=sys.stderr)
+            return 130
+        missing = [one for one in results if one.outcome != KILLED]
+        print(f"\n{table(results)}\n")
+        print(f"{len(results) - len(missing)} of {len(results)} broken guards fail a test")
     if options.json:
         print(json.dumps([asdict(one) for one in results], indent=1))
     return 1 if missing else 0

@@ -69,6 +69,7 @@ class Tree:
         self._environment = os.environ | {
             "PYTHONPATH": f"{root / 'platform'}:{root}",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
             **({"TIDEGATE_CLASS_ARCHIVES": str(classes)} if classes.is_dir() else {}),
         }
         self._environment.pop("PYTEST_ADDOPTS", None)
@@ -122,7 +123,8 @@ def _outcomes(report: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tests that failed, and the others, of a report in the form of JUnit."""
     if not report.is_file():
         return (), ()
-    failed, passed = [], []
+    failed: list[str] = []
+    passed: list[str] = []
     for case in ET.parse(report).getroot().iter("testcase"):
         name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
         red = case.find("failure") is not None or case.find("error") is not None
