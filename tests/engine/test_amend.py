@@ -193,6 +193,38 @@ INSERT INTO t VALUES (8, '2026-01-01 00:03:00');
     assert [r.windows for r in amend(session, ["m"])] == [0]
 
 
+def test_R1_an_amendment_does_not_commit_over_another_one(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where they share no file: each has a number of its own, by which sinks follow them."""
+    session = workbench.session()
+    session.execute("""
+CREATE TABLE t (n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
+CREATE MATERIALIZED VIEW m AS SELECT window_end, sum(n) AS total FROM TUMBLE(t, ts, INTERVAL '1 minute')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
+INSERT INTO t VALUES (1, '2026-01-01 00:00:01'), (2, '2026-01-02 00:00:01'), (0, '2026-01-03 00:00:01');
+FLUSH;
+INSERT INTO t VALUES (4, '2026-01-01 00:00:02'), (8, '2026-01-02 00:00:02');
+""")
+    days = [{"after": f"2026-01-0{day} 00:00:00", "upto": f"2026-01-0{day} 12:00:00"} for day in (1, 2)]
+    files, others = Writer.write, iter(days[1:])
+
+    def overtaken(self: Writer, *given: Any) -> Any:
+        found = files(self, *given)
+        for day in others:
+            assert [r.windows for r in amend(session, ["m"], **day)] == [1]
+        return found
+
+    monkeypatch.setattr(Writer, "write", overtaken)
+    with pytest.raises(TidegateError, match='another process has amended "m"') as caught:
+        amend(session, ["m"], **days[0])
+    assert caught.value.code == "TG502"
+    assert rows(session, "m", "total") == [("1",), ("10",)]
+    assert [r.windows for r in amend(session, ["m"], **days[0])] == [1]
+    assert rows(session, "m", "total") == [("10",), ("5",)]
+    assert audit_view(session, "m").ok
+
+
 def test_TG564_a_what_if_under_another_delay(workbench: Workbench, runner: str) -> None:
     session = workbench.session()
     set_up(session, runner)

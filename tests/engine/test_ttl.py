@@ -103,6 +103,22 @@ def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     assert audit_source(session, "deposits_src").ok
 
 
+@pytest.mark.parametrize("several", [False, True], ids=["one batch", "three batches"])
+def test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark(
+    workbench: Workbench, several: bool
+) -> None:
+    """The change after it begins another life: the row of the first stays in its day, however the changes are cut."""
+    session = workbench.session()
+    session.execute(DEPOSITS + DAILY)
+    # The second makes the watermark stand exactly at the time of the first.
+    changes = ["('a', '2026-01-01', 'first')", "('b', '2026-01-06', 'x')", "('a', '2026-01-02', 'second')"]
+    for values in changes if several else [", ".join(changes)]:
+        session.execute(f"INSERT INTO deposits_src VALUES {values}")
+    session.execute("INSERT INTO deposits_src VALUES ('c', '2026-01-09', 'x'); FLUSH")
+    found = rows(session, "SELECT CAST(window_start AS DATE) || '', n, status FROM daily ORDER BY 1")
+    assert found == [("2026-01-01", 1, "first"), ("2026-01-02", 1, "second")]
+
+
 @pytest.mark.runner("spark")
 def test_T2_T3_cleanup_leaves_results_and_what_views_need(workbench: Workbench) -> None:
     session = workbench.session()

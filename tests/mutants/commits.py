@@ -184,7 +184,7 @@ GUARDS = (
         "views/amend/amend.py",
         "if at.integer(AMENDMENTS) != self._base.integer(AMENDMENTS):",
         "if False:",
-        (f"{_AMEND}::test_R1_a_tick_and_an_amendment_at_the_same_time",),
+        (f"{_AMEND}::test_R1_an_amendment_does_not_commit_over_another_one",),
     ),
     Guard(
         "reset-goes-back",

@@ -356,7 +356,16 @@ GUARDS = (
         "tables/lives.py",
         'expired = F.coalesce(F.lag(column).over(order) <= F.col("_wm"), F.lit(False))',
         'expired = F.coalesce(F.lag(column).over(order) < F.col("_wm"), F.lit(False))',
-        ("tests/engine/test_ttl.py::test_T1_T2_the_documentations_deposits", f"{_SLT}[rules/T_tables.slt]"),
+        ("tests/engine/test_ttl.py::test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark",),
+    ),
+    Guard(
+        "life-goes-on",
+        "T2",
+        "A change of a later batch goes on with a life only if its row was above the watermark.",
+        "tables/table.py",
+        "{column} > s._since)",
+        "{column} >= s._since)",
+        ("tests/engine/test_ttl.py::test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark",),
     ),
     Guard(
         "larger-wins",
