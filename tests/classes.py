@@ -2,7 +2,7 @@
 
 All Sparks of the tests start from it, whatever their work (`class_archive.Purpose`). Those that are killed, and live
 workers, would never leave one themselves, pytest's own only when everything is over, and others would each make theirs:
-a start costs 20 CPU seconds more without. Archives themselves are tested in tests/engine/test_class_archive.py.
+a start costs 20 CPU seconds more without. Archives themselves are tested in tests/jvm/test_class_archive.py.
 """
 
 from __future__ import annotations

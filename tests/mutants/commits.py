@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tests.mutants.guard import Guard
 
-_SESSION, _SINKS, _AMEND, _RESET = (
-    f"tests/engine/test_{name}.py" for name in ("session", "sinks", "amend", "reset")
-)
-_PROGRESS, _CURRENT = "tests/engine/test_progress.py", "tests/engine/test_up_to_date.py"
-_SMALLER = "tests/engine/test_smaller_plans.py"
+_SESSION, _RESET = "tests/session/test_session.py", "tests/session/test_reset.py"
+_SINKS, _AMEND = "tests/sinks/test_sinks.py", "tests/views/test_amend.py"
+_PROGRESS, _CURRENT = "tests/iceberg/test_progress.py", "tests/session/test_up_to_date.py"
+_SMALLER = "tests/ingest/test_smaller_plans.py"
 
 GUARDS = (
     Guard(
@@ -72,7 +71,7 @@ GUARDS = (
         "tasks/gate.py",
         "after.next_offset = placed.next_offset(state.next_offset)",
         "after.next_offset = state.next_offset",
-        ("tests/engine/test_gate_operator.py::test_W1_W5_every_row_ends_in_one_file_of_its_outcome_and_day",),
+        ("tests/tasks/test_gate_operator.py::test_W1_W5_every_row_ends_in_one_file_of_its_outcome_and_day",),
     ),
     Guard(
         "plan-adopted",
@@ -121,7 +120,7 @@ GUARDS = (
         "ingest/ingest.py",
         "            self.state.catch_up()  # what a run that broke off left (R2)",
         "            pass",
-        ("tests/engine/test_ttl.py::test_R2_a_crash_between_log_and_state",),
+        ("tests/tables/test_ttl.py::test_R2_a_crash_between_log_and_state",),
     ),
     Guard(
         "lease",
@@ -277,8 +276,8 @@ GUARDS = (
         "if kind is not None and wanted is not None and needed < wanted:",
         "if False:",
         (
-            "tests/engine/test_upkeep.py::test_R5_A1_retention_is_accounted_for",
-            "tests/engine/test_upkeep.py::test_R2_everything_works_after_compaction_and_expiry",
+            "tests/maintenance/test_upkeep.py::test_R5_A1_retention_is_accounted_for",
+            "tests/maintenance/test_upkeep.py::test_R2_everything_works_after_compaction_and_expiry",
         ),
     ),
     Guard(
@@ -288,7 +287,7 @@ GUARDS = (
         "maintenance/upkeep.py",
         "age = int((self._now - self._policy.orphans_after) * 1000)",
         "age = int(self._now * 1000)",
-        ("tests/engine/test_upkeep.py::test_R2_everything_works_after_compaction_and_expiry",),
+        ("tests/maintenance/test_upkeep.py::test_R2_everything_works_after_compaction_and_expiry",),
     ),
     Guard(
         "newest-snapshot",
@@ -298,7 +297,7 @@ GUARDS = (
         "        return min(bound, newest)",
         "        return bound",
         (
-            "tests/engine/test_upkeep.py::test_R2_the_newest_snapshot_of_ours_does_not_expire_however_old_it_is",
+            "tests/maintenance/test_upkeep.py::test_R2_the_newest_snapshot_of_ours_does_not_expire_however_old_it_is",
         ),
     ),
     Guard(

@@ -9,9 +9,9 @@ _GATE, _CLOSING, _WINDOWS = (
     "tests/watermark/test_closing.py",
     "tests/watermark/test_windows.py",
 )
-_PUBLISH, _PROGRESS = "tests/watermark/test_publish.py", "tests/engine/test_progress.py"
-_VIEWS = "tests/engine/test_views.py"
-_PANES, _SLT = "tests/engine/test_panes.py", "tests/sql/test_slt.py::test_file"
+_PUBLISH, _PROGRESS = "tests/watermark/test_publish.py", "tests/iceberg/test_progress.py"
+_VIEWS = "tests/views/test_views.py"
+_PANES, _SLT = "tests/tasks/test_panes.py", "tests/sql/test_slt.py::test_file"
 _DERIVE = "tests/watermark/test_derive.py"
 
 GUARDS = (
@@ -139,7 +139,7 @@ GUARDS = (
         "ingest/ingest.py",
         "    return ordered and len(names) == len(set(names))",
         "    return ordered",
-        ("tests/engine/test_gate_operator.py::test_the_order_trap_one_partition_in_two_tasks_is_reported",),
+        ("tests/tasks/test_gate_operator.py::test_the_order_trap_one_partition_in_two_tasks_is_reported",),
     ),
     Guard(
         "disorder",
@@ -148,7 +148,7 @@ GUARDS = (
         "ingest/ingest.py",
         "    return ordered and len(names) == len(set(names))",
         "    return len(names) == len(set(names))",
-        ("tests/engine/test_gate_operator.py::test_disorder_is_reported_and_not_hidden",),
+        ("tests/tasks/test_gate_operator.py::test_disorder_is_reported_and_not_hidden",),
     ),
     Guard(
         "repeated-offset",
@@ -157,7 +157,7 @@ GUARDS = (
         "tasks/offsets.py",
         "repeated = known & (offsets <= before)",
         "repeated = known & (offsets < before)",
-        ("tests/engine/test_gate_operator.py::test_repeated_offsets_are_rejected_where_rows_were_sorted",),
+        ("tests/tasks/test_gate_operator.py::test_repeated_offsets_are_rejected_where_rows_were_sorted",),
     ),
     Guard(
         "preceding-nan",
@@ -289,7 +289,7 @@ GUARDS = (
         "keep &= time < self.high",
         "keep &= time <= self.high",
         (
-            "tests/engine/test_panes.py::test_C2_a_pane_has_the_rows_from_its_lower_bound_on_and_before_its_upper",
+            "tests/tasks/test_panes.py::test_C2_a_pane_has_the_rows_from_its_lower_bound_on_and_before_its_upper",
         ),
     ),
     Guard(
@@ -320,7 +320,7 @@ GUARDS = (
         "views/over_frames.py",
         'end = f"try_add({end}, 1L)"',
         "pass",
-        ("tests/engine/test_over.py::test_C5_released_rows_equal_the_oracle_after_every_watermark",),
+        ("tests/views/test_over.py::test_C5_released_rows_equal_the_oracle_after_every_watermark",),
     ),
     Guard(
         "frame-carried",
@@ -329,7 +329,7 @@ GUARDS = (
         "views/over.py",
         'state.append(f"{BELOW} AND (NOT {PREFIX}released OR {kept}) AS {_KEPT}")',
         'state.append(f"{BELOW} AND NOT {PREFIX}released AS {_KEPT}")',
-        ("tests/engine/test_over.py::test_C5_released_rows_equal_the_oracle_after_every_watermark",),
+        ("tests/views/test_over.py::test_C5_released_rows_equal_the_oracle_after_every_watermark",),
     ),
     Guard(
         "expired",
@@ -347,7 +347,7 @@ GUARDS = (
         "tables/lives.py",
         "rows = rows.where(column > F.expr(relation.watermark.kind.spark_literal(now.watermark)))",
         "rows = rows.where(column >= F.expr(relation.watermark.kind.spark_literal(now.watermark)))",
-        ("tests/engine/test_ttl.py::test_T1_T2_the_documentations_deposits",),
+        ("tests/tables/test_ttl.py::test_T1_T2_the_documentations_deposits",),
     ),
     Guard(
         "life-ends",
@@ -356,7 +356,7 @@ GUARDS = (
         "tables/lives.py",
         'expired = F.coalesce(F.lag(column).over(order) <= F.col("_wm"), F.lit(False))',
         'expired = F.coalesce(F.lag(column).over(order) < F.col("_wm"), F.lit(False))',
-        ("tests/engine/test_ttl.py::test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark",),
+        ("tests/tables/test_ttl.py::test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark",),
     ),
     Guard(
         "life-goes-on",
@@ -365,7 +365,7 @@ GUARDS = (
         "tables/table.py",
         "{column} > s._since)",
         "{column} >= s._since)",
-        ("tests/engine/test_ttl.py::test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark",),
+        ("tests/tables/test_ttl.py::test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark",),
     ),
     Guard(
         "larger-wins",
@@ -374,7 +374,7 @@ GUARDS = (
         "tables/lives.py",
         'column.desc(), F.desc("_source_partition"), F.desc("_offset")',
         'F.desc("_source_partition"), F.desc("_offset")',
-        ("tests/engine/test_ttl.py::test_T4_a_table_with_a_connector",),
+        ("tests/tables/test_ttl.py::test_T4_a_table_with_a_connector",),
     ),
     Guard(
         "cleanup-keeps",
@@ -383,6 +383,6 @@ GUARDS = (
         "tables/table.py",
         "upto = now.watermark if keep_from is None else min(now.watermark, keep_from - 1)",
         "upto = now.watermark",
-        ("tests/engine/test_ttl.py::test_T2_T3_cleanup_leaves_results_and_what_views_need",),
+        ("tests/tables/test_ttl.py::test_T2_T3_cleanup_leaves_results_and_what_views_need",),
     ),
 )

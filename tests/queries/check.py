@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from tests.engine.pane_tasks import report_of
 from tests.queries.generate import Case
 from tests.sql.support import load
+from tests.tasks.pane_tasks import report_of
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog
 from tidegate.sql.catalog.objects import Relation, View

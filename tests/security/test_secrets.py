@@ -23,8 +23,8 @@ import yaml
 from pyarrow.fs import FileSelector
 
 from tests.conftest import ROOT
-from tests.engine.test_object_store import QUICK, bucket
-from tests.engine.test_object_store import store as store
+from tests.iceberg.test_object_store import QUICK, bucket
+from tests.iceberg.test_object_store import store as store
 from tidegate.errors import Location, TidegateError
 from tidegate.masking import conceal, masked, masked_traceback
 from tidegate.project import Project

@@ -1,0 +1,13 @@
+"""A process to be killed: `python -m tests.runtime.killable PROJECT` runs it and prints a line per commit."""
+
+from __future__ import annotations
+
+import sys
+
+import tidegate
+
+if __name__ == "__main__":
+    session = tidegate.connect(project=sys.argv[1])
+    print("ready", flush=True)
+    session.run(on_event=lambda event: print(type(event).__name__, flush=True))
+    print("done", flush=True)

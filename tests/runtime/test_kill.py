@@ -1,0 +1,144 @@
+"""R1, R2: killed at any instant, again and again, and started again: nothing lost, nothing twice, same results."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import ROOT, Workbench
+from tests.quick import quick
+
+if TYPE_CHECKING:
+    from tidegate.session.session import Session
+
+SQL = """
+CREATE SOURCE readings (id INT, meter VARCHAR, kwh DOUBLE, ts TIMESTAMP,
+    WATERMARK FOR ts AS ts - INTERVAL '20 seconds')
+WITH (connector = 'filesystem', path = 'input', partition.columns = 'meter', max_files_per_batch = '1')
+FORMAT PLAIN ENCODE JSON;
+
+CREATE MATERIALIZED VIEW per_minute AS
+SELECT window_start, meter, count(*) AS n, sum(kwh) AS total FROM TUMBLE(readings, ts, INTERVAL '1 minute')
+GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW rolling AS
+SELECT window_end, count(*) AS n FROM HOP(readings, ts, INTERVAL '1 minute', INTERVAL '5 minutes')
+GROUP BY window_start, window_end;
+
+CREATE MATERIALIZED VIEW per_quarter AS
+SELECT window_start, window_end, sum(n) AS n FROM TUMBLE(per_minute, window_start, INTERVAL '15 minutes')
+GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW busy AS
+SELECT window_start, window_end, sum(n) AS n FROM SESSION(per_quarter, window_start, INTERVAL '30 minutes')
+GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW in_order AS SELECT ts, meter, id FROM readings EMIT ON WINDOW CLOSE;
+
+CREATE MATERIALIZED VIEW steps AS
+SELECT ts, meter, id, lag(id) OVER w AS before, count(*) OVER w AS nth, lead(id, 2) OVER w AS later
+FROM readings WINDOW w AS (PARTITION BY meter ORDER BY ts) EMIT ON WINDOW CLOSE;
+
+CREATE SINK to_files FROM in_order
+WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV (without_header = true);
+
+CREATE SINK to_lake FROM per_minute WITH (connector = 'iceberg');
+"""
+FILES, ROWS_PER_FILE = 12, 80
+
+
+def project(workbench: Workbench) -> Workbench:
+    rng = random.Random(7)
+    quick(workbench.assets(readings=SQL).root)
+    for file in range(FILES):
+        rows = []
+        for i in range(ROWS_PER_FILE):
+            n = file * ROWS_PER_FILE + i
+            second = n * 3 - rng.choice([0, 0, 5, 30, 90])
+            ts = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(1_767_225_600 + max(second, 0)))
+            rows.append({"id": n, "meter": rng.choice("abc"), "kwh": n / 8, "ts": ts if n % 97 else None})
+        workbench.json_lines(f"input/{file:03d}.json", rows)
+    return workbench
+
+
+def facts(session: Session) -> dict[str, list]:
+    """Everything that must not depend on what happened to the process."""
+    raw = session.table("readings$raw").select("partition", "offset", "id", "outcome", "watermark", "reason")
+    out = {"raw": sorted(map(tuple, raw.collect()), key=str)}
+    for view in ("per_minute", "rolling", "per_quarter", "busy", "steps"):
+        out[view] = sorted(map(tuple, session.table(view).collect()), key=str)
+    out["in_order"] = list(map(tuple, session.table("in_order").collect()))
+    files = sorted(path for path in (session.project.root / "out").iterdir() if path.is_file())
+    out["to_files"] = [line for path in files for line in path.read_text().splitlines()]
+    out["to_lake"] = sorted(map(tuple, session.tables.rows("tidegate.main.to_lake").collect()), key=str)
+    return out
+
+
+def run_and_kill(root: Path, after: float, wait_for: str) -> bool:
+    """Start a run, kill it `after` seconds past the line `wait_for`. True if it finished before that."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.runtime.killable", str(root)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    seen: list[str] = []
+    assert process.stdout is not None
+    reader = threading.Thread(target=lambda: seen.extend(iter(process.stdout.readline, "")), daemon=True)
+    reader.start()
+    deadline = time.monotonic() + 120
+    while process.poll() is None and f"{wait_for}\n" not in seen and time.monotonic() < deadline:
+        time.sleep(0.02)
+    until = time.monotonic() + after
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    if process.poll() is None:
+        # The whole tree, the JVM included: as pulling the plug does.
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    reader.join(timeout=10)
+    return "done\n" in seen
+
+
+@pytest.mark.slow
+def test_R2_kill_minus_nine_again_and_again(new_workbench) -> None:
+    undisturbed = project(new_workbench())
+    session = undisturbed.session()
+    session.run()
+    expected = facts(session)
+    assert len(expected["raw"]) == FILES * ROWS_PER_FILE
+    assert expected["to_lake"] == expected["per_minute"]
+    assert len(expected["to_files"]) == len(expected["in_order"])
+    assert {row[3] for row in expected["raw"]} == {"on_time", "late", "rejected"}
+
+    rng = random.Random()
+    seed = rng.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    disturbed = project(new_workbench())
+    kills = 0
+    # Every point that a run passes is one that `test_failpoints.py` ends it at; here the process and its JVM are gone.
+    early, delivering = (
+        ["SourceStarted", "BatchCommitted"],
+        ["SliceCommitted", "ViewFinished", "SinkDelivered"],
+    )
+    for moments in (early, early, delivering):
+        wait_for = rng.choice(moments)
+        if run_and_kill(disturbed.root, rng.uniform(0.0, 1.5), wait_for):
+            break
+        kills += 1
+    assert kills >= 2, "the runs ended before they could be killed: more files are needed"
+    session = disturbed.session()
+    session.run()
+    assert facts(session) == expected
