@@ -218,6 +218,25 @@ def test_R5_A1_retention_is_accounted_for(workbench: Workbench) -> None:
     assert not audit_source(again, "clicks").ok
 
 
+def test_R5_rows_that_a_view_has_not_read_yet_are_kept(workbench: Workbench) -> None:
+    """A view that is behind its source holds the days that its next windows need."""
+    workbench.assets(a=CLICKS, b=HOURLY)
+    policy = Policy(retention=2 * 86_400, keep_snapshots=0, settle=0)
+    session = workbench.session()
+    for day in (1, 2, 3):
+        clicks(workbench, 10, day)
+    session.run()
+    for day in (4, 9):
+        clicks(workbench, 10, day)
+    session.run(["clicks"])
+    held = upkeep.maintain(session, "clicks", policy, now=LATER, guard=0).tables[0]
+    assert 'rows from 2026-01-03 00:00:00 on are kept: "hourly" needs them' in held.notes
+    session.run()
+    starts = [r[0].day for r in rows(session, "SELECT DISTINCT window_start FROM hourly")]
+    assert starts == [1, 2, 3, 4]
+    assert audit_view(session, "hourly").ok
+
+
 def test_R5_rows_go_whatever_the_columns_are_called(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -103,17 +104,17 @@ def test_T1_T2_the_documentations_deposits(workbench: Workbench) -> None:
     assert audit_source(session, "deposits_src").ok
 
 
-@pytest.mark.parametrize("several", [False, True], ids=["one batch", "three batches"])
+@pytest.mark.parametrize("cuts", [(), (1,), (1, 2)], ids=["one batch", "two batches", "three batches"])
 def test_T2_W4_a_life_ends_where_its_row_is_exactly_at_the_watermark(
-    workbench: Workbench, several: bool
+    workbench: Workbench, cuts: tuple[int, ...]
 ) -> None:
     """The change after it begins another life: the row of the first stays in its day, however the changes are cut."""
     session = workbench.session()
     session.execute(DEPOSITS + DAILY)
     # The second makes the watermark stand exactly at the time of the first.
     changes = ["('a', '2026-01-01', 'first')", "('b', '2026-01-06', 'x')", "('a', '2026-01-02', 'second')"]
-    for values in changes if several else [", ".join(changes)]:
-        session.execute(f"INSERT INTO deposits_src VALUES {values}")
+    for start, end in pairwise((0, *cuts, len(changes))):
+        session.execute(f"INSERT INTO deposits_src VALUES {', '.join(changes[start:end])}")
     session.execute("INSERT INTO deposits_src VALUES ('c', '2026-01-09', 'x'); FLUSH")
     found = rows(session, "SELECT CAST(window_start AS DATE) || '', n, status FROM daily ORDER BY 1")
     assert found == [("2026-01-01", 1, "first"), ("2026-01-02", 1, "second")]
@@ -256,6 +257,19 @@ def test_R2_a_crash_between_log_and_state(
     raw = rows(again, f'SELECT epoch, id FROM "{name}$raw" ORDER BY epoch, "offset"')
     assert raw == [(1, 1), (1, 2), (2, 1), (3, 2), (3, 1)]
     assert len(state(again, name)) == 2
+
+    # Also by a run that finds nothing to read.
+    devices(workbench, "4", (1, "d", "01:30"))
+    opens, catch_up = iter([True]), KeyedTable.catch_up
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            KeyedTable, "catch_up", lambda self: catch_up(self) if next(opens, False) else die(self)
+        )
+        with pytest.raises(Died):
+            workbench.session().run()
+    assert rows(again, table) == [(1, "c"), (2, "c")]
+    workbench.session().run()
+    assert rows(again, table) == [(1, "d"), (2, "c")]
 
 
 def test_R4_another_key_is_another_table(workbench: Workbench) -> None:
