@@ -177,6 +177,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if needs_spark(item):
             item.add_marker(pytest.mark.spark)
+        if "kafka" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.jvm)
 
     def marked(item: pytest.Item, name: str) -> bool:
         return item.get_closest_marker(name) is not None

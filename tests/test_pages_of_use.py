@@ -31,6 +31,7 @@ def run(page: str) -> list[str]:
     return seen
 
 
+@pytest.mark.jvm
 def test_the_page_about_installing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tidegate(["tidegate", "init", "shop"])

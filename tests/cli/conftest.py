@@ -53,4 +53,6 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeSession]:
         return FakeSession(project)
 
     monkeypatch.setattr("tidegate.session.session.Session.open", open_fake)
+    # They need no Java; what is said of a missing one is tested by itself.
+    monkeypatch.setattr("tidegate.cli.invocation.Invocation.require_java", lambda self: None)
     return FakeSession

@@ -231,6 +231,7 @@ def test_jars_of_an_environment_are_added_to_ours(tmp_path: Path, monkeypatch: p
     assert jar_settings(["a.b:there:1.0"], {}, local=False, purpose=ANY_PURPOSE) == {"spark.jars": there}
 
 
+@pytest.mark.jvm
 def test_on_local_spark_jars_are_on_the_class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_JARS", str(tmp_path))
     monkeypatch.setenv("TIDEGATE_CLASS_ARCHIVES", str(tmp_path / "archives"))

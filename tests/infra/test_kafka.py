@@ -22,6 +22,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.jvm
 def test_messages_outlive_stop_kill_and_restart(kafka: Broker) -> None:
     folder = str(kafka.local.folder)
     topic = kafka.topic("orders", partitions=2, max_message_bytes="15000000")
@@ -49,6 +50,7 @@ def test_messages_outlive_stop_kill_and_restart(kafka: Broker) -> None:
     assert topics[topic] == {"0": 3, "1": 1}
 
 
+@pytest.mark.jvm
 def test_topics_grow_and_lose_their_beginning(kafka: Broker) -> None:
     topic = kafka.topic(partitions=1)
     started = time.monotonic()
@@ -73,6 +75,7 @@ def test_a_port_in_use_is_refused_before_anything_is_started(tmp_path: Path) -> 
     assert "start it with" in run("topics", "--dir", str(tmp_path)).stderr
 
 
+@pytest.mark.jvm
 def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path) -> None:
     data = tmp_path / "logs"
     data.mkdir()

@@ -40,6 +40,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
         return real([sys.executable, str(WORKER), group, "idle"], notify)
 
     monkeypatch.setattr(process, "WorkerProcess", idle)
+    monkeypatch.setattr("tidegate.cli.invocation.Invocation.require_java", lambda self: None)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield started
     for number, handler in handlers.items():

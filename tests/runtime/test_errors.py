@@ -74,6 +74,7 @@ def refused(code: str, tmp_path: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.jvm
 def test_TG501_a_session_without_iceberg(tmp_path: Path) -> None:
     session = (
         "__import__('pyspark').sql.SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
@@ -93,6 +94,7 @@ def test_TG514_a_query_is_not_blamed_for_a_jvm_that_was_killed(monkeypatch: pyte
     assert (error.code, is_curable(error)) == ("TG514", True), "a worker that is started anew fares better"
 
 
+@pytest.mark.jvm
 def test_TG514_a_spark_that_does_not_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "assets").mkdir()
     (tmp_path / "resources").mkdir()

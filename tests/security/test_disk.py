@@ -107,6 +107,7 @@ def test_folders_of_data_and_settings_are_their_owners_alone(tmp_path: Path) -> 
         os.umask(before)
 
 
+@pytest.mark.jvm
 def test_no_temporary_space_is_one_error_before_anything_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

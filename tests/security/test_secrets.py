@@ -216,6 +216,7 @@ def plant(root: Path, s3: str, other: str) -> Project:
     return project
 
 
+@pytest.mark.jvm
 def test_no_secret_is_in_anything_that_a_run_leaves_or_prints(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
