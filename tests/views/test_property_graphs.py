@@ -8,25 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Workbench
+from tests.conftest import IN_PROCESS, SPARK, Workbench
 from tests.views.graph_run import Progress, play_all
 
 pytestmark = pytest.mark.runner("inprocess")
 
 #: Graphs in CI; `make property` plays more. `TIDEGATE_GRAPHS_FIRST` is the first seed, `TIDEGATE_GRAPHS_PROGRESS` a
-#: file by which a run goes on where it was stopped.
-COUNT = 20
+#: file by which a run goes on where it was stopped, one for each runner.
+COUNT = {IN_PROCESS: 40, SPARK: 6}
 
 
 @pytest.mark.slow
 @pytest.mark.runner("inprocess", "spark")
 def test_property_C2_D2_D3_what_graphs_of_views_emit_is_the_final_truth(
-    new_workbench: Callable[[], Workbench],
+    new_workbench: Callable[[], Workbench], runner: str
 ) -> None:
     first = int(os.environ.get("TIDEGATE_GRAPHS_FIRST", "0"))
-    count = int(os.environ.get("TIDEGATE_GRAPHS_COUNT", str(COUNT)))
+    count = int(os.environ.get("TIDEGATE_GRAPHS_COUNT", str(COUNT[runner])))
     path = os.environ.get("TIDEGATE_GRAPHS_PROGRESS")
-    played = play_all(new_workbench, Progress(Path(path) if path else None, first, count), print)
+    file = Path(path).with_stem(f"{Path(path).stem}-{runner}") if path else None
+    played = play_all(new_workbench, Progress(file, first, count), print)
     assert not played.failures, "\n".join(played.failures.values())
     # The generator is worth something: most of what it offers is a view, and the views emit rows.
     assert played.rows >= 5 * played.views

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Workbench
+from tests.conftest import SPARK, Workbench
 from tests.oracle import Oracle, Row, View
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
@@ -157,8 +157,8 @@ def ticks(value: datetime | None) -> int | None:
 
 @pytest.mark.slow
 @pytest.mark.runner("inprocess", "spark")
-def test_property_spark_equals_the_oracle(new_workbench: Callable[[], Workbench]) -> None:
-    @settings(max_examples=8)
+def test_property_spark_equals_the_oracle(new_workbench: Callable[[], Workbench], runner: str) -> None:
+    @settings(max_examples=4 if runner == SPARK else 24)
     @given(cases())
     def property(case: Case) -> None:
         play = Play(new_workbench(), case)
