@@ -145,14 +145,14 @@ def test_X3_a_branch_s_own_sink_delivers_into_places_of_its_own_only(
         "connector = 'iceberg', table = 'main.own'": "the namespace",
         "connector = 'filesystem', path = 'out'": 'the place of sink "exported"',
         "connector = 'filesystem', path = 'assets/../out/deeper'": 'the place of sink "exported"',
-        "connector = 'filesystem', path = '.tidegate/warehouse/main/hourly/data'": "must not be used for data",
+        "connector = 'filesystem', path = '.tidegate/warehouse/main/hourly/data'": "which has tables only",
         kafka.format("orders.out"): "the topic of a sink",
     }
     for options, what in refused.items():
         sql = SINK.format(options)
         with pytest.raises(TidegateError, match=what) as caught:
             dev.execute(sql.replace(" FORMAT PLAIN ENCODE JSON", "") if "iceberg" in options else sql)
-        assert caught.value.code == ("TG614" if "must not be used for data" in what else "TG515")
+        assert caught.value.code == ("TG614" if "which has tables only" in what else "TG515")
     assert files(everything) - before == {f for f in files(everything) if f.endswith(".lock")} - before
     dev.execute(SINK.format("connector = 'filesystem', path = 'mine'"))
     # It stays the branch's, and nobody else's, over sessions.

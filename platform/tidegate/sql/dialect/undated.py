@@ -46,7 +46,8 @@ def date_operands(copy: exp.Expr, node: exp.Expr, lookup: Lookup) -> None:
     """In place: each operand of `copy` that Spark takes as a time though it is a text is NULL where it has no date."""
     if isinstance(node, exp.Case) and node.this is not None:
         _date_case(copy, node, lookup)
-    for (key, place), pattern, asked in _operands(node, lookup):
+    # Once for all, as Spark is given the parts: what guards one is no part of what is asked of another.
+    for (key, place), pattern, asked in list(_operands(node, copy, lookup)):
         operand, original = _at(copy, (key, place)), _at(node, (key, place))
         bare = original.unnest()
         if isinstance(bare, exp.Literal) and not (bare.is_string and OF_TODAY.fullmatch(bare.name)):
@@ -85,8 +86,11 @@ def _matches(value: exp.Expr, pattern: str) -> exp.Expr:
     return exp.RegexpLike(this=exp.Paren(this=value.copy()), expression=exp.Literal.string(pattern))
 
 
-def _operands(node: exp.Expr, lookup: Lookup) -> Iterator[tuple[_Where, str, exp.Expr | None]]:
-    """Which operands may be such a text, by which pattern, and what else must be asked, since a type is not known."""
+def _operands(
+    node: exp.Expr, copy: exp.Expr, lookup: Lookup
+) -> Iterator[tuple[_Where, str, exp.Expr | None]]:
+    """Which operands may be such a text, by which pattern, and what else must be asked of `copy`, since a type is not
+    known."""
 
     def may_be(type_: SparkType | None, kind: SparkType) -> bool:
         return type_ is None or type_ == kind
@@ -104,7 +108,7 @@ def _operands(node: exp.Expr, lookup: Lookup) -> Iterator[tuple[_Where, str, exp
                 continue
             if may_be(one, STRING) and may_be(other, TIMESTAMPTZ):
                 # A text that is compared with a text stays one.
-                yield text, WITHOUT_DATE, None if other == TIMESTAMPTZ else _is_timestamp(_at(node, time))
+                yield text, WITHOUT_DATE, None if other == TIMESTAMPTZ else _is_timestamp(_at(copy, time))
 
     if isinstance(node, _PAIRS):
         yield from compared(("this", None), ("expression", None))
@@ -123,14 +127,15 @@ def _operands(node: exp.Expr, lookup: Lookup) -> Iterator[tuple[_Where, str, exp
     elif isinstance(node, exp.Bracket) and len(node.expressions) == 1:
         inner = _type(node.this, lookup)
         if may_be(_type(node.expressions[0], lookup), STRING) and may_be_keyed(inner):
-            asked = None if inner is not None else _is_timestamp(node.this, "map<timestamp,")
+            asked = None if inner is not None else _is_timestamp(copy.this, "map<timestamp,")
             yield ("expressions", 0), WITHOUT_DATE, asked
     elif isinstance(node, exp.Anonymous) and isinstance(node.this, str):
-        yield from _arguments(node, lookup, compared)
+        yield from _arguments(node, copy, lookup, compared)
 
 
 def _arguments(
     node: exp.Anonymous,
+    copy: exp.Expr,
     lookup: Lookup,
     compared: Callable[..., Iterator[tuple[_Where, str, exp.Expr | None]]],
 ) -> Iterator[tuple[_Where, str, exp.Expr | None]]:
@@ -148,7 +153,7 @@ def _arguments(
     elif name in ("lag", "lead") and count == 3 and _type(node.expressions[2], lookup) in (None, STRING):
         first = _type(node.expressions[0], lookup)
         if first is None or first == TIMESTAMPTZ:
-            asked = None if first == TIMESTAMPTZ else _is_timestamp(node.expressions[0])
+            asked = None if first == TIMESTAMPTZ else _is_timestamp(copy.expressions[0])
             yield ("expressions", 2), WITHOUT_DATE, asked
     elif name in ("try_add", "try_subtract") and count == 2:
         for text, other in ((0, 1), (1, 0)):
