@@ -17,7 +17,7 @@ from tests.conftest import Workbench
 from tests.tasks.pane_tasks import report_of
 from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
 from tidegate.tasks.writer import Target
-from tidegate.views import view_table
+from tidegate.views import ways
 from tidegate.views.pane_slices import dealt
 from tidegate.watermark import Aggregate, Hop, PaneWindows, Sessions, TimeKind, Tumble, Value
 
@@ -257,14 +257,14 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
 ) -> None:
     session = workbench.assets(t=TABLE + VIEWS).session()
     used = []
-    compute = view_table.compute
+    compute = ways.compute
 
     def noted(*args: Any) -> Any:
         found = compute(*args)
         used.append((args[4].pane_windows, found is not None))
         return found
 
-    monkeypatch.setattr(view_table, "compute", noted)
+    monkeypatch.setattr(ways, "compute", noted)
     for size, shift in ((10**9, 0), (3, 60), (3, 120)):
         monkeypatch.setattr("tidegate.views.pane_slices._ROWS_PER_TASK", size)
         for number in range(4):
