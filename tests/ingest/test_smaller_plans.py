@@ -19,7 +19,9 @@ from tidegate.ingest.sources.files import InputFile
 from tidegate.ingest.sources.filesystem import FilesystemConnector
 from tidegate.ingest.sources.replay import ReplayConnector
 from tidegate.ingest.stream import SourceFeed
+from tidegate.plan.stages import SourceStage
 from tidegate.project import Project
+from tidegate.runtime.stages import Stages
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE, Size
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,6 +43,10 @@ def connector(tmp_path: Path) -> FilesystemConnector:
     project = Project.load(tmp_path)
     relation: Any = project.catalog().get("s")
     return FilesystemConnector(None, project, relation, relation.connector, list)  # type: ignore[arg-type]
+
+
+#: Of the stages of a batch those that these logs have.
+READING = Stages([SourceStage("s", "source", None, (), None, ())])
 
 
 def paths(plan: BatchPlan | None) -> list[str]:
@@ -193,7 +199,9 @@ def test_R1_what_is_durable_is_replaced_before_it_is_used_and_never_once_it_is_c
     plans: list[BatchPlan] = []
     monkeypatch.setattr(connector, "read", read)
     relation = SimpleNamespace(name="s", location=None)
-    log: Any = SimpleNamespace(relation=relation, progress=progress, table=SimpleNamespace(uuid="u"), add=add)
+    log: Any = SimpleNamespace(
+        relation=relation, progress=progress, table=SimpleNamespace(uuid="u"), add=add, stages=READING
+    )
     feed = SourceFeed(project.storage, log, connector, project.storage.uri("work"), lambda: NOW)
     connector.pending()
     done: list[Any] = []
@@ -235,6 +243,7 @@ def feed_of(connector: FilesystemConnector, life: str, epoch: int, read: list[tu
         relation=SimpleNamespace(name="s", location=None),
         progress=SimpleNamespace(epoch=epoch),
         table=SimpleNamespace(uuid=life),
+        stages=READING,
     )
     storage = connector._project.storage
     connector._known.clear()

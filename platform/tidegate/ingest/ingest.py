@@ -120,7 +120,7 @@ class Log(StoredLog):
         `require_own`."""
         context.require_own_once(relation.name)
         log = cls(context.tables, context.project.storage, relation, context.identifier(relation.name))
-        log.stages = context.stages(log.stages.planned)
+        log.stages = context.stages(batch_stages(relation, context.project.storage.namespace_of))
         return log
 
     @property
