@@ -31,11 +31,16 @@ _SETTINGS = {
 @contextmanager
 def without_a_jvm() -> Iterator[None]:
     """While the block runs, PySpark's functions are those of Spark Connect."""
-    before = os.environ.get("SPARK_CONNECT_MODE_ENABLED")
+    from pyspark.errors import utils
+
+    before, debugging = os.environ.get("SPARK_CONNECT_MODE_ENABLED"), utils._enable_debugging_cache
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    # Else every function looks for IPython, which is not there, and nine tenths of the time go there.
+    utils._enable_debugging_cache = False
     try:
         yield
     finally:
+        utils._enable_debugging_cache = debugging
         if before is None:
             del os.environ["SPARK_CONNECT_MODE_ENABLED"]
         else:

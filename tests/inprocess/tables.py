@@ -6,6 +6,7 @@ import re
 import struct
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -416,7 +417,33 @@ def _summary(snapshot: Any) -> dict[str, str]:
 
 
 def _files(table: PyTable, snapshot: int) -> Sequence[Any]:
-    return list(table.scan(snapshot_id=snapshot).plan_files())
+    """What a snapshot is made of, which never changes."""
+    return _files_of(_Hashed(table), snapshot)
+
+
+class _Hashed:
+    """A table as the key of what is known of its snapshots: by its identity, whatever its newest version is."""
+
+    def __init__(self, table: PyTable) -> None:
+        self.table = table
+        self._key = table.metadata.table_uuid
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self._key == other._key
+
+
+@lru_cache(4096)
+def _files_of(key: _Hashed, snapshot: int) -> Sequence[Any]:
+    return list(key.table.scan(snapshot_id=snapshot).plan_files())
+
+
+@lru_cache(2048)
+def _stored(path: str) -> pa.Table:
+    """A data file. It is never written again, and its name is no other one's."""
+    return pq.read_table(path, partitioning=None, use_threads=False)
 
 
 def _file(
@@ -458,7 +485,7 @@ def _number(bounds: Mapping[int, bytes] | None, field: int) -> int | None:
 
 
 def _read(path: str, schema: pa.Schema) -> pa.Table:
-    return _cast(pq.read_table(path, partitioning=None), schema)
+    return _cast(_stored(path), schema)
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
