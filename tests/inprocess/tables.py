@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import struct
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +12,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, schema_to_pyarrow, visit_pyarrow
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import DayTransform, IdentityTransform
-from pyiceberg.typedef import Record
 
 from tests.inprocess.catalog import FolderCatalog
+from tests.inprocess.files import bound_of, conformed, data_file, files_of, path_of, read_file, schema_of
 from tests.inprocess.frames import frame_of
-from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import AMENDMENT, Merge, Snapshot, require_owner
-from tidegate.iceberg.data_files import ordinary
+from tidegate.iceberg.commit import Snapshot, going_on, overtaken, require_owner, standing
+from tidegate.iceberg.data_files import packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable, quote
+from tidegate.iceberg.merge import Merge
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.tasks.writer import Target
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table as PyTable
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.project import Storage
@@ -86,7 +83,7 @@ class InProcessTables:
         """Columns that go stay in the schema; nobody asks for them."""
         table = self.open(identifier)
         held = rows.toArrow()
-        known = {field.name for field in table.target_schema()}
+        known = {field.name for field in table.schema()}
         new = [field for field in held.schema if field.name not in known]
         if new:
             fresh = visit_pyarrow(pa.schema(new), _ConvertToIcebergWithoutIDs())
@@ -99,10 +96,10 @@ class InProcessTables:
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))
-        schema = ordinary(schema_to_pyarrow(table.schema()))
+        schema = schema_of(table)
         at = table.current_snapshot() if snapshot is None else table.snapshot_by_id(snapshot)
-        paths = [_path(f.file.file_path) for f in _files(table, at.snapshot_id)] if at is not None else []
-        read = [_read(path, schema) for path in paths] or [_cast(schema.empty_table(), schema)]
+        paths = [path_of(f.file.file_path) for f in files_of(table, at.snapshot_id)] if at is not None else []
+        read = [read_file(path, schema) for path in paths] or [conformed(schema.empty_table(), schema)]
         if with_file:
             named = zip(read, [f"file:{path}" for path in paths] or [""], strict=True)
             read = [
@@ -158,9 +155,7 @@ class InProcessTable:
         return self._at(self._table.snapshot_by_id(snapshot))
 
     def rebased(self, base: Snapshot) -> Snapshot:
-        now = self.current()
-        facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
-        return now if facts and facts.items() <= now.summary.items() else base
+        return going_on(base, self.current())
 
     def summaries(self) -> list[dict[str, str]]:
         return [_summary(snapshot) for snapshot in self._table.snapshots()]
@@ -183,14 +178,11 @@ class InProcessTable:
         return {name: ref.snapshot_id for name, ref in refs.items() if ref.snapshot_ref_type.value == "tag"}
 
     def _at(self, current: Any) -> Snapshot:
-        snapshot = current
-        while snapshot is not None:
-            summary = _summary(snapshot)
-            if any(key.startswith("tidegate.") for key in summary):
-                return Snapshot(current.snapshot_id, summary, snapshot.snapshot_id)
-            parent = snapshot.parent_snapshot_id
-            snapshot = self._table.snapshot_by_id(parent) if parent is not None else None
-        return Snapshot(current.snapshot_id if current is not None else None, {})
+        return standing(None if current is None else current.snapshot_id, self._facts)
+
+    def _facts(self, snapshot: int) -> tuple[dict[str, str], int | None]:
+        found = self._table.snapshot_by_id(snapshot)
+        return ({}, None) if found is None else (_summary(found), found.parent_snapshot_id)
 
     def target(
         self,
@@ -200,20 +192,16 @@ class InProcessTable:
         bounds: tuple[str, ...] = (),
         reading: bool = False,
     ) -> Target:
-        schema = ordinary(schema_to_pyarrow(self._table.schema()))
-        uri = f"{self.location}/data"
-        filesystem, path = storage.filesystem(uri)
-        if not reading:
-            filesystem.create_dir(path, recursive=True)
-        return Target(filesystem, path, uri, schema, split, day, bounds)
+        schema = schema_to_pyarrow(self._table.schema())
+        return target_in(self.location, schema, storage, split, day, bounds, reading)
 
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
     ) -> list[dict[str, Any]] | None:
         found = []
-        for task in _files(self._table, snapshot):
+        for task in files_of(self._table, snapshot):
             least, greatest = (
-                _number(bounds, field_id) for bounds in (task.file.lower_bounds, task.file.upper_bounds)
+                bound_of(bounds, field_id) for bounds in (task.file.lower_bounds, task.file.upper_bounds)
             )
             outside = (low is not None and greatest is not None and greatest < low) or (
                 high is not None and least is not None and least >= high
@@ -232,11 +220,11 @@ class InProcessTable:
         return self._named(paths, snapshot, None)
 
     def _named(self, paths: set[str], snapshot: int, open_: bool | None) -> list[Any]:
-        known = {_path(path) for path in paths}
+        known = {path_of(path) for path in paths}
         return [
             _Named(task.file)
-            for task in _files(self._table, snapshot)
-            if _path(task.file.file_path) in known and task.file.partition[0] is open_
+            for task in files_of(self._table, snapshot)
+            if path_of(task.file.file_path) in known and task.file.partition[0] is open_
         ]
 
     def append(
@@ -250,7 +238,7 @@ class InProcessTable:
     ) -> int:
         gone = [one.file for one in removed]
         if replaced and base.id is not None:
-            gone += [t.file for t in _files(self._table, base.id) if t.file.partition[0] in replaced]
+            gone += [t.file for t in files_of(self._table, base.id) if t.file.partition[0] in replaced]
         new = [self._data_file(file, target) for file in files if target is not None]
         self._commit(new, gone, summary, base.id)
         return int(self._table.metadata.current_snapshot_id or 0)
@@ -271,22 +259,15 @@ class InProcessTable:
                     update.append_data_file(file)
             change.commit_transaction()
         except (CommitFailedException, ValidationException) as error:
-            raise TidegateError(
-                "TG502",
-                f"another run has committed to {self.identifier} in the meantime; this batch was not stored",
-                hint="run again: it goes on from the commit of the other run",
-            ) from error
+            raise overtaken(self.identifier) from error
         finally:
             self.refresh()
 
     def _data_file(self, file: dict[str, Any], target: Target) -> DataFile:
-        low, high = {}, {}
-        for name, (least, greatest) in file["bounds"].items():
-            narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
-            number = target.field_id(name)
-            low[number], high[number] = (struct.pack("<i" if narrow else "<q", v) for v in (least, greatest))
+        packed = list(packed_bounds(file, target))
+        low, high = ({one[0]: one[side] for one in packed} for side in (1, 2))
         partition = [file["split"], *([file["day"]] if target.day is not None else [])]
-        return _file(file["uri"], partition, file["rows"], file["bytes"], low, high)
+        return data_file(file["uri"], partition, file["rows"], file["bytes"], low, high)
 
     def merge_rows(self, merge: Merge) -> None:
         """Every row of the table is written anew."""
@@ -329,8 +310,8 @@ class InProcessTable:
         if not untouched:
             self.replace(tables, merge.summary or {}, base.id)
 
-    def target_schema(self) -> pa.Schema:
-        return ordinary(schema_to_pyarrow(self._table.schema()))
+    def schema(self) -> pa.Schema:
+        return schema_of(self._table)
 
     def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
         base = self.current()
@@ -341,7 +322,7 @@ class InProcessTable:
 
     def replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
         """Have these rows and no others."""
-        gone = [task.file for task in _files(self._table, base)] if base is not None else []
+        gone = [task.file for task in files_of(self._table, base)] if base is not None else []
         self._commit(self._files_of(tables), gone, summary, base)
 
     def add(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
@@ -349,8 +330,7 @@ class InProcessTable:
         self._commit(self._files_of(tables), [], summary, base)
 
     def _files_of(self, tables: Sequence[pa.Table]) -> list[DataFile]:
-        schema = ordinary(schema_to_pyarrow(self._table.schema()))
-        rows = pa.concat_tables([_cast(table, schema) for table in tables])
+        rows = pa.concat_tables([conformed(table, self.schema()) for table in tables])
         return [self._written(part, partition) for part, partition in self._split(rows)]
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, list[Any]]]:
@@ -374,11 +354,11 @@ class InProcessTable:
             yield rows.filter(pc.fill_null(where, False)), list(partition.values())
 
     def _written(self, rows: pa.Table, partition: list[Any]) -> DataFile:
-        folder = Path(_path(self.location)) / "data"
+        folder = Path(path_of(self.location)) / "data"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(rows, path)
-        return _file(f"file:{path}", partition, rows.num_rows, path.stat().st_size, {}, {})
+        return data_file(f"file:{path}", partition, rows.num_rows, path.stat().st_size, {}, {})
 
 
 def _changed(name: str, merge: Merge) -> str:
@@ -406,69 +386,10 @@ def _parts(identifier: str) -> tuple[str, ...]:
     return tuple(quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^.`]+)", identifier))[1:]
 
 
-def _path(uri: str) -> str:
-    return uri.removeprefix("file://").removeprefix("file:")
-
-
 def _summary(snapshot: Any) -> dict[str, str]:
     if snapshot is None or snapshot.summary is None:
         return {}
     return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
-
-
-def _files(table: PyTable, snapshot: int) -> Sequence[Any]:
-    """What a snapshot is made of, which never changes."""
-    return _files_of(_Hashed(table), snapshot)
-
-
-class _Hashed:
-    """A table as the key of what is known of its snapshots: by its identity, whatever its newest version is."""
-
-    def __init__(self, table: PyTable) -> None:
-        self.table = table
-        self._key = table.metadata.table_uuid
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hashed) and self._key == other._key
-
-
-@lru_cache(4096)
-def _files_of(key: _Hashed, snapshot: int) -> Sequence[Any]:
-    return list(key.table.scan(snapshot_id=snapshot).plan_files())
-
-
-@lru_cache(2048)
-def _stored(path: str) -> pa.Table:
-    """A data file. It is never written again, and its name is no other one's."""
-    return pq.read_table(path, partitioning=None, use_threads=False)
-
-
-def _file(
-    uri: str, partition: list[Any], rows: int, size: int, low: dict[int, bytes], high: dict[int, bytes]
-) -> DataFile:
-    file = DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=uri,
-        file_format=FileFormat.PARQUET,
-        partition=Record(*partition),
-        record_count=rows,
-        file_size_in_bytes=size,
-        column_sizes=None,
-        value_counts=None,
-        null_value_counts=None,
-        nan_value_counts=None,
-        lower_bounds=low,
-        upper_bounds=high,
-        key_metadata=None,
-        split_offsets=None,
-        equality_ids=None,
-        sort_order_id=None,
-    )
-    file.spec_id = 0
-    return file
 
 
 def _partition_field(schema: Schema, number: int, part: str) -> PartitionField:
@@ -478,39 +399,3 @@ def _partition_field(schema: Schema, number: int, part: str) -> PartitionField:
     source = schema.find_field(name).field_id
     transform = DayTransform() if days else IdentityTransform()
     return PartitionField(source, 1000 + number, transform, f"{name}_day" if days else name)
-
-
-def _number(bounds: Mapping[int, bytes] | None, field: int) -> int | None:
-    return struct.unpack("<q", bounds[field])[0] if bounds and field in bounds else None
-
-
-def _read(path: str, schema: pa.Schema) -> pa.Table:
-    return _cast(_stored(path), schema)
-
-
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """In the columns of the table, by name; those that came later are NULL."""
-    columns = []
-    for field in schema:
-        if field.name in table.column_names:
-            columns.append(_like(table.column(field.name), field.type))
-        else:
-            columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
-    return pa.table(columns, schema=pa.schema([field.remove_metadata() for field in schema]))
-
-
-def _like(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if column.type == kind:
-        return column
-    if pa.types.is_struct(kind):
-        array = column.combine_chunks()
-        there = {f.name for f in array.type}
-        fields = [
-            _like(pa.chunked_array([array.field(f.name)]), f.type).combine_chunks()
-            if f.name in there
-            else pa.nulls(len(array), f.type)
-            for f in kind
-        ]
-        names = [f.name for f in kind]
-        return pa.chunked_array([pa.StructArray.from_arrays(fields, names, mask=array.is_null())])
-    return column.cast(kind)

@@ -9,8 +9,9 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Merge, Snapshot
+from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import NewTable
+from tidegate.iceberg.merge import Merge
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.tasks.writer import WriteTask, run_task

@@ -54,7 +54,7 @@ GUARDS = {
     "ingest/ingest.py:Log.__init__": "Log.of asks",
     "iceberg/commit.py:IcebergTable.delete_rows": LEASE,
     "iceberg/commit.py:IcebergTable.set_properties": "it is what asks, or under Context.lease",
-    "iceberg/commit.py:Merge.sql": LEASE,
+    "iceberg/merge.py:Merge.sql": LEASE,
     "iceberg/layout.py:NewTable.sql": "makes what is not there, under a lease that has looked at the namespace",
     "iceberg/tables.py:SparkTables.add_stored_column": LEASE,
     "iceberg/tables.py:SparkTables.drop_table": LEASE,

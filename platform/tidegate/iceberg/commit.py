@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.data_files import bound, content_file, ordinary
+from tidegate.iceberg.data_files import bound, content_file, target_in
 from tidegate.iceberg.layout import ON_TIME
+from tidegate.iceberg.merge import Merge
 from tidegate.jvm.java import java_class
 from tidegate.jvm.spark import settings
 from tidegate.project.owner import OWNER, Owner
@@ -25,7 +26,7 @@ from tidegate.tasks.writer import Target
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tidegate.project import Storage
 
@@ -62,36 +63,6 @@ class Snapshot:
         """A number of the summary, or None where it is absent."""
         text = self.summary.get(key)
         return None if text is None else int(text)
-
-
-@dataclass(frozen=True)
-class Merge:
-    """MERGE of `changes` (called `s`) into a table (called `t`). `on`: in SQL; `matched`: of a row that is met, what
-    follows from a condition in SQL (None: always): columns that take the change's values, or None to delete it; the
-    first that holds counts. `missing`: when a change that meets no row is inserted ("": always; None: never), with the
-    values of `columns`. `summary`: what the snapshot says."""
-
-    changes: DataFrame
-    on: str
-    matched: tuple[tuple[str | None, tuple[str, ...] | None], ...]
-    columns: tuple[str, ...] = ()
-    missing: str | None = None
-    summary: Mapping[str, str] | None = None
-
-    def sql(self, table: str, changes: str) -> str:
-        """The statement. `changes`: what the frame is called."""
-        text = [f"MERGE INTO {table} t USING {changes} s ON {self.on}"]
-        for condition, columns in self.matched:
-            when = "WHEN MATCHED" + (f" AND {condition}" if condition else "")
-            change = (
-                "DELETE" if columns is None else f"UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)}"
-            )
-            text.append(f"{when} THEN {change}")
-        if self.missing is not None:
-            names, values = ", ".join(self.columns), ", ".join(f"s.{c}" for c in self.columns)
-            when = "WHEN NOT MATCHED" + (f" AND {self.missing}" if self.missing else "")
-            text.append(f"{when} THEN INSERT ({names}) VALUES ({values})")
-        return " ".join(text)
 
 
 class IcebergTable:
@@ -166,9 +137,7 @@ class IcebergTable:
         """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired
         snapshots, amendments of windows that are closed anyway). If tidegate itself has committed since, `base` as it
         is: nothing can be committed on it (TG502)."""
-        now = self.current()
-        facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
-        return now if facts and facts.items() <= now.summary.items() else base
+        return going_on(base, self.current())
 
     def tag(self, name: str) -> None:
         """Keep the current snapshot, if there is one, as `VERSION AS OF name`; no expiry takes it."""
@@ -204,14 +173,11 @@ class IcebergTable:
         return found
 
     def _at(self, current: Any) -> Snapshot:
-        snapshot = current
-        while snapshot is not None:
-            summary = self._summary(snapshot)
-            if any(key.startswith("tidegate.") for key in summary):
-                return Snapshot(current.snapshotId(), summary, snapshot.snapshotId())
-            parent = snapshot.parentId()
-            snapshot = self._table.snapshot(parent) if parent is not None else None
-        return Snapshot(current.snapshotId() if current is not None else None, {})
+        return standing(None if current is None else current.snapshotId(), self._facts)
+
+    def _facts(self, snapshot: int) -> tuple[dict[str, str], int | None]:
+        found = self._table.snapshot(snapshot)
+        return ({}, None) if found is None else (self._summary(found), found.parentId())
 
     def target(
         self,
@@ -226,12 +192,8 @@ class IcebergTable:
         from pyiceberg.schema import Schema
 
         text = java_class(self._jvm, "org.apache.iceberg.SchemaParser").toJson(self._table.schema())
-        schema = ordinary(schema_to_pyarrow(Schema.model_validate_json(text)))
-        uri = f"{self.location}/data"
-        filesystem, path = storage.filesystem(uri)
-        if not reading:
-            filesystem.create_dir(path, recursive=True)
-        return Target(filesystem, path, uri, schema, split, day, bounds)
+        schema = schema_to_pyarrow(Schema.model_validate_json(text))
+        return target_in(self.location, schema, storage, split, day, bounds, reading)
 
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
@@ -353,14 +315,7 @@ class IcebergTable:
             java = getattr(error, "java_exception", None)
             name = java.getClass().getSimpleName() if java is not None else ""
             if name in ("ValidationException", "CommitFailedException"):
-                raise TidegateError(
-                    "TG502",
-                    (
-                        f"another run has committed to {self.identifier} in the meantime; this batch was not "
-                        "stored"
-                    ),
-                    hint="run again: it goes on from the commit of the other run",
-                ) from error
+                raise overtaken(self.identifier) from error
             raise
         self._table.refresh()
         return int(self._table.currentSnapshot().snapshotId())
@@ -379,6 +334,33 @@ class IcebergTable:
     def _saying(self, summary: Mapping[str, str]) -> AbstractContextManager[None]:
         """Statements inside commit with these facts in their snapshot's summary."""
         return settings(self._spark, {_PROPERTY + key: value for key, value in summary.items()})
+
+
+def standing(newest: int | None, facts: Callable[[int], tuple[Mapping[str, str], int | None]]) -> Snapshot:
+    """What tidegate said last in the snapshots up to the newest one. `facts`: of a snapshot, by its id, the summary
+    and the parent; of one that has expired nothing."""
+    snapshot = newest
+    while snapshot is not None:
+        summary, parent = facts(snapshot)
+        if any(key.startswith("tidegate.") for key in summary):
+            return Snapshot(newest, dict(summary), snapshot)
+        snapshot = parent
+    return Snapshot(newest, {})
+
+
+def going_on(base: Snapshot, now: Snapshot) -> Snapshot:
+    """See `IcebergTable.rebased`; `now`: the current snapshot."""
+    facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
+    return now if facts and facts.items() <= now.summary.items() else base
+
+
+def overtaken(table: str) -> TidegateError:
+    """TG502: somebody else was faster."""
+    return TidegateError(
+        "TG502",
+        f"another run has committed to {table} in the meantime; this batch was not stored",
+        hint="run again: it goes on from the commit of the other run",
+    )
 
 
 def require_owner(table: str, owner: Owner, found: Owner | None) -> None:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidegate.tasks.writer import Target
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.tasks.writer import Target
+    from collections.abc import Iterator
+
+    from tidegate.project import Storage
 
 
 def content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
@@ -21,12 +24,10 @@ def content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
         partition["1001"] = None if day is None else TimeKind.format(TimeKind.DATE, day)
     low: dict[str, list[Any]] = {"keys": [], "values": []}
     high: dict[str, list[Any]] = {"keys": [], "values": []}
-    for name, (least, greatest) in file["bounds"].items():
-        narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
-        form = "<i" if narrow else "<q"
-        for side, value in ((low, least), (high, greatest)):
-            side["keys"].append(target.field_id(name))
-            side["values"].append(struct.pack(form, value).hex().upper())
+    for number, *packed in packed_bounds(file, target):
+        for side, value in zip((low, high), packed, strict=True):
+            side["keys"].append(number)
+            side["values"].append(value.hex().upper())
     return {
         "spec-id": 0,
         "content": "data",
@@ -38,6 +39,33 @@ def content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
         "lower-bounds": low,
         "upper-bounds": high,
     }
+
+
+def packed_bounds(file: dict[str, Any], target: Target) -> Iterator[tuple[int, bytes, bytes]]:
+    """Of each column that a data file has bounds of: its id, and the least and the greatest value as Iceberg writes
+    them."""
+    for name, (least, greatest) in file["bounds"].items():
+        narrow = pa.types.is_date(kind := target.schema.field(name).type) or pa.types.is_int32(kind)
+        form = "<i" if narrow else "<q"
+        yield target.field_id(name), struct.pack(form, least), struct.pack(form, greatest)
+
+
+def target_in(
+    location: str,
+    schema: pa.Schema,
+    storage: Storage,
+    split: str,
+    day: str | None,
+    bounds: tuple[str, ...],
+    reading: bool,
+) -> Target:
+    """How tasks write files for the table at `location`; or, `reading`, where its files are: then nothing is made.
+    `schema`: pyiceberg's."""
+    uri = f"{location}/data"
+    filesystem, path = storage.filesystem(uri)
+    if not reading:
+        filesystem.create_dir(path, recursive=True)
+    return Target(filesystem, path, uri, ordinary(schema), split, day, bounds)
 
 
 def bound(bounds: dict[str, list[Any]] | None, column: int) -> int | None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tidegate.iceberg.commit import IcebergTable, Merge, Snapshot
+from tidegate.iceberg.commit import IcebergTable, Snapshot
 from tidegate.iceberg.layout import NewTable
+from tidegate.iceberg.merge import Merge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

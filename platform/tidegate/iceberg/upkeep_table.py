@@ -176,10 +176,7 @@ def keep_bounds(table: IcebergTable, columns: Sequence[str]) -> None:
     wanted = {f"write.metadata.metrics.column.{name}": "full" for name in columns}
     missing = {key: value for key, value in wanted.items() if table.property(key) != value}
     if missing:
-        update = table.java.updateProperties()
-        for key, value in missing.items():
-            update = update.set(key, value)
-        update.commit()
+        table.set_properties(missing)
         table.current()
 
 

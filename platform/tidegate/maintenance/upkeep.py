@@ -334,7 +334,7 @@ class _Work:
             self._spark, storage, self._table, self._kind, time_column, edge, self._number
         )
         if edge.before is not None and self._table.property(CHECKED) != str(edge.before):
-            self._table.java.updateProperties().set(CHECKED, str(edge.before)).commit()
+            self._table.set_properties({CHECKED: str(edge.before)})
             self._table.current()
 
     def _expire(self) -> None:

@@ -1,0 +1,119 @@
+"""The files of stored tables, for the runner without a JVM: what is in them, and how Iceberg describes them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+
+from tidegate.iceberg.data_files import ordinary
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as PyTable
+
+
+def schema_of(table: PyTable) -> pa.Schema:
+    """Of a stored table, with Iceberg's ids."""
+    return ordinary(schema_to_pyarrow(table.schema()))
+
+
+def path_of(uri: str) -> str:
+    return uri.removeprefix("file://").removeprefix("file:")
+
+
+def files_of(table: PyTable, snapshot: int) -> Sequence[Any]:
+    """What a snapshot is made of, which never changes."""
+    return _planned(_Hashed(table), snapshot)
+
+
+class _Hashed:
+    """A table as the key of what is known of its snapshots: by its identity, whatever its newest version is."""
+
+    def __init__(self, table: PyTable) -> None:
+        self.table = table
+        self._key = table.metadata.table_uuid
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self._key == other._key
+
+
+@lru_cache(4096)
+def _planned(key: _Hashed, snapshot: int) -> Sequence[Any]:
+    return list(key.table.scan(snapshot_id=snapshot).plan_files())
+
+
+@lru_cache(2048)
+def _stored(path: str) -> pa.Table:
+    """A data file. It is never written again, and its name is no other one's."""
+    return pq.read_table(path, partitioning=None, use_threads=False)
+
+
+def data_file(
+    uri: str, partition: list[Any], rows: int, size: int, low: dict[int, bytes], high: dict[int, bytes]
+) -> DataFile:
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=uri,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*partition),
+        record_count=rows,
+        file_size_in_bytes=size,
+        column_sizes=None,
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        lower_bounds=low,
+        upper_bounds=high,
+        key_metadata=None,
+        split_offsets=None,
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    file.spec_id = 0
+    return file
+
+
+def bound_of(bounds: Mapping[int, bytes] | None, field: int) -> int | None:
+    return struct.unpack("<q", bounds[field])[0] if bounds and field in bounds else None
+
+
+def read_file(path: str, schema: pa.Schema) -> pa.Table:
+    return conformed(_stored(path), schema)
+
+
+def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """In the columns of the table, by name; those that came later are NULL."""
+    columns = []
+    for field in schema:
+        if field.name in table.column_names:
+            columns.append(_like(table.column(field.name), field.type))
+        else:
+            columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
+    return pa.table(columns, schema=pa.schema([field.remove_metadata() for field in schema]))
+
+
+def _like(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        array = column.combine_chunks()
+        there = {f.name for f in array.type}
+        fields = [
+            _like(pa.chunked_array([array.field(f.name)]), f.type).combine_chunks()
+            if f.name in there
+            else pa.nulls(len(array), f.type)
+            for f in kind
+        ]
+        names = [f.name for f in kind]
+        return pa.chunked_array([pa.StructArray.from_arrays(fields, names, mask=array.is_null())])
+    return column.cast(kind)
