@@ -85,7 +85,10 @@ class StoredLog:
 class Log(StoredLog):
     """A relation's log open for writing: its table, the progress of its last commit, and the way to add a batch."""
 
-    def __init__(self, tables: Tables, storage: Storage, relation: Relation, identifier: str) -> None:
+    def __init__(
+        self, tables: Tables, storage: Storage, relation: Relation, identifier: str, stages: Stages
+    ) -> None:
+        """`stages`: of a batch, by which all is done."""
         tables.create_table(new_log(relation, identifier, storage.owner))
         # Looks at the owner, before anything is written.
         super().__init__(tables, storage, relation, identifier, storage.owner)
@@ -98,8 +101,7 @@ class Log(StoredLog):
             for name in sorted(missing):
                 tables.add_stored_column(identifier, f"_progress.{name}", PROGRESS_ADDED[name])
             super().__init__(tables, storage, relation, identifier, storage.owner)
-        #: What a batch of it is, told to nobody; `of` says who watches.
-        self.stages = Stages(batch_stages(relation, storage.namespace_of))
+        self.stages = stages
         self._memories = MemoryFiles.of(storage, relation.name)
         self._memories.tidy(self.progress.states.values())
         self.state = KeyedTable(tables, relation, identifier, storage.owner) if relation.primary_key else None
@@ -119,9 +121,9 @@ class Log(StoredLog):
         """The relation's log, opened for writing; hold its `lease` while it is used. Raises TG515 and TG531 as
         `require_own`."""
         context.require_own_once(relation.name)
-        log = cls(context.tables, context.project.storage, relation, context.identifier(relation.name))
-        log.stages = context.stages(batch_stages(relation, context.project.storage.namespace_of))
-        return log
+        storage = context.project.storage
+        stages = context.stages(batch_stages(relation, storage.namespace_of))
+        return cls(context.tables, storage, relation, context.identifier(relation.name), stages)
 
     @property
     def strategy(self) -> InForce | None:

@@ -129,7 +129,7 @@ def plan_for(catalog: Catalog, name: str | Object, namespace: Namespace = "main"
     stages: list[Stage] = []
     for source in (*sources_of(catalog, found), found):
         if isinstance(source, Relation):
-            stages += _relation_stages(source, namespace)
+            stages += batch_stages(source, namespace)
         else:
             # Every step of the view in question; of those before it what they read and what they give.
             stages += view_stages(catalog, source, namespace, steps=source is found)
@@ -138,7 +138,44 @@ def plan_for(catalog: Catalog, name: str | Object, namespace: Namespace = "main"
 
 def batch_stages(relation: Relation, namespace: Namespace = "main") -> tuple[Stage, ...]:
     """What a batch of a source or table is: read, judged, committed."""
-    return tuple(_relation_stages(relation, namespace))
+    mark = relation.watermark
+    carried: tuple[ColumnWatermark, ...] = ()
+    days: tuple[str, ...] = ()
+    if mark is not None:
+        carried = (ColumnWatermark(mark.column, Identity(), mark.kind, (relation.name,)),)
+        days = () if mark.kind is TimeKind.EPOCH else (f"day of {mark.column}",)
+    inserts = relation.kind == "table" and relation.connector is None
+    differences: tuple[Difference, ...] = differ.GATE_OF_A_TABLE if inserts else differ.GATE
+    if relation.ttl:
+        differences += differ.TTL
+    if mark is not None and mark.by_batch:
+        differences = tuple(d for d in differences if not d.is_granularity)
+    return (
+        SourceStage(
+            relation.name,
+            relation.kind,
+            relation.connector.connector if relation.connector else None,
+            _options(relation),
+            _format(relation),
+            _columns(relation),
+        ),
+        GateStage(
+            relation.name,
+            mark.column if mark else None,
+            mark.expression if mark else None,
+            gate_facts(relation),
+            carried,
+            differences if mark else (),
+        ),
+        LogStage(
+            relation.name,
+            stored_as(namespace, relation.name),
+            ("outcome", *days),
+            carried,
+            differ.LOG if mark else (),
+            keeping=_keeping(relation),
+        ),
+    )
 
 
 def tick_stages(catalog: Catalog, view: View, namespace: Namespace = "main") -> tuple[Stage, ...]:
@@ -167,48 +204,12 @@ def delivery_stages(catalog: Catalog, sink: Sink, namespace: Namespace = "main")
     """What a delivery of a sink is."""
     upstream = sink.view or look_up(catalog, sink.upstream)
     assert isinstance(upstream, Relation | View)
-    return (sink_stage(sink, upstream, plan_for(catalog, upstream, namespace)[-1].watermarks),)
-
-
-def _relation_stages(relation: Relation, namespace: Namespace) -> list[Stage]:
-    mark = relation.watermark
-    carried: tuple[ColumnWatermark, ...] = ()
-    days: tuple[str, ...] = ()
-    if mark is not None:
-        carried = (ColumnWatermark(mark.column, Identity(), mark.kind, (relation.name,)),)
-        days = () if mark.kind is TimeKind.EPOCH else (f"day of {mark.column}",)
-    inserts = relation.kind == "table" and relation.connector is None
-    differences: tuple[Difference, ...] = differ.GATE_OF_A_TABLE if inserts else differ.GATE
-    if relation.ttl:
-        differences += differ.TTL
-    if mark is not None and mark.by_batch:
-        differences = tuple(d for d in differences if not d.is_granularity)
-    return [
-        SourceStage(
-            relation.name,
-            relation.kind,
-            relation.connector.connector if relation.connector else None,
-            _options(relation),
-            _format(relation),
-            _columns(relation),
-        ),
-        GateStage(
-            relation.name,
-            mark.column if mark else None,
-            mark.expression if mark else None,
-            gate_facts(relation),
-            carried,
-            differences if mark else (),
-        ),
-        LogStage(
-            relation.name,
-            stored_as(namespace, relation.name),
-            ("outcome", *days),
-            carried,
-            differ.LOG if mark else (),
-            keeping=_keeping(relation),
-        ),
-    ]
+    *_, last = (
+        tick_stages(catalog, upstream, namespace)
+        if isinstance(upstream, View)
+        else batch_stages(upstream, namespace)
+    )
+    return (sink_stage(sink, upstream, last.watermarks),)
 
 
 def _keeping(relation: Relation) -> tuple[tuple[str, str], ...]:

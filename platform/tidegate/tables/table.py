@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Merge, Snapshot
+from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import new_state, quote, relation_identity
+from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.tables import in_java
 from tidegate.iceberg.upkeep_table import Shape, compact, expire
 from tidegate.plan.gaps import RETAINED_FROM
@@ -194,12 +195,9 @@ class KeyedTable:
         """Forget snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
         held; nothing happens below `many` snapshots."""
         self.table.current()
-        if len(self.table.snapshot_ids()) <= max(many, KEEP_SNAPSHOTS):
-            return
-        table = in_java(self.table)
-        shape = Shape.of(table)
-        if len(shape.snapshots) > max(many, KEEP_SNAPSHOTS):
-            expire(table, shape.bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
+        if len(self.table.snapshot_ids()) > max(many, KEEP_SNAPSHOTS):
+            table = in_java(self.table)
+            expire(table, Shape.of(table).bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
 
     def tidy(self, keep_from: int | None) -> Cleaned:
         """What a run does after its views: whole days go, old snapshots go where many have gathered."""

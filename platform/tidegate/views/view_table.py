@@ -132,7 +132,7 @@ class ViewTable:
         earliest = base.integer("tidegate.earliest-open")
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
         number = (base.integer("tidegate.tick") or 0) + 1
-        cut = Cut(pinned, start, frontier, reached, number)
+        cut = Cut(pinned, start, frontier, reached, number, _closes_again(base, frontier, reached))
         done = self._stages.carry_out(SliceStage, lambda stage: self._computed(stage, base, cut))
         try:
             return self._stages.carry_out(ViewStage, lambda _: self._commit(base, cut, done, gap, started))
@@ -141,7 +141,7 @@ class ViewTable:
 
     def _computed(self, stage: SliceStage, base: Snapshot, cut: Cut) -> Computed:
         """The rows of a tick. Where rows close again that were emitted once, the query says which (W9)."""
-        way: Way = "query" if stage.way == "panes" and _closes_again(base, cut) else stage.way
+        way: Way = "query" if stage.way == "panes" and cut.again else stage.way
         return self._stages.carry_out_all(
             StepStage,
             lambda: computed(
@@ -153,12 +153,11 @@ class ViewTable:
         self, base: Snapshot, cut: Cut, done: Computed, gap: dict[str, str], started: float
     ) -> SliceCommitted:
         """Store what a tick has computed, and the new frontier, in one commit (R2)."""
-        again = _closes_again(base, cut)
         if done.rows is None:
             files = done.files or []
             tick = Tick(files, [], sum(f["rows"] for f in files if f["split"] is False), {}, done.open_since)
         else:
-            tick = self._stored(done.rows, cut, done.open_since, again)
+            tick = self._stored(done.rows, cut, done.open_since)
         if done.carried is not None:
             tick.files.extend(self._write_carried(done.carried))
         total = (base.integer("tidegate.groups") or 0) + tick.groups
@@ -169,7 +168,7 @@ class ViewTable:
             "tidegate.groups": str(total),
             "tidegate.open": str(opened),
         }
-        kept = (*AMENDMENT, RESETS, GAPS, *([] if again else [BEYOND]))
+        kept = (*AMENDMENT, RESETS, GAPS, *([] if cut.again else [BEYOND]))
         summary |= {key: base.summary[key] for key in kept if key in base.summary}
         summary |= followed({p.input.name: p.snapshot.summary for p in cut.pinned}) | tick.summary | gap
         if lost := (base.integer(LOST_TOTALS) or 0) + sum(f.get("counted", 0) for f in tick.files):
@@ -237,11 +236,10 @@ class ViewTable:
         """The view's table at a snapshot."""
         return self._context.tables.rows(self.table.identifier, base.id)
 
-    def _stored(self, result: DataFrame, cut: Cut, since: int | None, again: bool) -> Tick:
-        """Write the rows of a tick. `since`: where the first session begins that stays open; `again`: emitted rows
-        close again (`Reclosing`)."""
+    def _stored(self, result: DataFrame, cut: Cut, since: int | None) -> Tick:
+        """Write the rows of a tick. `since`: where the first session begins that stays open."""
         number = cut.number
-        if not again:
+        if not cut.again:
             files = self._write(result, number)
             return Tick(files, [], sum(f["rows"] for f in files if f["split"] is False), {}, since)
         assert cut.frontier is not None
@@ -327,15 +325,10 @@ class ViewTable:
         return [file for files in run_task(result, WriteTask(self._target, counted)) for file in files]
 
 
-def _closes_again(base: Snapshot, cut: Cut) -> bool:
-    """Whether rows that were emitted beyond the frontier, before a step back (W9), can close now."""
+def _closes_again(base: Snapshot, frontier: int | None, reached: int | None) -> bool:
+    """Whether rows that were emitted beyond the frontier, before a step back (W9), can close now (`Reclosing`)."""
     beyond = Beyond.of(base.summary)
-    return (
-        beyond is not None
-        and cut.frontier is not None
-        and cut.reached is not None
-        and beyond.first <= cut.reached
-    )
+    return beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
 
 
 def same_view(view: View, table: Table) -> None:

@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Cut:
     """What tick `number` cuts out of a view's inputs, `pinned` at a snapshot each: their rows from `start` on, of which
-    becomes final what ends above `frontier` and at or below `reached` (ticks; None: no bound)."""
+    becomes final what ends above `frontier` and at or below `reached` (ticks; None: no bound). `again`: rows that were
+    emitted beyond the frontier, before a step back (W9), close among them."""
 
     pinned: tuple[Pinned, ...]
     start: int | None
     frontier: int | None
     reached: int | None
     number: int
+    again: bool
 
 
 @dataclass(frozen=True)
