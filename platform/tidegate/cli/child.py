@@ -43,28 +43,28 @@ class Foreground:
             if not self._signals:
                 return code if code >= 0 else 1
             until = time.monotonic() + self._grace
-            while self._notify(0) and time.monotonic() < until:
+            while self._signal(0) and time.monotonic() < until:
                 time.sleep(0.05)
             return 128 + self._signals[0]
         finally:
-            self._notify(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         self._signals.append(number)
         if len(self._signals) > 1:
-            self._notify(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
         elif self._process is not None:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        self._notify(signal.SIGINT)
-        timer = threading.Timer(self._grace, self._notify, [signal.SIGKILL])
+        self._signal(signal.SIGINT)
+        timer = threading.Timer(self._grace, self._signal, [signal.SIGKILL])
         timer.daemon = True
         timer.start()
 
-    def _notify(self, number: int) -> bool:
+    def _signal(self, number: int) -> bool:
         """Send a signal to the group; whether it is there."""
         with suppress(ProcessLookupError, PermissionError):
             if self._process is not None:

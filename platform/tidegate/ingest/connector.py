@@ -63,9 +63,10 @@ class Pending:
 @dataclass(frozen=True)
 class Direct:
     """How a batch is read inside the gate's own tasks: `work`, a frame of what each task reads (numbers of files, or
-        messages as they are), and the `reader` that makes rows of it, or raises `NeedsSpark`. `settings`: of Spark,
+    messages as they are), and the `reader` that makes rows of it, or raises `NeedsSpark`. `settings`: of Spark,
     meanwhile.
-        It gives the rows of the frame that it stands for, to the letter: who reads changes nothing (W4).
+
+    It gives the rows of the frame that it stands for, to the letter: who reads changes nothing (W4).
     """
 
     work: DataFrame

@@ -101,11 +101,9 @@ def _operands(
     def compared(left: _Where, right: _Where) -> Iterator[tuple[_Where, str, exp.Expr | None]]:
         """Of two, the text beside a time."""
         for text, time in ((left, right), (right, left)):
-            if any(isinstance(_at(node, side).unnest(), exp.Interval) for side in (text, time)):
+            if _is_computed(_at(node, text)) or isinstance(_at(node, time).unnest(), exp.Interval):
                 continue
             one, other = _type(_at(node, text), lookup), _type(_at(node, time), lookup)
-            if _is_arithmetic(_at(node, text)):
-                continue
             if may_be(one, STRING) and may_be(other, TIMESTAMPTZ):
                 # A text that is compared with a text stays one.
                 yield text, WITHOUT_DATE, None if other == TIMESTAMPTZ else _is_timestamp(_at(copy, time))
@@ -162,9 +160,9 @@ def _arguments(
                 yield ("expressions", text), WITHOUT_DATE, None
 
 
-def _is_arithmetic(node: exp.Expr) -> bool:
+def _is_computed(node: exp.Expr) -> bool:
     """Whether a value is of numbers or times, and no text, whatever its type."""
-    return isinstance(node.unnest(), exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg)
+    return isinstance(node.unnest(), exp.Interval | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg)
 
 
 def _is_timestamp(node: exp.Expr, begins: str = "timestamp") -> exp.Expr:
