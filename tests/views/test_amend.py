@@ -47,6 +47,13 @@ INSERT INTO t VALUES ('a', 16, '2026-01-01 00:00:09'), ('a', 0, '2026-01-01 00:0
 """
 
 
+MINUTES = """
+CREATE TABLE t (n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
+CREATE MATERIALIZED VIEW m AS SELECT window_end, sum(n) AS total FROM TUMBLE(t, ts, INTERVAL '1 minute')
+GROUP BY window_end EMIT ON WINDOW CLOSE;
+"""
+
+
 def rows(session: Session, name: str, *columns: str) -> list[tuple]:
     return sorted((tuple(map(str, row)) for row in session.table(name).select(*columns).collect()), key=str)
 
@@ -149,10 +156,8 @@ def test_R1_a_tick_and_an_amendment_at_the_same_time(
 ) -> None:
     """Whoever comes second goes on upon what the first has committed; nothing is lost, nothing twice."""
     session = workbench.session()
+    session.execute(MINUTES)
     session.execute("""
-CREATE TABLE t (n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
-CREATE MATERIALIZED VIEW m AS SELECT window_end, sum(n) AS total FROM TUMBLE(t, ts, INTERVAL '1 minute')
-GROUP BY window_end EMIT ON WINDOW CLOSE;
 INSERT INTO t VALUES (1, '2026-01-01 00:00:01'), (2, '2026-01-01 00:02:00'), (4, '2026-01-01 00:00:02');
 FLUSH;
 INSERT INTO t VALUES (8, '2026-01-01 00:03:00');
@@ -198,10 +203,8 @@ def test_R1_an_amendment_does_not_commit_over_another_one(
 ) -> None:
     """Not even where they share no file: each has a number of its own, by which sinks follow them."""
     session = workbench.session()
+    session.execute(MINUTES)
     session.execute("""
-CREATE TABLE t (n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
-CREATE MATERIALIZED VIEW m AS SELECT window_end, sum(n) AS total FROM TUMBLE(t, ts, INTERVAL '1 minute')
-GROUP BY window_end EMIT ON WINDOW CLOSE;
 INSERT INTO t VALUES (1, '2026-01-01 00:00:01'), (2, '2026-01-02 00:00:01'), (0, '2026-01-03 00:00:01');
 FLUSH;
 INSERT INTO t VALUES (4, '2026-01-01 00:00:02'), (8, '2026-01-02 00:00:02');
