@@ -144,6 +144,9 @@ class Stack:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        # For a moment after it was started a process has no environment, by which `_pid` knows it.
+        while child.poll() is None and not _environment(child.pid):
+            time.sleep(0.01)
         return child.pid
 
     def _wait(self, state: dict, service: Service, timeout_s: float) -> None:
@@ -167,11 +170,7 @@ class Stack:
         # A child of this very process that has ended stays until somebody asks for it.
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            return None
-        return pid if f"DAGSTER_HOME={self.home}".encode() in environment.split(b"\0") else None
+        return pid if f"DAGSTER_HOME={self.home}".encode() in _environment(pid).split(b"\0") else None
 
     def _end(self, pid: int, timeout_s: float) -> None:
         """SIGTERM to the process and what it started; SIGKILL to what is left."""
@@ -190,6 +189,14 @@ class Stack:
 
     def _write(self, state: Mapping) -> None:
         self._state.write_text(json.dumps(state, indent=2) + "\n")
+
+
+def _environment(pid: int) -> bytes:
+    """What a process was started with; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def _group_alive(pid: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from infra.stack import stack as stack_module
 from infra.stack.__main__ import main
 from infra.stack.postgres import Postgres, StackError
-from infra.stack.stack import Stack
+from infra.stack.stack import Service, Stack
 from tests.conftest import ROOT
 from tests.dagster.projects import write_project
 
@@ -103,6 +105,26 @@ def test_ports_are_kept_and_a_process_id_of_somebody_else_is_nobody(tmp_path: Pa
     }
     assert stack._pid({"pids": {"code": os.getpid()}}, "code") is None
     assert stack._pid({}, "code") is None
+
+
+def test_a_process_is_known_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment, by which it is known, is there a moment after the process: about one start of a hundred was
+    taken for a process that had ended."""
+    stack = Stack(tmp_path, "local", tmp_path, kafka=False)
+    monkeypatch.setattr(stack, "environment", lambda ports: {"DAGSTER_HOME": str(stack.home)})
+    real, asked = stack_module._environment, []
+
+    def late(pid: int) -> bytes:
+        asked.append(pid)
+        return b"" if len(asked) <= 3 else real(pid)
+
+    monkeypatch.setattr(stack_module, "_environment", late)
+    pid = stack._spawn(Service("code", ["/bin/sleep", "60"], lambda: True), {})
+    try:
+        assert stack._pid({"pids": {"code": pid}}, "code") == pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def test_nothing_runs_and_there_is_nothing_to_stop(
