@@ -17,11 +17,11 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.mutants import bounds, commits, rows
+from tests.mutants import bounds, commits, rows, steps
 from tests.mutants.guard import ROOT, Guard, problems
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
 
-GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *bounds.GUARDS)
+GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *steps.GUARDS, *bounds.GUARDS)
 MEMORY = ROOT / ".tidegate" / "mutants.json"
 KILLED = "killed"
 

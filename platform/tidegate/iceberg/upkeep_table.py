@@ -7,12 +7,13 @@ REPLACEs files. What reads our state looks for the newest snapshot that tidegate
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.protocol import Conflict, Stored
 from tidegate.jvm.spark import active
 
 if TYPE_CHECKING:
@@ -178,6 +179,17 @@ def keep_bounds(table: IcebergTable, columns: Sequence[str]) -> None:
     if missing:
         table.set_properties(missing)
         table.current()
+
+
+def attempted(step: Callable[[], None]) -> Stored | Conflict:
+    """What a step of upkeep is answered; it raises whatever is no conflict."""
+    try:
+        step()
+    except Exception as error:
+        if not is_conflict(error):
+            raise
+        return Conflict(error)
+    return Stored(None)
 
 
 def is_conflict(error: Exception) -> bool:

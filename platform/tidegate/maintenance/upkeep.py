@@ -15,14 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.protocol import Commit, Conflict, Found, GiveUp, Snapshot, Stored, drive
+from tidegate.iceberg.protocol import Commit, Found, GiveUp, drive
 from tidegate.iceberg.retire import condemned, retire
 from tidegate.iceberg.tables import in_java
 from tidegate.iceberg.upkeep_table import (
     Shape,
+    attempted,
     compact,
     expire,
-    is_conflict,
     keep_bounds,
     manifests,
     merge_manifests,
@@ -288,30 +288,20 @@ class _Work:
     def _attempt(self, what: str, step: Callable[[], None]) -> None:
         """A step; anew if another commit was in its way, which always wins. After a few tries it is left."""
         self._notify(f"{self.done.table}: {what}")
-
-        def attempt(_: Snapshot) -> Stored | Conflict:
-            try:
-                step()
-                return Stored(None)
-            except Exception as error:
-                if not is_conflict(error):
-                    raise
-                return Conflict(error)
-
         commit = Commit(needs="nothing", tries=TRIES)
-        end = drive(commit, lambda _: Found(self._table.current()), attempt)
+        end = drive(commit, lambda _: Found(self._table.current()), lambda _: attempted(step))
         if isinstance(end, GiveUp):
             self.done.notes.append(f"{what} left to the next upkeep: other commits were in its way")
 
     def _compact(self) -> None:
         policy, shape = self._policy, Shape.of(self._table)
-        expressions = java_class(self._spark._jvm, "org.apache.iceberg.expressions.Expressions")
         if self._is_state:
             # Its rows change all the time; a catalog of commits says nothing about which of them rest.
             facts = {k: v for k, v in self._table.current().summary.items() if k.startswith("tidegate.")}
             gone, _ = compact(self._spark, self._table, None, policy.target_file_size, properties=facts)
             self.done.compacted += gone
             return
+        expressions = java_class(self._spark._jvm, "org.apache.iceberg.expressions.Expressions")
         key = "tidegate.tick" if isinstance(self._source, View) else "tidegate.epoch"
         last = shape.last_before(key, self._now - policy.settle)
         if last is None:

@@ -36,6 +36,7 @@ from tidegate.plan.events import (
 )
 from tidegate.plan.pauses import Pauses
 from tidegate.project.disk import trouble
+from tidegate.runtime.claim import Claim, claimed
 from tidegate.runtime.codes import is_curable
 from tidegate.runtime.steps import together
 from tidegate.session.run import connect, resolve, select, select_sinks
@@ -229,18 +230,10 @@ class LiveGroup:
         self._leases = ExitStack()
 
     def __enter__(self) -> LiveGroup:
-        until = time.monotonic() + self._patience
-        while True:
-            try:
-                with ExitStack() as taken:
-                    for member in self.members:
-                        taken.enter_context(self.context.lease(member.name))
-                    self._leases = taken.pop_all()
-                return self
-            except TidegateError as error:
-                if error.code != "TG508" or time.monotonic() >= until or self._stopping():
-                    raise
-            time.sleep(0.5)
+        names = tuple(member.name for member in self.members)
+        claim = Claim(names, time.monotonic() + self._patience)
+        self._leases = claimed(claim, self.context.lease, self._stopping)
+        return self
 
     def __exit__(self, *_: object) -> None:
         for member in self.members:

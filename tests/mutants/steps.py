@@ -1,0 +1,151 @@
+"""Guards of what is decided by pure steps: commits, leases, and live groups."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import Guard
+
+_SESSION, _AMEND = "tests/session/test_session.py", "tests/views/test_amend.py"
+_PROTOCOL, _SCHEDULE = "tests/iceberg/test_protocol.py", "tests/live/test_schedule.py"
+_CLAIM = "tests/runtime/test_claim.py"
+
+GUARDS = (
+    Guard(
+        "rebased",
+        "R2",
+        "A commit of tidegate itself is not taken for maintenance by others.",
+        "iceberg/protocol.py",
+        "return now if facts and facts.items() <= now.summary.items() else base",
+        "return now if facts else base",
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "foreign-commit",
+        "R2",
+        "A commit by others on top of ours does not hide our state.",
+        "iceberg/protocol.py",
+        'if any(key.startswith("tidegate.") for key in summary):',
+        "if True:",
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "own-commit",
+        "R1",
+        "A commit whose answer was lost, or that its own client was refused for, is found again.",
+        "iceberg/protocol.py",
+        "if doubt is not None and doubt.commit is not None and own:",
+        "if False:",
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "no-second-attempt",
+        "R1",
+        "An attempt whose answer was lost is not made again.",
+        "iceberg/protocol.py",
+        "    if isinstance(doubt, AnswerLost):\n",
+        "    if isinstance(doubt, AnswerLost) and base is None:\n",
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "overtaken",
+        "R2",
+        "What was computed on a state that is another's by now is not attempted again.",
+        "iceberg/protocol.py",
+        'if base is None and (doubt is not None or commit.needs != "state"):',
+        'if base is None and commit.needs != "state":',
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "own-snapshot",
+        "R2",
+        "A log goes on from its own commit, and not from one that another run has put on top of it.",
+        "ingest/ingest.py",
+        "self._snapshot = self.table.at(own)",
+        "self._snapshot = self.table.current()",
+        (f"{_SESSION}::test_R2_a_commit_of_another_run_right_after_its_own_is_noticed",),
+    ),
+    Guard(
+        "leases-given-back",
+        "R2",
+        "Whoever waits for a lease holds none, so that two live groups don't wait for each other.",
+        "runtime/claim.py",
+        "return claim, GiveUp(error) if stopping or at >= claim.until else Wait(_EVERY)",
+        "return claim, Take(claim.names[claim.taken])",
+        (_CLAIM,),
+    ),
+    Guard(
+        "all-leases",
+        "R2",
+        "A live group begins when it has all of its leases.",
+        "runtime/claim.py",
+        "if claim.taken < len(claim.names) else Hold()",
+        "if claim.taken < 1 else Hold()",
+        (_CLAIM,),
+    ),
+    Guard(
+        "amended-meanwhile",
+        "R1",
+        "An amendment does not commit over another amendment.",
+        "iceberg/protocol.py",
+        "return now if now.integer(AMENDMENTS) == commit.stood.integer(AMENDMENTS) else None",
+        "return now",
+        (_PROTOCOL, f"{_AMEND}::test_R1_an_amendment_does_not_commit_over_another_one"),
+    ),
+    Guard(
+        "healthy-period",
+        "R2",
+        "A worker that ran well for long enough starts again soon after its end.",
+        "live/schedule.py",
+        "if ticked_for >= self.healthy:",
+        "if False:",
+        (
+            "tests/live/test_supervisor.py::test_a_dead_worker_starts_again_later_each_time_and_soon_after_a_healthy_period",
+        ),
+    ),
+    Guard(
+        "incurable",
+        "R2",
+        "A group with an error that a restart does not cure is not started again.",
+        "live/schedule.py",
+        "if one.failed is not None and not one.failed.curable:",
+        "if False:",
+        (
+            "tests/live/test_supervisor.py::test_an_error_that_a_restart_does_not_cure_ends_the_group_and_no_other",
+        ),
+    ),
+    Guard(
+        "one-worker",
+        "R2",
+        "A group never has two workers.",
+        "live/schedule.py",
+        'one = replace(one, state="starting", alive=True, restart_at=None, failed=None)',
+        'one = replace(one, state="starting", alive=True, failed=None)',
+        (_SCHEDULE,),
+    ),
+    Guard(
+        "stopped-stays",
+        "R2",
+        "A group that waits for its next start does not start once all are to end.",
+        "live/schedule.py",
+        'replace(one, restart_at=None, state="stopped") if one.restart_at is not None',
+        'replace(one, state="stopped") if one.restart_at is not None',
+        (_SCHEDULE,),
+    ),
+    Guard(
+        "backs-off",
+        "R2",
+        "A worker that dies again waits longer.",
+        "live/schedule.py",
+        "return before + 1",
+        "return 1",
+        (_SCHEDULE,),
+    ),
+    Guard(
+        "grace",
+        "R2",
+        "A worker that is to end has its grace to finish its commit.",
+        "live/schedule.py",
+        "lambda one: _stopped(one, at + schedule.grace, again)",
+        "lambda one: _stopped(one, at, again)",
+        (_SCHEDULE,),
+    ),
+)
