@@ -6,7 +6,7 @@ from tests.mutants.guard import Guard
 
 _SESSION, _AMEND = "tests/session/test_session.py", "tests/views/test_amend.py"
 _PROTOCOL, _SCHEDULE = "tests/iceberg/test_protocol.py", "tests/live/test_schedule.py"
-_CLAIM = "tests/runtime/test_claim.py"
+_CLAIM, _TURNS = "tests/runtime/test_claim.py", "tests/session/test_turns.py"
 
 GUARDS = (
     Guard(
@@ -147,5 +147,32 @@ GUARDS = (
         "lambda one: _stopped(one, at + schedule.grace, again)",
         "lambda one: _stopped(one, at, again)",
         (_SCHEDULE,),
+    ),
+    Guard(
+        "member-waits",
+        "R2",
+        "A member that has failed waits for its next try.",
+        "session/turns.py",
+        "waits = turn.failures > 0 and at < turn.retry_at",
+        "waits = False",
+        (_TURNS,),
+    ),
+    Guard(
+        "member-due",
+        "R2",
+        "A member that has failed still has to do what it could not.",
+        "session/turns.py",
+        "turn = replace(turn, due=True, failures=failures)",
+        "turn = replace(turn, failures=failures)",
+        (_TURNS,),
+    ),
+    Guard(
+        "view-fails-alone",
+        "R2",
+        "A view or sink that fails does not end its group.",
+        "session/turns.py",
+        "hopeless = turn.source and (not event.curable or failures >= turn.retries.source_tries)",
+        "hopeless = not event.curable or failures >= turn.retries.source_tries",
+        (_TURNS,),
     ),
 )

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -34,12 +34,23 @@ from tidegate.plan.events import (
     WorkerStarted,
     WorkerStopping,
 )
-from tidegate.plan.pauses import Pauses
 from tidegate.project.disk import trouble
 from tidegate.runtime.claim import Claim, claimed
 from tidegate.runtime.codes import is_curable
 from tidegate.runtime.steps import together
 from tidegate.session.run import connect, resolve, select, select_sinks
+from tidegate.session.turns import (
+    Advance,
+    Advanced,
+    EndGroup,
+    Failed,
+    Pass,
+    Reached,
+    Retries,
+    TryAgain,
+    Turn,
+    step,
+)
 from tidegate.sinks.deliver import begin, deliver
 from tidegate.sql.catalog.objects import Relation, View, reads
 from tidegate.views.view_table import ViewTable
@@ -52,13 +63,6 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Sink
 
 Listener = Callable[[Event], None]
-
-
-@dataclass(frozen=True)
-class Retries(Pauses):
-    """When what failed is tried again, and how often a source is before it ends its group."""
-
-    source_tries: int = 8
 
 
 #: Seconds between two looks of a sink for amendments, where nothing else makes it look.
@@ -75,9 +79,7 @@ class Member:
     def __init__(self, context: Context, item: Relation | View | Sink, upstream: Iterable[str]) -> None:
         self.context, self.item, self.name = context, item, item.name
         self.upstream = frozenset(name.casefold() for name in upstream)
-        self.due = True
-        self.failures = 0
-        self.retry_at = 0.0
+        self.turn = Turn(self.upstream, isinstance(self, SourceMember))
         self.error: Exception | None = None
         #: Inputs that it has left as they are (`Connector.problems`), as they were told last.
         self.left: TidegateError | None = None
@@ -213,7 +215,6 @@ class LiveGroup:
         self._patience = patience
         self.ticks = 0
         self._stopping, self._clock = stopping, clock
-        self._retries = retries or Retries()
         self._chance = random.Random()
         names = None if names is None else list(names)
         relations, views = select(context.catalog, names)
@@ -225,6 +226,8 @@ class LiveGroup:
         ]
         members += [ViewMember(context, view) for view in views]
         members += [SinkMember(context, sink, clock) for sink in select_sinks(context.catalog, names)]
+        for member in members:
+            member.turn = replace(member.turn, retries=retries or Retries())
         self.members = tuple(members)
         self._tables = frozenset(r.name.casefold() for r in relations if r.connector is None)
         self._leases = ExitStack()
@@ -243,7 +246,7 @@ class LiveGroup:
     @property
     def failing(self) -> tuple[str, ...]:
         """Members that wait for another try, and sources that leave inputs as they are."""
-        return tuple(member.name for member in self.members if member.failures or member.left)
+        return tuple(member.name for member in self.members if member.turn.failures or member.left)
 
     def prepare(self, notify: Listener) -> None:
         """Let Spark check every query, and sinks begin, before the first row is read."""
@@ -272,17 +275,18 @@ class LiveGroup:
         for member in self.members:
             if self._stopping():
                 break
-            member.due = member.due or member.watches or bool(moved & member.upstream)
-            if not member.due or (member.failures and self._clock() < member.retry_at):
+            member.turn, action = step(member.turn, Reached(self._clock(), member.watches, moved))
+            if not isinstance(action, Advance):
                 continue
             with self._isolated(member, notify):
-                committed, member.due = member.step(on_event)
-                backlog = backlog or member.due
+                committed, more = member.step(on_event)
+                backlog = backlog or more
                 if committed:
                     moved.add(member.name.casefold())
-                if member.failures:
-                    notify(MemberRecovered(self.name, member.name, member.kind, member.failures))
-                    member.failures, member.error = 0, None
+                member.turn, action = step(member.turn, Advanced(more))
+                if isinstance(action, Pass) and action.recovered:
+                    notify(MemberRecovered(self.name, member.name, member.kind, action.recovered))
+                    member.error = None
                 self._look_for_problems(member, notify)
         seconds = round(self._clock() - started, 3)
         notify(
@@ -317,22 +321,15 @@ class LiveGroup:
     def _failed(self, member: Member, error: Exception, notify: Listener) -> None:
         with suppress(Exception):  # what is broken may not even close
             member.close()
-        member.due, member.error = True, error
-        member.failures += 1
-        if not self._answers():
+        member.error = error
+        event = Failed(self._clock(), is_curable(error), self._answers(), self._chance.random())
+        member.turn, action = step(member.turn, event)
+        if isinstance(action, EndGroup):
             raise error
-        # Without its source a group has nothing to do; without a view it still has the rows to take in.
-        if isinstance(member, SourceMember) and (
-            not is_curable(error) or member.failures >= self._retries.source_tries
-        ):
-            raise error
-        pause = self._retries.pause(member.failures, self._chance.random())
-        member.retry_at = self._clock() + pause
+        assert isinstance(action, TryAgain)
         code = error.code if isinstance(error, TidegateError) else None
-        failed = MemberFailed(
-            self.name, member.name, member.kind, code, one_line(error), member.failures, round(pause, 3)
-        )
-        notify(failed)
+        failures, pause = action.failures, round(action.pause, 3)
+        notify(MemberFailed(self.name, member.name, member.kind, code, one_line(error), failures, pause))
 
     def _answers(self) -> bool:
         """Whether Spark is still there: without it every member would fail for ever."""
@@ -374,9 +371,9 @@ def _settled(group: LiveGroup) -> bool:
     """Whether nothing is left to be done; raises the error of a member that has failed three times in a row, and when
     all else is done, what is wrong with inputs that were left."""
     for member in group.members:
-        if member.error is not None and member.failures >= 3:
+        if member.error is not None and member.turn.failures >= 3:
             raise member.error
-    if any(member.failures for member in group.members):
+    if any(member.turn.failures for member in group.members):
         return False
     for member in group.members:
         if member.left is not None:
