@@ -104,6 +104,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any
         return facts(session), points.passed
 
 
+@pytest.mark.medium
 def test_the_run_does_all_there_is_to_be_broken(undisturbed: tuple[dict[str, Any], list[str]]) -> None:
     expected, passed = undisturbed
     assert len(expected["raw"]) == FILES * ROWS
@@ -119,6 +120,7 @@ def test_the_run_does_all_there_is_to_be_broken(undisturbed: tuple[dict[str, Any
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("share", range(4) if THOROUGH else (0, 1))
 def test_R1_R2_ended_at_every_point_and_started_again(
     share: int, undisturbed: tuple[dict[str, Any], list[str]], tmp_path: Path
@@ -135,6 +137,7 @@ def test_R1_R2_ended_at_every_point_and_started_again(
         assert facts(session) == expected, passed[number]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("seed", range(40 if THOROUGH else 2))
 def test_R1_R2_ended_again_and_again_at_random_points(
     seed: int, undisturbed: tuple[dict[str, Any], list[str]], tmp_path: Path
