@@ -74,7 +74,7 @@ class Stored(FakeSession):
     def log(self, relation: Any) -> Any:
         type(self).do(relation.name)
         done = Cleaned(relation.name, 0, 2, 1)
-        state = SimpleNamespace(cleanup=lambda needed: done, compact=str, vacuum=str)
+        state = SimpleNamespace(cleanup=lambda needed: done, compact=str, expire_snapshots=str)
         return SimpleNamespace(state=state)
 
     def cleanup(self, names: Any = None, steps: Any = None) -> list[Cleaned]:

@@ -185,6 +185,7 @@ MACHINE = [
     ("unexpected_rows_query", "SELECT * FROM {batch}, (csv.`/etc/passwd`)", "TG201"),
     ("unexpected_rows_query", "SELECT n IN (SELECT * FROM tidegate.main.orders) FROM {batch}", "TG201"),
     ("unexpected_rows_query", "SELECT * FROM spark_catalog.default.x", "TG201"),
+    ("unexpected_rows_query", "SELECT * FROM tidegate_batch JOIN {batch}", "TG201"),
     ("unexpected_rows_query", "DROP TABLE {batch}", "TG102"),
     ("unexpected_rows_query", "SELECT '{batch.__class__}' FROM {batch}", "TG102"),
     ("unexpected_rows_query", "SELECT '{", "TG102"),
@@ -225,6 +226,20 @@ def test_spark_gets_the_query_that_was_looked_at() -> None:
         "WITH `a` AS (SELECT * FROM {batch}) "
         "SELECT '{{x}}' AS `b` FROM `a` JOIN {batch} AS `c` ON `a`.`n` = `c`.`n`"
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "spark"),
+    [
+        ("SELECT n AS tidegate_batch FROM {batch}", "SELECT `n` AS `tidegate_batch` FROM {batch}"),
+        (
+            "SELECT {batch}.n, '{batch}' AS s FROM {batch}",
+            "SELECT {batch}.`n`, '{batch}' AS `s` FROM {batch}",
+        ),
+    ],
+)
+def test_batch_stands_for_itself_and_no_name_of_a_query_is_taken_for_it(sql: str, spark: str) -> None:
+    assert rows_query(sql) == spark
 
 
 def test_one_file_for_each_asset(tmp_path: Path) -> None:
