@@ -15,6 +15,8 @@ from tests.oracle_over import Call, Rows, so_far
 from tests.oracle_windows import cumulate, grouped, instant, top, tumble
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
 
+pytestmark = pytest.mark.runner("inprocess")
+
 SHAPE = Shape(deltas=(0, 1, 2, 3, 4, 5, 6), keys=("x", "x", "y", None), rows=7)
 
 
