@@ -16,8 +16,8 @@ import yaml
 
 from tests.store.tables import HadoopTable, progress_row, write_progress
 from tidegate.cli.codes import CODES
-from tidegate.cli.commands import ui
-from tidegate.cli.commands.init import write_template
+from tidegate.cli.commands.project import ui
+from tidegate.cli.commands.project.init import write_template
 from tidegate.cli.diagnosis import PYSPARK, examine
 from tidegate.errors import TidegateError
 from tidegate.project import Project

@@ -18,8 +18,8 @@ import pytest
 from tests.cli.fake import FakeSession
 from tidegate.amend import run as amend_run
 from tidegate.audit.source import SourceAudit
-from tidegate.cli.commands import audit as audit_command
-from tidegate.cli.commands.advise import _pictures
+from tidegate.cli.commands.questions import audit as audit_command
+from tidegate.cli.commands.questions.advise import _pictures
 from tidegate.console import CaptureConsole
 from tidegate.errors import TidegateError
 from tidegate.ingest.ingest import Log

@@ -14,7 +14,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from dagster.components.testing.utils import component_defs
 
 from tests.dagster.projects import write_project
-from tidegate.cli.commands.init import write_template
+from tidegate.cli.commands.project.init import write_template
 from tidegate.dagster import TidegateAsset, TidegateProject
 
 #: What `create-dagster project` writes, without its comments.
