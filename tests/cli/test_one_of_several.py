@@ -154,6 +154,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("command", "others", "before"), COMMANDS.values(), ids=COMMANDS)
 def test_one_that_fails_leaves_the_others_alone(
     tidegate: Call, done: list[str], command: list[str], others: list[str], before: list[str]
@@ -185,6 +186,7 @@ def test_one_that_fails_leaves_the_others_alone(
     assert "error TG502" in fast.stderr
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("command", ["rebuild", "upkeep", "cleanup", "quality"])
 def test_one_that_nobody_can_read_leaves_the_others_alone(
     tidegate: Call, done: list[str], command: str, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +200,7 @@ def test_one_that_nobody_can_read_leaves_the_others_alone(
     assert {"ta", "tc"} <= {*done} or {"vc"} <= {*done}
 
 
+@pytest.mark.medium
 def test_of_one_alone_it_is_the_error_itself(tidegate: Call, done: list[str]) -> None:
     for command in (["amend", "vb"], ["rebuild", "vb"], ["upkeep", "vb"], ["cleanup", "tb"], ["audit", "vb"]):
         result = tidegate(*command)

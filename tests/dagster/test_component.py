@@ -126,6 +126,7 @@ def test_a_path_is_relative_to_the_yaml(root: Path) -> None:
             assert "orders" in keys(defs)
 
 
+@pytest.mark.medium
 def test_dg_lists_it_without_loading_spark(tmp_path: Path) -> None:
     code = (
         "import sys\n"
@@ -144,6 +145,7 @@ def test_dg_lists_it_without_loading_spark(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["['tidegate.dagster.TidegateProject']", "False"], done.stderr
 
 
+@pytest.mark.medium
 def test_in_a_plain_project_of_dg_it_is_scaffolded_and_a_dropped_file_is_an_asset(tmp_path: Path) -> None:
     """The layout that `create-dagster project` makes; `dg` itself scaffolds and lists."""
     root = tmp_path / "acme"

@@ -8,6 +8,7 @@ _SESSION, _RESET = "tests/session/test_session.py", "tests/session/test_reset.py
 _SINKS, _AMEND = "tests/sinks/test_sinks.py", "tests/views/test_amend.py"
 _PROGRESS, _CURRENT = "tests/iceberg/test_progress.py", "tests/session/test_up_to_date.py"
 _SMALLER = "tests/ingest/test_smaller_plans.py"
+_PROTOCOL = "tests/iceberg/test_protocol.py"
 
 GUARDS = (
     Guard(
@@ -32,19 +33,55 @@ GUARDS = (
         "rebased",
         "R2",
         "A commit of tidegate itself is not taken for maintenance by others.",
-        "iceberg/commit.py",
+        "iceberg/protocol.py",
         "return now if facts and facts.items() <= now.summary.items() else base",
         "return now if facts else base",
-        (f"{_SESSION}::test_R2_a_run_that_overlaps_another_commits_nothing",),
+        (_PROTOCOL,),
     ),
     Guard(
         "foreign-commit",
         "R2",
         "A commit by others on top of ours does not hide our state.",
-        "iceberg/commit.py",
+        "iceberg/protocol.py",
         'if any(key.startswith("tidegate.") for key in summary):',
         "if True:",
-        (f"{_SESSION}::test_R2_somebody_elses_commit_does_not_make_us_forget",),
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "own-commit",
+        "R1",
+        "A commit whose answer was lost, or that its own client was refused for, is found again.",
+        "iceberg/protocol.py",
+        "if doubt is not None and doubt.commit is not None and own:",
+        "if False:",
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "no-second-attempt",
+        "R1",
+        "An attempt whose answer was lost is not made again.",
+        "iceberg/protocol.py",
+        "    if isinstance(doubt, AnswerLost):\n",
+        "    if isinstance(doubt, AnswerLost) and base is None:\n",
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "overtaken",
+        "R2",
+        "What was computed on a state that is another's by now is not attempted again.",
+        "iceberg/protocol.py",
+        'if base is None and (doubt is not None or commit.needs != "state"):',
+        'if base is None and commit.needs != "state":',
+        (_PROTOCOL,),
+    ),
+    Guard(
+        "own-snapshot",
+        "R2",
+        "A log goes on from its own commit, and not from one that another run has put on top of it.",
+        "ingest/ingest.py",
+        "self._snapshot = self.table.at(own)",
+        "self._snapshot = self.table.current()",
+        (f"{_SESSION}::test_R2_a_commit_of_another_run_right_after_its_own_is_noticed",),
     ),
     Guard(
         "epoch",
@@ -180,10 +217,10 @@ GUARDS = (
         "amended-meanwhile",
         "R1",
         "An amendment does not commit over another amendment.",
-        "views/amend/amend.py",
-        "if at.integer(AMENDMENTS) != self._base.integer(AMENDMENTS):",
-        "if False:",
-        (f"{_AMEND}::test_R1_an_amendment_does_not_commit_over_another_one",),
+        "iceberg/protocol.py",
+        "return now if now.integer(AMENDMENTS) == commit.stood.integer(AMENDMENTS) else None",
+        "return now",
+        (_PROTOCOL, f"{_AMEND}::test_R1_an_amendment_does_not_commit_over_another_one"),
     ),
     Guard(
         "reset-goes-back",

@@ -247,6 +247,7 @@ def test_one_file_for_each_asset(tmp_path: Path) -> None:
         load(tmp_path, a=GOOD, b=GOOD)
 
 
+@pytest.mark.medium
 def test_the_list_of_expectations_is_that_of_the_installed_version() -> None:
     assert render(read_expectations()) == TARGET.read_text(encoding="utf-8")
 
@@ -258,6 +259,7 @@ def test_the_documentation_lists_them_all() -> None:
         assert f"| `{name}` | {', '.join(takes)} |\n" in page
 
 
+@pytest.mark.medium
 def test_checking_them_does_not_import_great_expectations(tmp_path: Path) -> None:
     load(tmp_path, hourly=GOOD)
     code = (

@@ -89,6 +89,7 @@ def written(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.medium
 def test_names_of_columns_beside_users_columns_are_made_by_inner() -> None:
     """A new column of the engine's own: `inner("name")`. A new name that no user's column stands beside: `ALLOWED`."""
     found = {}

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import PROGRESS_ADDED, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.ingest.connector import Rows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
@@ -244,8 +244,9 @@ class Log(StoredLog):
         stall = getattr(self.relation.connector, "stall_timeout", None)
         progress_file = after.write(self._target, at, files, label, note, strategy, clock, stall, decisions)
         base = self.table.rebased(self._snapshot)
-        self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
-        self._snapshot = self.table.current()
+        own = self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
+        # Its own commit, and not what somebody else may have put on top of it: the next batch follows this one.
+        self._snapshot = self.table.at(own)
         self._memories.forget(self.progress.states.values(), after.states.values())
         if after.epoch % _TIDY_EVERY == 0:
             self._memories.remove_orphans(after.states.values())

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.commit import AMENDMENTS
 from tidegate.iceberg.layout import ON_TIME, ddl, quote
+from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.jvm.spark import settings
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import Relation, View

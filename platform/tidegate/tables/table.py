@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import new_state, quote, relation_identity
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.tables import in_java
 from tidegate.iceberg.upkeep_table import Shape, compact, expire
 from tidegate.plan.gaps import RETAINED_FROM

@@ -18,7 +18,7 @@ from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.iceberg.commit import Snapshot
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Column
