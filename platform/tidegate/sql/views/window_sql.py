@@ -37,13 +37,14 @@ def window_sql(
         return _arithmetic_sql(source, keep, time, window, kind, type_)
     # Spark's own window() takes half the time of arithmetic in SQL. It wraps around at times less than a window away
     # from what a timestamp can hold.
-    value, back = time, "{}"
+    value, start, end = time, "`_w`.`start`", "`_w`.`end`"
     if kind is TimeKind.DATE:
-        value, back = f"CAST({time} AS TIMESTAMP_NTZ)", "CAST({} AS DATE)"
+        value = f"CAST({time} AS TIMESTAMP_NTZ)"
+        start, end = (f"CAST({bound} AS DATE)" for bound in (start, end))
     lengths = ", ".join(_seconds(kind, t) for t in (window.size, window.slide, window.offset % window.slide))
     # window() has to be alone in its SELECT.
     inner = _with(source, "_w", f"window({value}, {lengths})")
-    return _bounds(inner, keep, back.format("`_w`.`start`"), back.format("`_w`.`end`"))
+    return _bounds(inner, keep, start, end)
 
 
 def session_sql(
