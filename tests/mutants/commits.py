@@ -8,7 +8,7 @@ _SESSION, _RESET = "tests/session/test_session.py", "tests/session/test_reset.py
 _SINKS, _AMEND = "tests/sinks/test_sinks.py", "tests/views/test_amend.py"
 _PROGRESS, _CURRENT = "tests/iceberg/test_progress.py", "tests/session/test_up_to_date.py"
 _SMALLER = "tests/ingest/test_smaller_plans.py"
-_PROTOCOL = "tests/iceberg/test_protocol.py"
+_PROTOCOL, _SCHEDULE = "tests/iceberg/test_protocol.py", "tests/live/test_schedule.py"
 
 GUARDS = (
     Guard(
@@ -356,7 +356,7 @@ GUARDS = (
         "healthy-period",
         "R2",
         "A worker that ran well for long enough starts again soon after its end.",
-        "live/backoff.py",
+        "live/schedule.py",
         "if ticked_for >= self.healthy:",
         "if False:",
         (
@@ -367,12 +367,48 @@ GUARDS = (
         "incurable",
         "R2",
         "A group with an error that a restart does not cure is not started again.",
-        "live/supervisor.py",
+        "live/schedule.py",
         "if one.failed is not None and not one.failed.curable:",
         "if False:",
         (
             "tests/live/test_supervisor.py::test_an_error_that_a_restart_does_not_cure_ends_the_group_and_no_other",
         ),
+    ),
+    Guard(
+        "one-worker",
+        "R2",
+        "A group never has two workers.",
+        "live/schedule.py",
+        'one = replace(one, state="starting", alive=True, restart_at=None, failed=None)',
+        'one = replace(one, state="starting", alive=True, failed=None)',
+        (_SCHEDULE,),
+    ),
+    Guard(
+        "stopped-stays",
+        "R2",
+        "A group that waits for its next start does not start once all are to end.",
+        "live/schedule.py",
+        'replace(one, restart_at=None, state="stopped") if one.restart_at is not None',
+        'replace(one, state="stopped") if one.restart_at is not None',
+        (_SCHEDULE,),
+    ),
+    Guard(
+        "backs-off",
+        "R2",
+        "A worker that dies again waits longer.",
+        "live/schedule.py",
+        "return before + 1",
+        "return 1",
+        (_SCHEDULE,),
+    ),
+    Guard(
+        "grace",
+        "R2",
+        "A worker that is to end has its grace to finish its commit.",
+        "live/schedule.py",
+        "lambda one: _stopped(one, at + schedule.grace, again)",
+        "lambda one: _stopped(one, at, again)",
+        (_SCHEDULE,),
     ),
     Guard(
         "advised-delay",
