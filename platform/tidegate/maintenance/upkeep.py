@@ -273,8 +273,7 @@ class _Work:
 
     @property
     def _kind(self) -> TimeKind | None:
-        source = self._source
-        if isinstance(source, View):
+        if isinstance(source := self._source, View):
             return source.kind
         return source.watermark.kind if source.watermark is not None else None
 
@@ -298,8 +297,7 @@ class _Work:
                     raise
                 return Conflict(error)
 
-        commit = Commit(needs="nothing", tries=TRIES)
-        end = drive(commit, lambda _: Found(self._table.current()), attempt)
+        end = drive(Commit(needs="nothing", tries=TRIES), lambda _: Found(self._table.current()), attempt)
         if isinstance(end, GiveUp):
             self.done.notes.append(f"{what} left to the next upkeep: other commits were in its way")
 
