@@ -114,7 +114,8 @@ class InProcessTables:
             read = [
                 rows.append_column("_file", pa.array([path] * len(rows), pa.string())) for rows, path in named
             ]
-        return frame_of(self.spark, pa.concat_tables(read))
+        # Each of its pieces would be converted by itself.
+        return frame_of(self.spark, pa.concat_tables(read).combine_chunks())
 
     def _schema(self, columns: Sequence[tuple[str, str]]) -> Schema:
         text = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tidegate.live import Group, Supervisor
 from tidegate.live.process import Message, WorkerProcess, resident_bytes
 from tidegate.live.schedule import BackOff
@@ -289,6 +291,7 @@ def test_a_worker_that_does_not_listen_is_killed_when_its_grace_is_over() -> Non
     assert real.end() == 1
 
 
+@pytest.mark.medium
 def test_a_worker_outlives_its_supervisor_only_for_its_commit() -> None:
     """A supervisor that is killed can tell nobody: its end of the worker's standard input closes."""
     code = (

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.test_architecture import SPARK
 
 PACKAGE = Path(__file__).resolve().parents[2] / "platform" / "tidegate"
@@ -93,6 +95,7 @@ GUARDS = {
 }
 
 
+@pytest.mark.medium
 def test_X3_whoever_writes_has_asked_for_the_owner() -> None:
     assert sorted(writers()) == sorted(GUARDS)
 

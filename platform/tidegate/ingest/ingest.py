@@ -103,7 +103,7 @@ class Log(StoredLog):
             super().__init__(tables, storage, relation, identifier, storage.owner)
         self.stages = stages
         self._memories = MemoryFiles.of(storage, relation.name)
-        self._memories.tidy(self.progress.states.values())
+        self._memories.remove_orphans(self.progress.states.values())
         self.state = KeyedTable(tables, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
@@ -249,7 +249,7 @@ class Log(StoredLog):
         self._snapshot = self.table.at(own)
         self._memories.forget(self.progress.states.values(), after.states.values())
         if after.epoch % _TIDY_EVERY == 0:
-            self._memories.tidy(after.states.values())
+            self._memories.remove_orphans(after.states.values())
         self.progress = after
         committed_at = time.monotonic()
         if self.state is not None:

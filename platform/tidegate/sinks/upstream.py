@@ -1,4 +1,10 @@
-"""What a sink delivers: the closed rows of a view or the on-time rows of a log, by the number of their commit."""
+"""What a sink delivers: the closed rows of a view or the on-time rows of a log, by the number of their commit.
+
+A sink follows by commits, each once, as a gate inline does (`ingest/sources/log.py`), and its position is the number of
+the last. A view cannot: which rows it needs depends on event time, and some of them again in the next window, so it
+reads a pinned snapshot between bounds of time (`views/inputs.py`). Audits and advice follow nothing: they read all of
+one snapshot.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a view's query reads: every input at one pinned snapshot, between bounds of time, as DataFrames."""
+"""What a view's query reads: every input at one pinned snapshot, between bounds of time, as DataFrames. Sinks and gates
+inline follow a log by its commits instead (`sinks/upstream.py` says why there are two)."""
 
 from __future__ import annotations
 
