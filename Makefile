@@ -32,8 +32,8 @@ test: java lint browser postgres prometheus ## The checks of style and types and
 	@$(BIN)/python -m tests.classes
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
 
-test-fast: $(STAMP) ## The tests that need no JVM and take seconds, not minutes
-	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not spark and not jvm and not slow"
+test-fast: $(STAMP) ## The small tests: no JVM, all of them within a minute
+	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not spark and not jvm and not slow and not medium"
 
 property: java $(STAMP) ## Many more random cases than CI runs, on both runners; graphs and decoders go on where they were stopped
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_RUNNERS=all TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \

@@ -18,6 +18,7 @@ def burn(seconds: float) -> None:
         pass
 
 
+@pytest.mark.medium
 def test_cpu_is_the_innermost_steps() -> None:
     profile = Profile()
 

@@ -63,6 +63,27 @@ def _with_column(with_column: Any) -> Any:
     return numbered
 
 
+def _union_by_name(union: Any) -> Any:
+    def with_missing_columns(frame: DataFrame, other: DataFrame, allowMissingColumns: bool = False) -> Any:
+        """As `unionByName`. To Sail a column that one side misses is of no type, whatever the other side has there."""
+        if allowMissingColumns:
+            frame, other = _completed(frame, other), _completed(other, frame)
+        return union(frame, other)
+
+    return with_missing_columns
+
+
+def _completed(frame: DataFrame, other: DataFrame) -> DataFrame:
+    """With the columns that only the other one has, which are NULL."""
+    from pyspark.sql import functions as F
+
+    known = {name.lower() for name in frame.columns}
+    missing = [field for field in other.schema if field.name.lower() not in known]
+    if not missing:
+        return frame
+    return frame.select("*", *(F.lit(None).cast(field.dataType).alias(field.name) for field in missing))
+
+
 #: The methods that only this process has.
 _METHODS = {
     "createOrReplaceTempView": put_view,
@@ -78,5 +99,6 @@ def adapt(frame: Any) -> None:
     if frame.mapInArrow is _map_in_arrow:
         return
     frame.withColumn = _with_column(frame.withColumn)
+    frame.unionByName = _union_by_name(frame.unionByName)
     for name, method in _METHODS.items():
         setattr(frame, name, method)

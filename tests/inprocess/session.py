@@ -89,7 +89,10 @@ def drive(
 
 def open_session(root: Path) -> Session:
     """A session on the project in `root`."""
-    project = Project.load(root)
+    return session_on(Project.load(root))
+
+
+def session_on(project: Project) -> Session:
     project.catalog()
     warehouse = project.storage.local_warehouse
     assert warehouse is not None

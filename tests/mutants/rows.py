@@ -11,7 +11,7 @@ _GATE, _CLOSING, _WINDOWS = (
 )
 _PUBLISH, _PROGRESS = "tests/watermark/test_publish.py", "tests/iceberg/test_progress.py"
 _VIEWS = "tests/views/test_views.py"
-_PANES, _SLT = "tests/tasks/test_panes.py", "tests/sql/test_slt.py::test_file"
+_PANES = "tests/tasks/test_panes.py"
 _DERIVE = "tests/watermark/test_derive.py"
 
 GUARDS = (

@@ -148,6 +148,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
         return Undisturbed(root, facts(session), points.passed, left, states)
 
 
+@pytest.mark.medium
 def test_the_run_does_all_there_is_to_be_broken(undisturbed: Undisturbed) -> None:
     assert len(undisturbed.facts["raw"]) == FILES * ROWS
     assert {row[3] for row in undisturbed.facts["raw"]} == {"on_time", "late", "rejected"}
@@ -164,6 +165,7 @@ SHARES = (0, 1, 2, 3) if THOROUGH else (0, 1)
 
 
 @pytest.mark.parametrize("share", SHARES)
+@pytest.mark.medium
 def test_R1_R2_killed_at_every_point_and_started_again(share: int, undisturbed: Undisturbed) -> None:
     """Every point of the run, in four shares: the first two are before and after every second thing that it does."""
     for number in undisturbed.numbers(SHARES):
@@ -174,6 +176,7 @@ def test_R1_R2_killed_at_every_point_and_started_again(share: int, undisturbed: 
 
 
 @pytest.mark.parametrize("seed", range(40 if THOROUGH else 1))
+@pytest.mark.medium
 def test_R1_R2_ended_again_and_again_at_random_points(
     seed: int, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:

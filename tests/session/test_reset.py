@@ -134,7 +134,6 @@ def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(work
     assert ("01 13:00", "a", 3) in shown(session, "SELECT * FROM per_hour")
 
 
-@pytest.mark.runner("inprocess", "spark")
 def test_W9_R2_killed_between_any_two_commits_of_a_reset_it_goes_on(
     workbench: Workbench, stored_table: type[Any]
 ) -> None:

@@ -97,7 +97,6 @@ def test_C5_the_fraud_example_of_the_rfc(workbench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("emit", ["EMIT ON WINDOW CLOSE", ""])
-@pytest.mark.runner("spark")
 def test_C5_live_rows_equal_the_oracle_after_every_run(workbench: Workbench, emit: str) -> None:
     random, session = Random(7), workbench.session()
     session.execute(A + EVERYTHING.format(emit=emit))

@@ -7,13 +7,15 @@ from random import Random
 
 import pytest
 
-from tests.cases import Seen, Shape, beside, feed, marks
+from tests.cases import Seen, Shape, beside, by_case, feed, marks
 from tests.conftest import Workbench
 from tests.oracle import Row
 from tests.oracle_joins import Join
 from tests.oracle_over import Call, Rows, so_far
 from tests.oracle_windows import cumulate, grouped, instant, top, tumble
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
+
+pytestmark = pytest.mark.runner("inprocess")
 
 SHAPE = Shape(deltas=(0, 1, 2, 3, 4, 5, 6), keys=("x", "x", "y", None), rows=7)
 
@@ -33,7 +35,10 @@ def leads(seen: Mapping[str, Seen]) -> list[tuple]:
 
 
 def full_join(seen: Mapping[str, Seen]) -> list[tuple]:
-    pairs = Join(before=5, after=2, keys=("c", "k"), kind="full").pairs(seen["a"].rows, seen["b"].rows)
+    join = Join(before=5, after=2, keys=("c", "k"), kind="full")
+    left, right = by_case(seen["a"].rows), by_case(seen["b"].rows)
+    # Case by case: the case is among the keys.
+    pairs = [p for c in left.keys() | right.keys() for p in join.pairs(left.get(c, []), right.get(c, []))]
     return [((a or b).payload["c"], a and a.payload["id"], b and b.payload["id"]) for a, b in pairs]
 
 

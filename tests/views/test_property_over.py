@@ -1,4 +1,4 @@
-"""Random cases: OVER windows in event time on Spark equal the oracle, and rows appear when it says (C4, C5, R5)."""
+"""Random cases: OVER windows in event time equal the oracle, and rows appear when it says (C4, C5, R5)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tests.cases import Seen, Shape, feed, marks
 from tests.conftest import Workbench
 from tests.oracle_over import Call, Range, Rows, SessionGap, over
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
+
+pytestmark = pytest.mark.runner("inprocess")
 
 SHAPE = Shape(deltas=(0, 0, 0, 1, 4, 5, 5, 6), keys=("x", "x", "y", None))
 

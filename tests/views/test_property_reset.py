@@ -20,6 +20,8 @@ from tests.views.bundle import instant, plain, with_random_seeds
 from tidegate.audit.view import audit_view
 from tidegate.session.session import Session
 
+pytestmark = pytest.mark.runner("inprocess")
+
 DELAY, GAP, FAR = 5, 6, 1000
 TABLE = """
 CREATE TABLE events (c INT, id INT, v INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') APPEND ONLY;

@@ -152,8 +152,21 @@ def judged(session: Session, name: str = "s") -> dict[int, str]:
     ],
     ids=["SOURCE_WATERMARK", "outlier", "mixed"],
 )
-@pytest.mark.runner("inprocess", "spark")
 def test_W4_R1_no_cut_and_no_restart_changes_what_becomes_of_a_row(
+    new_workbench: Callable[[], Workbench],
+    strategy: str,
+    options: str,
+    expected: Callable[[list[Row]], dict[int, str]],
+) -> None:
+    cuts_and_a_restart(new_workbench, strategy, options, expected)
+
+
+@pytest.mark.runner("spark")
+def test_W4_R1_the_same_on_spark(new_workbench: Callable[[], Workbench]) -> None:
+    cuts_and_a_restart(new_workbench, MIXED, "", lambda rows: by_rule(rows, mixed))
+
+
+def cuts_and_a_restart(
     new_workbench: Callable[[], Workbench],
     strategy: str,
     options: str,

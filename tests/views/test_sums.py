@@ -16,8 +16,6 @@ from tidegate.views.over_sql import Partial
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
-pytestmark = pytest.mark.spark
-
 BIG = 2**63 - 1
 NINES = int("9" * 36)
 #: What is added up in every order, and whether it fits.
@@ -125,7 +123,7 @@ def carried_before(partial: Partial, part: str) -> str:
     return f"named_struct('c', {part}.`c`, 's', TRY_CAST({part}.`s` AS {kind}))"
 
 
-@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.runner("inprocess")), True])
 def test_C7_running_sums_are_exact_however_they_are_cut(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, earlier: bool
 ) -> None:

@@ -46,16 +46,17 @@ _FLOAT = ("float", "double")
 @dataclass
 class Options:
     """How files are run. `update`: new expectations are written instead of reported; `stop_after`: so many failures
-    end everything; `sleep` is what pauses call."""
+    end everything; `sleep` is what pauses call; `session` opens a project, if that Spark is not to."""
 
     update: bool = False
     stop_after: int | None = None
     sleep: Callable[[float], None] = time.sleep
     on_record: Callable[[Path, int, int], None] = lambda path, done, total: None
+    session: Callable[[Project], Session] | None = None
 
 
 def run_files(
-    spark: SparkSession,
+    spark: SparkSession | None,
     files: Sequence[tuple[Path, list[r.Record]]],
     options: Options,
     on_file: Callable[[FileReport], None] = lambda report: None,
@@ -100,7 +101,7 @@ class _Modes:
 
 
 class _FileRun:
-    def __init__(self, spark: SparkSession, path: Path, options: Options, left: int | None) -> None:
+    def __init__(self, spark: SparkSession | None, path: Path, options: Options, left: int | None) -> None:
         self._spark, self._path, self._options, self._left = spark, path, options, left
         self._modes = _Modes()
         self._session: Session | None = None
@@ -295,7 +296,12 @@ class _FileRun:
 
         if self._session is None:
             self._project = self._project or Project.temporary()
-            self._session = Session.open(project=self._project, spark=self._spark)
+            opened = self._options.session
+            self._session = (
+                opened(self._project)
+                if opened is not None
+                else Session.open(project=self._project, spark=self._spark)
+            )
             # It is a copy of the project, and nobody is there to be asked.
             self._session.confirm = lambda text: True
         return self._session
