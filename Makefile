@@ -28,8 +28,9 @@ demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: 
 test: export PYTHONDONTWRITEBYTECODE =
 # All Sparks of tests start from the archive that `tests.classes` makes; those with other jars run once, and leave none.
 test: export TIDEGATE_CLASS_ARCHIVES = $(CURDIR)/.tidegate/classes:ro
-test: java lint browser postgres prometheus ## The checks of style and types and the whole test suite, as CI runs it
-	@$(BIN)/python -m tests.classes
+test: java browser postgres prometheus $(STAMP) ## The checks of style and types and the whole test suite, as CI runs it
+	@$(BIN)/python -m tests.classes & classes=$$!; \
+	  $(MAKE) --no-print-directory lint || { kill $$classes; exit 1; }; wait $$classes
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
 
 test-fast: $(STAMP) ## The small tests: no JVM, all of them within a minute
