@@ -101,9 +101,7 @@ class _Modes:
 
 
 class _FileRun:
-    def __init__(
-        self, spark: SparkSession | None, path: Path, options: Options, left: int | None
-    ) -> None:
+    def __init__(self, spark: SparkSession | None, path: Path, options: Options, left: int | None) -> None:
         self._spark, self._path, self._options, self._left = spark, path, options, left
         self._modes = _Modes()
         self._session: Session | None = None
