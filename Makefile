@@ -26,12 +26,14 @@ demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: 
 
 # The many processes that tests start compile the package once, and not each for itself.
 test: export PYTHONDONTWRITEBYTECODE =
+# All Sparks of tests start from the archive that `tests.classes` makes; those with other jars run once, and leave none.
+test: export TIDEGATE_CLASS_ARCHIVES = $(CURDIR)/.tidegate/classes:ro
 test: java lint browser postgres prometheus ## The checks of style and types and the whole test suite, as CI runs it
 	@$(BIN)/python -m tests.classes
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
 
-test-fast: $(STAMP) ## The tests that need no JVM and take seconds, not minutes
-	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not spark and not jvm and not slow"
+test-fast: $(STAMP) ## The small tests: no JVM, all of them within a minute
+	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not spark and not jvm and not slow and not medium"
 
 property: java $(STAMP) ## Many more random cases than CI runs, on both runners; graphs and decoders go on where they were stopped
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_RUNNERS=all TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \

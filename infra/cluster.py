@@ -123,6 +123,8 @@ class Cluster:
     def _spawn(self, name: str, main: str, arguments: list[str]) -> None:
         jars = Path(pyspark.__file__).parent / "jars"
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+        # Processes that tell others what to do need no compiler and no collector with threads of their own.
+        opened += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         # The page and the port are enough; the second port that takes applications by HTTP stays shut.
         settings = [*opened, "-Dspark.master.rest.enabled=false"]
         command = [require_java().path, "-Xmx512m", *settings, "-cp", f"{jars}/*", main, *arguments]

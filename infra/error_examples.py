@@ -66,7 +66,7 @@ def example_of(code: str) -> Example | None:
 
 @contextmanager
 def _project() -> Iterator[Path]:
-    from tidegate.cli.commands.init import write_template
+    from tidegate.cli.commands.project.init import write_template
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary).resolve() / "shop"

@@ -172,11 +172,14 @@ def needs_spark(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for Spark is marked so, and runs after what does not; in `make test`, where two processes share the
-    modules, the longest suites begin, so that neither process is left with one of them alone."""
+    """Whatever asks for Spark is marked so, and runs after what does not; whole projects in this process are medium. In
+    `make test`, where several processes share the modules, the longest suites begin, so that no process is left with
+    one of them alone."""
     for item in items:
         if needs_spark(item):
             item.add_marker(pytest.mark.spark)
+        elif "runner" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.medium)
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.jvm)
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.medium
+
 PACKAGE = ROOT / "platform" / "tidegate"
 #: The rooms that run on Spark.
 SPARK = {"session", "maintenance", "sinks", "views", "ingest", "runtime", "tables", "iceberg", "jvm", "tasks"}

@@ -40,6 +40,7 @@ def house() -> dict[str, rooms.Room]:
     return rooms.rooms()
 
 
+@pytest.mark.medium
 def test_the_picture_and_the_table_of_rooms_are_those_of_today(house: dict[str, rooms.Room]) -> None:
     advice = "imports between rooms have changed: run python -m infra.rooms, and look at the picture"
     assert rooms.PICTURE.read_text("utf-8") == rooms.picture(house), advice

@@ -295,6 +295,7 @@ def inputs(draw: st.DrawFn) -> list[list[Row]]:
     return arrivals
 
 
+@pytest.mark.medium
 @settings(max_examples=max(400, settings().max_examples))
 @given(cases, views, inputs(), st.randoms(use_true_random=False))
 def test_the_watermark_room_does_what_the_oracle_says_however_batches_are_cut(

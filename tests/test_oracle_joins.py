@@ -84,6 +84,7 @@ def test_D2_a_union_has_the_minimum_once_all_have_one() -> None:
     assert ([row.event_time for row in found], mark) == ([1, 2], 3)
 
 
+@pytest.mark.medium
 @given(
     st.randoms(use_true_random=False),
     st.sampled_from(["inner", "left", "right", "full"]),
@@ -116,6 +117,7 @@ def test_property_D2_what_is_released_never_changes(rng: Random, kind: str, by: 
     assert grows(history)
 
 
+@pytest.mark.medium
 @given(st.randoms(use_true_random=False), st.sampled_from(["inner", "left", "right", "full"]))
 def test_property_pairs_are_those_of_another_database(rng: Random, kind: str) -> None:
     sides = {

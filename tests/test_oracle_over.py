@@ -116,6 +116,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.medium
 @given(st.randoms(use_true_random=False), st.sampled_from(CALLS))
 def test_property_C5_what_is_released_never_changes(rng: Random, call: Call) -> None:
     """The rule that makes release by the watermark right: no on-time row can change a released value (W1)."""
@@ -162,6 +163,7 @@ SECOND_OPINION = [
 ]
 
 
+@pytest.mark.medium
 @given(st.randoms(use_true_random=False))
 def test_property_C5_values_are_those_of_another_database(rng: Random) -> None:
     members = [

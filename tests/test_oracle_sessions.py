@@ -67,6 +67,7 @@ def cases(draw: st.DrawFn) -> list[tuple[int, Row]]:
     return [(step, Row("0", i, t, payload={"k": k})) for i, (step, t, k, _) in enumerate(given_rows)]
 
 
+@pytest.mark.medium
 @given(cases())
 def test_property_C3_neighbours_in_a_session_are_less_than_a_gap_apart_and_sessions_are_not(case) -> None:
     members = [row for _, row in case]
@@ -79,6 +80,7 @@ def test_property_C3_neighbours_in_a_session_are_less_than_a_gap_apart_and_sessi
         assert all(s.end <= one.start or one.end <= s.start for s in others)
 
 
+@pytest.mark.medium
 @given(cases())
 def test_property_C3_what_is_closed_never_changes_and_D3_nothing_closes_below_the_derived_watermark(
     case,

@@ -58,6 +58,7 @@ def test_the_error_is_the_one_that_people_get(workbench: Workbench) -> None:
     assert str(caught.value) == block_after("A mistake is an error").rstrip("\n")
 
 
+@pytest.mark.medium
 def test_the_demos_numbers_are_those_of_the_independent_computation() -> None:
     expected = year()
     late = sum(expected.late.values())

@@ -105,6 +105,7 @@ def test_an_analyst_s_path(tmp_path: Path, spark: SparkSession, monkeypatch: pyt
         assert len(hook.got) == 1
 
 
+@pytest.mark.medium
 def test_the_receiver_takes_what_is_sent_to_the_url_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

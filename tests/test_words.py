@@ -70,6 +70,7 @@ def test_pages_use_the_terms_of_the_glossary(page: Path) -> None:
     assert found == [], f"docs/glossary.md says what to write instead: {found}"
 
 
+@pytest.mark.medium
 def test_errors_and_help_use_the_terms_of_the_glossary() -> None:
     unused = pattern()
     found = [

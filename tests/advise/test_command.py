@@ -18,7 +18,7 @@ from tests.cli.conftest import tidegate as tidegate
 from tidegate.advise.facts import History
 from tidegate.advise.measure import waits
 from tidegate.advise.operator import EpochHistory
-from tidegate.cli.commands.advise import read_share
+from tidegate.cli.commands.questions.advise import read_share
 from tidegate.errors import TidegateError
 from tidegate.watermark import UNDEFINED
 

@@ -67,6 +67,7 @@ def random_log(random: Random, batches: int = 4, spread: int = 60) -> list[Batch
     return found
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("options", [{}, {"skew": 5}, {"by_batch": True}, {"skew": 5, "by_batch": True}])
 def test_W1_every_delay_at_once_equals_running_each_of_them(options: dict) -> None:
     random = Random(str(options))

@@ -93,6 +93,7 @@ def test_a_target_that_was_removed_is_said() -> None:
     )
 
 
+@pytest.mark.medium
 def test_apprise_delivers_to_a_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
     with webhook() as hook:
         monkeypatch.setenv("HOOK_TOKEN", "s3cr3t-token")
@@ -103,6 +104,7 @@ def test_apprise_delivers_to_a_webhook(monkeypatch: pytest.MonkeyPatch) -> None:
         assert hook.paths == ["/hook/s3cr3t-token"]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.WARNING])
 def test_no_secret_is_ever_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, level: int

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,6 +177,7 @@ def test_property_quiet_hours_are_as_long_as_they_say(at: datetime, begin: int, 
 looks = st.lists(st.tuples(st.sets(st.integers(0, 4)), st.integers(1, 400)), min_size=1, max_size=60)
 
 
+@pytest.mark.medium
 @given(looks, st.booleans(), st.sampled_from(["1 minute", "30 minutes"]))
 def test_property_every_problem_is_told_once_and_is_over_once(
     history: list[tuple[set[int], int]], night: bool, settle: str

@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from sqlglot import exp
 
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import PROGRESS_TYPE
 from tidegate.iceberg.partitions import Decisions, Sighting
 from tidegate.iceberg.progress import LogProgress
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.ingest.connector import BatchPlan
 from tidegate.tasks.gate import GateTask, PartitionReport
 from tidegate.tasks.memories import MemoryFiles

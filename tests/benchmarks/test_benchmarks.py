@@ -163,6 +163,7 @@ def test_record_batches_are_kafkas() -> None:
     ]
 
 
+@pytest.mark.medium
 def test_the_meter_counts_children_that_ended(tmp_path: Path) -> None:
     burn = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     code = (
@@ -207,6 +208,7 @@ def test_the_page_says_what_was_measured_and_what_was_wrong(tmp_path: Path) -> N
     assert "**FAILED**: tidegate: wrong result" in text
 
 
+@pytest.mark.medium
 def test_the_page_is_made_of_the_committed_results(tmp_path: Path) -> None:
     """Text and plots; no result that was wrong is committed."""
     documents = page.read()
@@ -219,6 +221,7 @@ def test_the_page_is_made_of_the_committed_results(tmp_path: Path) -> None:
             assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 
+@pytest.mark.medium
 def test_make_bench_lists_its_suites() -> None:
     command = [sys.executable, "tests/benchmarks/run.py", "nonsense"]
     done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, check=False)

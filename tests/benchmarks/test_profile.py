@@ -18,6 +18,7 @@ def burn(seconds: float) -> None:
         pass
 
 
+@pytest.mark.medium
 def test_cpu_is_the_innermost_steps() -> None:
     profile = Profile()
 
@@ -38,7 +39,7 @@ def test_cpu_is_the_innermost_steps() -> None:
 @pytest.mark.slow
 def test_a_run_has_all_steps() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.profile", "files", "--rows", "700000"],
+        [sys.executable, "-m", "tests.benchmarks.profile", "files", "--rows", "150000"],
         cwd=ROOT,
         env=ENVIRON,
         capture_output=True,

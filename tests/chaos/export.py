@@ -18,10 +18,11 @@ from tests.chaos.replay import Judged, Mark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.session.session import Session
 
-def export(project: Path, folder: Path) -> None:
+
+def export(session: Session, folder: Path) -> None:
     """Every table of the comparison into a folder of its own."""
-    import tidegate
 
     def micros(column: str, name: str | None = None) -> str:
         return f"unix_micros(CAST({column} AS TIMESTAMP)) AS {name or column}"
@@ -29,7 +30,6 @@ def export(project: Path, folder: Path) -> None:
     def write(name: str, frame: DataFrame) -> None:
         frame.write.mode("overwrite").parquet(str(folder / name))
 
-    session = tidegate.connect(project=project)
     raw = session.table(f"{SOURCE}$raw")
     write(
         "raw",
@@ -45,7 +45,6 @@ def export(project: Path, folder: Path) -> None:
         write(view.name, session.table(view.name).selectExpr(*bounds, *view.keys, *view.aggregates))
     # One file after the other, in the order in which the view is read.
     write(SORTED, session.table(SORTED).selectExpr(micros("ts"), *SORTED_COLUMNS))
-    session.close(stop_spark=True)
 
 
 @dataclass(frozen=True)
@@ -87,4 +86,8 @@ def _tuples(folder: Path) -> list[tuple]:
 
 
 if __name__ == "__main__":
-    export(Path(sys.argv[1]), Path(sys.argv[2]))
+    import tidegate
+
+    opened = tidegate.connect(project=Path(sys.argv[1]))
+    export(opened, Path(sys.argv[2]))
+    opened.close(stop_spark=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.chaos.load import DELAY_SECONDS
 from tests.chaos.replay import Rules
 from tests.oracle import View
+from tidegate.testing.runner import QUICK
 
 SOURCE, SORTED = "events", "in_order"
 _SQL = f"""\
@@ -53,16 +55,23 @@ SORTED_COLUMNS = ("id", "sensor", "amount")
 
 
 def write_project(
-    root: Path, bootstrap: str, topic: str, idle_seconds: int, batch: int = 100_000, in_order: bool = True
+    root: Path,
+    bootstrap: str,
+    topic: str,
+    idle_seconds: int,
+    batch: int = 100_000,
+    in_order: bool = True,
+    small: bool = False,
 ) -> None:
-    """`assets/` and `resources/` of a project that reads the topic; `in_order`: with the sorted view."""
+    """`assets/` and `resources/` of a project that reads the topic; `in_order`: with the sorted view; `small`: with a
+    Spark for few rows."""
     (root / "assets").mkdir(parents=True)
     (root / "resources").mkdir()
     text = _SQL.format(topic=topic, bootstrap=bootstrap, batch=batch, idle=idle_seconds)
     (root / "assets" / "events.sql").write_text(text + (_IN_ORDER if in_order else ""))
-    (root / "resources" / "local.yaml").write_text(
-        "spark:\n  master: local[2]\n  conf:\n    spark.driver.memory: 2g\nwarehouse:\n  path: .tidegate/warehouse\n"
-    )
+    conf = {"spark.driver.memory": "2g"} | (QUICK if small else {})
+    settings = {"spark": {"master": "local[2]", "conf": conf}, "warehouse": {"path": ".tidegate/warehouse"}}
+    (root / "resources" / "local.yaml").write_text(json.dumps(settings))
 
 
 def rules(idle_seconds: int) -> Rules:

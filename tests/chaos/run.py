@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,19 @@ from tidegate.store.status import read_status  # noqa: E402
 from tidegate.store.status_values import ProjectStatus  # noqa: E402
 
 TOPIC = "chaos"
+#: What writes the tables of a project into a folder (`export.py`).
+Export = Callable[[Path, Path], None]
 #: How often each part of the live process tree is the target; the broker counts by itself.
 _SHARES = {"all": 45, "worker": 35, "jvm": 12, "supervisor": 8}
 #: A supervisor waits longer after each worker that dies young, so it is soon killed itself.
 _SPARED_IN_A_ROW = 2
-_SECONDS_PER_KILL, _PATIENCE = 15.0, 600.0
+_PATIENCE = 600.0
 
 
 @dataclass(frozen=True)
 class Options:
-    """Of one run. `idle_seconds`: the source's idle_timeout."""
+    """Of one run. `idle_seconds`: the source's idle_timeout; `seconds_per_kill`: how long the load lasts; `small`: with
+    a Spark for few rows."""
 
     rows: int = 2_000_000
     kills: int = 50
@@ -59,6 +63,8 @@ class Options:
     idle_seconds: int = 20
     interval: str = "1s"
     keep: Path | None = None
+    seconds_per_kill: float = 15.0
+    small: bool = False
 
 
 @dataclass
@@ -89,8 +95,9 @@ class Stuck(Exception):
 class Chaos:
     """One run in `folder`, step by step; `run` is all of them."""
 
-    def __init__(self, options: Options, folder: Path) -> None:
-        self.options, self.folder = options, folder
+    def __init__(self, options: Options, folder: Path, exported: Export | None = None) -> None:
+        """`exported`: by what the tables are exported; None: by a process of its own."""
+        self.options, self.folder, self.exported = options, folder, exported or self._exported
         self.random = random.Random(options.seed)
         self.report = Report({k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()})
         self.kills: dict[str, int] = dict.fromkeys((*TARGETS, "broker"), 0)
@@ -127,7 +134,7 @@ class Chaos:
         config = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(2 * BIG)}
         with Topics(self.bootstrap) as topics:
             topics.create(TOPIC, len(WEIGHTS), config)
-        write_project(self.root, self.bootstrap, TOPIC, self.options.idle_seconds)
+        write_project(self.root, self.bootstrap, TOPIC, self.options.idle_seconds, small=self.options.small)
         self.project = Project.load(self.root, "local")
         self.pipeline.start()
         # A trickle until the first commit: most of the load is to meet kills, not a Spark that starts.
@@ -157,7 +164,7 @@ class Chaos:
         actions = ["live"] * self.options.kills + ["broker"] * self.options.broker_kills
         self.random.shuffle(actions)
         self._await_epoch(0)
-        self._pace(self.options.rows / max(10.0, len(actions) * _SECONDS_PER_KILL))
+        self._pace(self.options.rows / max(10.0, len(actions) * self.options.seconds_per_kill))
         spared, since = 0, time.monotonic()
         for done, action in enumerate(actions):
             if action == "broker":
@@ -250,15 +257,7 @@ class Chaos:
         began = time.monotonic()
         say("reading the topic back, and the log and the views")
         exported = self.folder / "export"
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.chaos.export", str(self.root), str(exported)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise Stuck(f"the export failed: {done.stderr[-3000:]}")
+        self.exported(self.root, exported)
         topic = read_topic(self.bootstrap, TOPIC)
         say("judging every row anew")
         found = load(exported)
@@ -268,6 +267,17 @@ class Chaos:
         self.report.verdict = verdict.document()
         self.report.failures += vacuous(verdict)
         self.report.check_seconds = round(time.monotonic() - began, 1)
+
+    def _exported(self, root: Path, folder: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.chaos.export", str(root), str(folder)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise Stuck(f"the export failed: {done.stderr[-3000:]}")
 
     # -- looking on --------------------------------------------------------------------------------------------
 
@@ -394,15 +404,15 @@ def parse(arguments: list[str] | None = None) -> tuple[Options, bool]:
     return options, given.json
 
 
-def run(options: Options) -> Report:
+def run(options: Options, exported: Export | None = None) -> Report:
     """One run in a folder that is removed afterwards, unless it is to be kept."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     if options.keep is not None:
         options.keep.mkdir(parents=True)
-        return Chaos(options, options.keep.resolve()).run()
+        return Chaos(options, options.keep.resolve(), exported).run()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-chaos-"))
     try:
-        return Chaos(options, folder).run()
+        return Chaos(options, folder, exported).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

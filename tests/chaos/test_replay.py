@@ -136,6 +136,7 @@ def scene(_scene: Scene) -> Scene:
     )
 
 
+@pytest.mark.medium
 def test_a_run_without_fault_has_no_differences(scene: Scene) -> None:
     verdict = scene.verdict()
     assert verdict.examples == {}
@@ -240,6 +241,7 @@ FAULTS: dict[str, tuple[str, Callable[[Scene], object]]] = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_fault_is_reported(scene: Scene, fault: str) -> None:
     kind, spoil = FAULTS[fault]
@@ -261,6 +263,7 @@ def test_the_load_has_what_it_promises() -> None:
     assert 0 < sum(row.reject is not None for row in rows) < ROWS * LATE_SHARE
 
 
+@pytest.mark.medium
 def test_an_export_is_read_as_it_was_written(scene: Scene, tmp_path: Path) -> None:
     def write(name: str, rows: list[dict]) -> None:
         (tmp_path / name).mkdir()

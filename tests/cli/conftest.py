@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.fake import RUN, FakeSession
-from tidegate.cli.commands.init import write_template
+from tidegate.cli.commands.project.init import write_template
 from tidegate.cli.main import app
 from tidegate.project import Project
 from tidegate.runtime.result import RunReport, SourceReport

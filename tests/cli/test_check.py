@@ -234,6 +234,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[str, str, int, int], str, str]] = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("case", CASES)
 def test_a_warning_says_where_and_what_to_do(bare: Path, tidegate: Call, case: str) -> None:
     files, place, message, hint = CASES[case]
@@ -284,6 +285,7 @@ def deploy(bare: Path) -> None:
         table.commit({"tidegate.epoch": 1, "tidegate.watermark": 0, "tidegate.frontier": 0})
 
 
+@pytest.mark.medium
 def test_R4_check_status_and_why_say_without_spark_what_differs_from_what_is_deployed(
     bare: Path, tidegate: Call
 ) -> None:
@@ -322,6 +324,7 @@ def test_every_warning_has_a_case() -> None:
         warning("TG999", "no such code", None, "none")
 
 
+@pytest.mark.medium
 def test_check_is_quick_and_starts_no_jvm(bare: Path) -> None:
     (bare / "assets" / "a.sql").write_text(source() + "".join(view(f"v{n}") for n in range(20)))
     deploy(bare)

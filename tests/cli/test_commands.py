@@ -16,8 +16,8 @@ import yaml
 
 from tests.store.tables import HadoopTable, progress_row, write_progress
 from tidegate.cli.codes import CODES
-from tidegate.cli.commands import ui
-from tidegate.cli.commands.init import write_template
+from tidegate.cli.commands.project import ui
+from tidegate.cli.commands.project.init import write_template
 from tidegate.cli.diagnosis import PYSPARK, examine
 from tidegate.errors import TidegateError
 from tidegate.project import Project
@@ -72,6 +72,7 @@ def test_the_template_is_a_good_project(tidegate: Call) -> None:
     )
 
 
+@pytest.mark.medium
 def test_selections_are_the_same_for_every_command(tidegate: Call) -> None:
     listed = json.loads(tidegate("check", "--json", "--select", "+orders_daily").stdout)
     assert listed["selected"] == ["orders", "orders_daily"]
@@ -131,6 +132,7 @@ def test_init_next_to_other_files(tmp_path: Path) -> None:
         write_template(tmp_path)
 
 
+@pytest.mark.medium
 def test_options_before_and_after_the_command(tidegate: Call, shop: Path, tmp_path: Path) -> None:
     os.chdir(tmp_path)
     for arguments in (["--project", str(shop), "check"], ["check", "--project", str(shop)]):
@@ -254,6 +256,7 @@ def test_status_before_the_first_run(tidegate: Call) -> None:
     assert "nothing has run yet: tidegate run" in tidegate("status").stdout
 
 
+@pytest.mark.medium
 def test_late_without_late_rows_or_watermark_needs_no_spark(tidegate: Call, shop: Path) -> None:
     assert tidegate("late", "orders").exit_code == 0
     assert "TG701" in tidegate("late", "orders_hourly").stderr
@@ -284,6 +287,7 @@ assert not heavy, heavy
 """
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
     "arguments",
@@ -308,6 +312,7 @@ def test_light_commands_load_nothing_heavy_and_start_no_jvm(shop: Path, argument
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.medium
 def test_a_reader_that_stops_reading_is_not_an_error(shop: Path) -> None:
     command = [sys.executable, "-m", "tidegate.cli.main", "explain", "orders"]
     with subprocess.Popen(
@@ -331,6 +336,7 @@ def test_a_missing_java_says_so_in_one_line_before_spark(
         assert "install Java 17" in result.stderr
 
 
+@pytest.mark.medium
 def test_doctor(tidegate: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     good = json.loads(tidegate("doctor", "--json").stdout)
     assert {c["check"] for c in good["checks"]} >= {"python", "java", "pyspark", "disk", "warehouse"}

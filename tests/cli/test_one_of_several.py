@@ -18,8 +18,8 @@ import pytest
 from tests.cli.fake import FakeSession
 from tidegate.amend import run as amend_run
 from tidegate.audit.source import SourceAudit
-from tidegate.cli.commands import audit as audit_command
-from tidegate.cli.commands.advise import _pictures
+from tidegate.cli.commands.questions import audit as audit_command
+from tidegate.cli.commands.questions.advise import _pictures
 from tidegate.console import CaptureConsole
 from tidegate.errors import TidegateError
 from tidegate.ingest.ingest import Log
@@ -74,7 +74,7 @@ class Stored(FakeSession):
     def log(self, relation: Any) -> Any:
         type(self).do(relation.name)
         done = Cleaned(relation.name, 0, 2, 1)
-        state = SimpleNamespace(cleanup=lambda needed: done, compact=str, vacuum=str)
+        state = SimpleNamespace(cleanup=lambda needed: done, compact=str, expire_snapshots=str)
         return SimpleNamespace(state=state)
 
     def cleanup(self, names: Any = None, steps: Any = None) -> list[Cleaned]:
@@ -154,6 +154,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("command", "others", "before"), COMMANDS.values(), ids=COMMANDS)
 def test_one_that_fails_leaves_the_others_alone(
     tidegate: Call, done: list[str], command: list[str], others: list[str], before: list[str]
@@ -185,6 +186,7 @@ def test_one_that_fails_leaves_the_others_alone(
     assert "error TG502" in fast.stderr
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("command", ["rebuild", "upkeep", "cleanup", "quality"])
 def test_one_that_nobody_can_read_leaves_the_others_alone(
     tidegate: Call, done: list[str], command: str, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +200,7 @@ def test_one_that_nobody_can_read_leaves_the_others_alone(
     assert {"ta", "tc"} <= {*done} or {"vc"} <= {*done}
 
 
+@pytest.mark.medium
 def test_of_one_alone_it_is_the_error_itself(tidegate: Call, done: list[str]) -> None:
     for command in (["amend", "vb"], ["rebuild", "vb"], ["upkeep", "vb"], ["cleanup", "tb"], ["audit", "vb"]):
         result = tidegate(*command)

@@ -47,6 +47,7 @@ def test_run_of_an_unknown_name_starts_nothing(tidegate: Call, fake: type[FakeSe
     assert 'did you mean "orders"?' in result.stderr
 
 
+@pytest.mark.medium
 def test_ctrl_c_exits_with_130_and_says_what_is_committed(tidegate: Call, fake: type[FakeSession]) -> None:
     fake.events = [*RUN[:4], KeyboardInterrupt()]
     result = tidegate("run")
@@ -68,6 +69,7 @@ def test_a_real_ctrl_c_while_spark_runs_is_ours_and_not_pyspark_s(
     assert (result.exit_code, "interrupted" in result.stderr) == (130, True)
 
 
+@pytest.mark.medium
 def test_a_selection_runs_just_what_it_says_and_a_name_what_it_reads_too(
     tidegate: Call, fake: type[FakeSession]
 ) -> None:
@@ -146,6 +148,7 @@ def test_unexpected_exceptions_are_one_line_and_a_traceback_with_debug(
     assert "Traceback" in tidegate("--debug", "sql", "-c", "BOOM").stderr
 
 
+@pytest.mark.medium
 def test_sql_from_argument_file_and_pipe(tidegate: Call, fake: type[FakeSession], tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 2;")
     for arguments, piped in (

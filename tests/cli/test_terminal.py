@@ -12,6 +12,8 @@ import pytest
 from tests.cli.terminal import Terminal
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.medium
+
 UP, ENTER, TAB, CTRL_C, CTRL_D = "\x1b[A", "\r", "\t", "\x03", "\x04"
 
 Open = Callable[[], Terminal]

@@ -48,7 +48,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return reports
 
     monkeypatch.setattr("tidegate.testing.runner.run_files", run_files)
-    monkeypatch.setattr("tidegate.cli.commands.test._spark", lambda call: None)
+    monkeypatch.setattr("tidegate.cli.commands.project.test._spark", lambda call: None)
     folder = tmp_path / "tests"
     folder.mkdir()
     for name, text in (("a_bad", BAD), ("b_bad", BAD), ("c_good", GOOD)):
@@ -111,7 +111,7 @@ def test_a_file_that_is_no_test_file_is_found_before_spark_starts(
     def start(call: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("tidegate.cli.commands.test._spark", start)
+    monkeypatch.setattr("tidegate.cli.commands.project.test._spark", start)
     (files / "d.slt").write_text("statment ok\nSELECT 1\n")
     result = tidegate("test", str(files))
     assert (result.exit_code, "error TG802" in result.stderr) == (2, True)

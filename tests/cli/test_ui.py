@@ -66,6 +66,7 @@ def start(folder: Path, how: str, grace: float) -> tuple[subprocess.Popen[bytes]
     return process, [int(pid) for pid in (folder / how / "pids").read_text().split()]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_command_alone_ends_all_of_its_group(tmp_path: Path, number: signal.Signals) -> None:
     process, pids = start(tmp_path, "polite", grace=0.3)
@@ -75,6 +76,7 @@ def test_a_signal_to_the_command_alone_ends_all_of_its_group(tmp_path: Path, num
     until(lambda: all(map(gone, pids)))
 
 
+@pytest.mark.medium
 def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
     process, pids = start(tmp_path, "stubborn", grace=200)
     process.send_signal(signal.SIGINT)

@@ -63,6 +63,7 @@ def test_why_says_that_all_is_well_and_knows_names(root: Path) -> None:
     assert (wrong.exit_code, "TG201" in wrong.output) == (2, True)
 
 
+@pytest.mark.medium
 def test_alerts_test_preview_and_status(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with webhook() as hook:
         monkeypatch.setenv("WHY_PORT", str(hook.port))

@@ -35,6 +35,13 @@ _FLAGS = [
 ]
 
 
+def says(*texts: str) -> str:
+    """JavaScript: the element `e` shows exactly one of these. Each element that is asked what it shows costs a layout:
+    those with much more text are not asked."""
+    most = max(map(len, texts)) + 20
+    return f"(e.textContent.length <= {most} && {json.dumps(texts)}.includes(e.innerText?.trim()))"
+
+
 class Browser:
     """One window. Waits are in seconds of wall clock; a wait that ends in vain raises AssertionError with the page's
     text.
@@ -102,10 +109,12 @@ class Browser:
 
     def wait(self, script: str, seconds: float = 60, what: str | None = None) -> Any:
         """Until the expression is true."""
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         while not (value := self.evaluate(script)):
-            assert time.monotonic() < deadline, f"{what or script}: not within {seconds} s\n{self.text()}"
-            time.sleep(0.25)
+            waited = time.monotonic() - began
+            assert waited < seconds, f"{what or script}: not within {seconds} s\n{self.text()}"
+            # To ask costs a layout of the page: what takes long is asked for less often.
+            time.sleep(min(1.0, 0.2 + waited / 20))
         return value
 
     def wait_for(self, text: str, seconds: float = 60) -> None:
@@ -121,7 +130,7 @@ class Browser:
         # The innermost one: links of Dagster's UI are spans as often as buttons.
         find = (
             f"[...({within} ?? document.head).querySelectorAll('*')]"
-            f".filter(e => e.innerText?.trim() === {json.dumps(text)} && !e.closest('button')?.disabled).pop()"
+            f".filter(e => {says(text)} && !e.closest('button')?.disabled).pop()"
         )
         self.wait(f"!!({find})", seconds, f"something to click that says {text!r}")
         self.evaluate(f"({find}).scrollIntoView({{block: 'center'}})")

@@ -14,16 +14,18 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.dagster.browser import Browser
+from tests.dagster.browser import Browser, says
 from tests.dagster.projects import write_project
+from tests.quick import quick
 
 pytestmark = pytest.mark.slow
 
@@ -77,11 +79,12 @@ class Ui:
     root: Path
 
 
-@pytest.fixture(scope="module")
-def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
+@pytest.fixture
+def ui(tmp_path: Path) -> Iterator[Ui]:
     """`dagster dev` on a small project, with the instance settings that operators are given."""
-    folder = tmp_path_factory.mktemp("ui")
+    folder = tmp_path / "ui"
     root = write_project(folder / "shop", "schedules:\n  - {name: often, cron: '@daily', enabled: false}\n")
+    quick(root)
     home = folder / "dagster_home"
     home.mkdir()
     settings = yaml.safe_load((ROOT / "infra" / "dagster" / "dagster.yaml").read_text())
@@ -105,13 +108,10 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         _wait_until_up(address, process, folder / "dagster.log")
         yield Ui(address, root)
     finally:
-        # Its own session: web server, daemon, code server and runs all go with it.
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        # Its own session: web server, daemon, code server and runs all go with it. How it ends in order is tested in
+        # tests/cli/test_ui.py.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _wait_until_up(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -126,46 +126,37 @@ def _wait_until_up(address: str, process: subprocess.Popen[bytes], log: Path) ->
             time.sleep(0.5)
 
 
-def _wait_for_a_run(address: str, seconds: float = 60) -> None:
-    """Until the click has arrived: leaving the page before would take it back."""
-    query = json.dumps({"query": "{ runsOrError { ... on Runs { results { id } } } }"}).encode()
-    request = urllib.request.Request(f"{address}/graphql", query, {"Content-Type": "application/json"})
+STATES = "{ runsOrError { ... on Runs { results { status stepStats { status } } } } }"
+
+
+def _away(
+    page: Browser, address: str, done: Callable[[list[dict[str, Any]]], object], seconds: float
+) -> None:
+    """Until the runs are so, newest first. Meanwhile the window is empty: the page of a run that goes on draws itself
+    anew all the time, which takes as much CPU as the run."""
+    here = page.evaluate("location.href")
+    page.goto("about:blank")
+    body = json.dumps({"query": STATES}).encode()
+    request = urllib.request.Request(f"{address}/graphql", body, {"Content-Type": "application/json"})
     deadline = time.monotonic() + seconds
     while True:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            if json.load(answer)["data"]["runsOrError"]["results"]:
-                return
-        assert time.monotonic() < deadline, "no run was launched"
-        time.sleep(0.5)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            runs = json.load(answer)["data"]["runsOrError"]["results"]
+        if done(runs):
+            break
+        assert time.monotonic() < deadline, runs
+        time.sleep(1.0)
+    page.goto(here)
 
 
-def test_materialize_all_from_the_ui(ui: Ui, tmp_path: Path) -> None:
-    with Browser(tmp_path / "profile") as page:
-        page.goto(f"{ui.address}/asset-groups/")
-        # Groups, folded: a source and the views over it.
-        page.wait_for("orders")
-        page.wait_for("notes")
-        page.click("Materialize all")
-        _wait_for_a_run(ui.address)
-        page.goto(f"{ui.address}/assets/orders_hourly?view=checks")
-        # The page opens with the first of them.
-        page.click("windowed_equals_raw")
-        # A JVM, two sources, two views and their audits.
-        page.wait_for("1 closed window up to 2026-03-01 10:30:00 adds up", 300)
-        page.screenshot(tmp_path / "checks.png")
+def _ended(run: dict[str, Any]) -> bool:
+    return run["status"] in ("SUCCESS", "FAILURE", "CANCELED")
 
-        page.goto(f"{ui.address}/assets/orders?view=events")
-        page.wait_for("2026-03-01 10:30:00")
-        page.wait_for("paris")
-        page.click("[Show Markdown]")
-        page.wait(
-            "[...document.images].some(i => i.src.startsWith('data:image/png') && i.naturalWidth > 300)"
-        )
-        page.screenshot(tmp_path / "materialization.png")
 
-        page.goto(f"{ui.address}/assets/orders?view=checks")
-        page.wait_for("7 rows in 2 partitions add up", 120)
-        page.wait_for("watermark_lag")
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Browser]:
+    with Browser(tmp_path / "profile") as browser:
+        yield browser
 
 
 @pytest.fixture
@@ -191,92 +182,98 @@ def _plot(page: Browser, key: str) -> None:
     )
 
 
-def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, tmp_path: Path, pictures: Path) -> None:
+def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pictures: Path) -> None:
     write_visits(ui.root)
     visits, view = f"{ui.address}/assets/visits", f"{ui.address}/assets/visits_hourly"
-    with Browser(tmp_path / "profile") as page:
-        # A file dropped into assets/ is an asset after a reload.
-        page.goto(f"{ui.address}/asset-groups/")
-        page.click("Reload definitions", 120)
-        page.wait_for("visits", 120)
+    # A file dropped into assets/ is an asset after a reload.
+    page.goto(f"{ui.address}/asset-groups/")
+    page.click("Reload definitions", 120)
+    page.wait_for("visits", 120)
 
-        # Source and view, but not the closed days: two clicks on the graph.
-        page.goto(f"{ui.address}/locations/{LOCATION}/asset-groups/visits")
-        page.wait_for("Never materialized", 120)
-        page.click("visits")
-        page.click("visits_hourly", shift=True)
-        page.click("Materialize selected (2)")
-        page.click("View", 120)
-        page.point_away()
+    # Source and view, but not the closed days: two clicks on the graph.
+    page.goto(f"{ui.address}/locations/{LOCATION}/asset-groups/visits")
+    page.wait_for("Never materialized", 120)
+    page.click("visits")
+    page.click("visits_hourly", shift=True)
+    page.click("Materialize selected (2)")
+    page.click("View", 120)
+    page.wait("location.pathname.startsWith('/runs/')", what="the page of the run")
+    page.point_away()
+    _away(page, ui.address, lambda runs: runs[0]["stepStats"] or _ended(runs[0]), 300)
 
-        # Lines of the log while the step is at work, with progress.
-        page.wait(
-            "document.body.innerText.includes('Executing (1)')"
-            " && /visits: epoch [34]: .* rows read, \\d+ in the log; watermark/.test(document.body.innerText)",
-            300,
-            "progress in the log of a run that goes on",
-        )
-        _picture(page, pictures / "dagster_run.png")
-        page.wait(_says("Success", "Failure"), 300, "the end of the run")
-        assert page.evaluate(_says("Success")), page.text()
+    # Lines of the log while the step is at work, with progress.
+    page.wait(
+        "document.body.innerText.includes('Executing (1)')"
+        " && /visits: epoch [34]: .* rows read, \\d+ in the log; watermark/.test(document.body.innerText)",
+        300,
+        "progress in the log of a run that goes on",
+    )
+    _picture(page, pictures / "dagster_run.png")
+    _away(page, ui.address, lambda runs: _ended(runs[0]), 300)
+    page.wait(_says("Success", "Failure"), 60, "the end of the run")
+    assert page.evaluate(_says("Success")), page.text()
 
-        page.goto(f"{visits}?view=events")
-        page.wait_for("2026-03-04 19:30:00")
-        _plot(page, "watermarks over time")
-        page.click("Close")
-        _plot(page, "completeness")
-        _picture(page, pictures / "dagster_plot.png")
+    page.goto(f"{visits}?view=events")
+    page.wait_for("2026-03-04 19:30:00")
+    page.wait_for("paris")
+    _plot(page, "watermarks over time")
+    page.click("Close")
+    _plot(page, "completeness")
+    _picture(page, pictures / "dagster_plot.png")
 
-        # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
-        page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions add up", 120)
-        page.click("watermark_stall")
-        page.wait_for("check the partition that holds it back: paris", 180)
-        page.wait(_says("Failed", "Warning"))
-        _picture(page, pictures / "dagster_checks.png")
-        page.goto(f"{view}?view=checks")
-        page.click("windowed_equals_raw")
-        page.wait_for("91 closed windows up to 2026-03-04 19:30:00 add up", 120)
+    # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
+    page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions add up", 120)
+    page.wait_for("watermark_lag")
+    page.click("watermark_stall")
+    page.wait_for("check the partition that holds it back: paris", 180)
+    page.wait(_says("Failed", "Warning"))
+    _picture(page, pictures / "dagster_checks.png")
+    page.goto(f"{view}?view=checks")
+    page.click("windowed_equals_raw")
+    page.wait_for("91 closed windows up to 2026-03-04 19:30:00 add up", 120)
 
-        # A sensor makes a partition of each closed day. All of them are computed anew, with their late rows.
-        page.goto_until(f"{view}/closed_days?view=partitions", "Materialized (3)", 180)
-        page.click("Materialize…")
-        page.wait_for("Launch runs to materialize")
-        page.click("All")
-        page.wait_for("3 partitions")
-        page.click("Tags")
-        page.click("Add tags")
-        page.fill("Tag Key", "tidegate/from_late")
-        page.fill("Tag Value", "true")
-        page.click("Apply")
-        page.wait_for("tidegate/from_late: true")
-        page.wait("!document.body.innerText.includes('Custom tags:')", what="the closed dialog of tags")
-        _picture(page, pictures / "dagster_launch_backfill.png")
-        page.click("Launch backfill")
-        page.click("View", 120)
-        page.wait_for("100% completed", 420)
-        backfill = page.evaluate("location.href")
-        page.goto(f"{view}/closed_days?view=partitions&partition=2026-03-02")
-        # Of this day alone: six late rows in each shop.
-        for key, value in (("windows with a new revision", 6), ("late rows absorbed", 12)):
-            page.wait(f"{_row(key)}?.cells[1].innerText.trim() === '{value}'", what=f"{key}: {value}")
+    # A sensor makes a partition of each closed day. All of them are computed anew, with their late rows.
+    page.goto_until(f"{view}/closed_days?view=partitions", "Materialized (3)", 180)
+    page.click("Materialize…")
+    page.wait_for("Launch runs to materialize")
+    page.click("All")
+    page.wait_for("3 partitions")
+    page.click("Tags")
+    page.click("Add tags")
+    page.fill("Tag Key", "tidegate/from_late")
+    page.fill("Tag Value", "true")
+    page.click("Apply")
+    page.wait_for("tidegate/from_late: true")
+    page.wait("!document.body.innerText.includes('Custom tags:')", what="the closed dialog of tags")
+    _picture(page, pictures / "dagster_launch_backfill.png")
+    page.click("Launch backfill")
+    page.click("View", 120)
+    page.wait("/(runs|backfills)[/]/.test(location.pathname)", what="the page of the backfill")
+    _away(page, ui.address, lambda runs: len(runs) > 1 and _ended(runs[0]), 420)
+    page.wait_for("100% completed", 120)
+    backfill = page.evaluate("location.href")
+    page.goto(f"{view}/closed_days?view=partitions&partition=2026-03-02")
+    # Of this day alone: six late rows in each shop.
+    for key, value in (("windows with a new revision", 6), ("late rows absorbed", 12)):
+        page.wait(f"{_row(key)}?.cells[1].innerText.trim() === '{value}'", what=f"{key}: {value}")
 
-        page.goto(f"{ui.address}/locations/{LOCATION}/sensors/tidegate_watermark_stall")
-        page.click(
-            "0 runs requested",
-            within="[...document.querySelectorAll('tr')].find(r => r.innerText.includes('View logs'))",
-        )
-        page.wait_for("Skip reason: WARNING lagging: visits")
-        _picture(page, pictures / "dagster_sensor.png")
+    page.goto(f"{ui.address}/locations/{LOCATION}/sensors/tidegate_watermark_stall")
+    page.click(
+        "0 runs requested",
+        within="[...document.querySelectorAll('tr')].find(r => r.innerText.includes('View logs'))",
+    )
+    page.wait_for("Skip reason: WARNING lagging: visits")
+    _picture(page, pictures / "dagster_sensor.png")
 
-        # Once as the heading of a column, once as the status, which the daemon sets within half a minute.
-        page.goto(backfill)
-        page.wait("document.body.innerText.split('Succeeded').length > 2", 180, "a backfill that succeeded")
-        _picture(page, pictures / "dagster_backfill.png")
+    # Once as the heading of a column, once as the status, which the daemon sets within half a minute.
+    page.goto(backfill)
+    page.wait("document.body.innerText.split('Succeeded').length > 2", 180, "a backfill that succeeded")
+    _picture(page, pictures / "dagster_backfill.png")
 
 
 def _says(*texts: str) -> str:
     """JavaScript: something on the page says exactly one of these."""
-    return f"[...document.querySelectorAll('body *')].some(e => {json.dumps(texts)}.includes(e.innerText?.trim()))"
+    return f"[...document.querySelectorAll('body *')].some(e => {says(*texts)})"
 
 
 def _picture(page: Browser, path: Path) -> None:

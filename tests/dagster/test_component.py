@@ -14,7 +14,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from dagster.components.testing.utils import component_defs
 
 from tests.dagster.projects import write_project
-from tidegate.cli.commands.init import write_template
+from tidegate.cli.commands.project.init import write_template
 from tidegate.dagster import TidegateAsset, TidegateProject
 
 #: What `create-dagster project` writes, without its comments.
@@ -126,6 +126,7 @@ def test_a_path_is_relative_to_the_yaml(root: Path) -> None:
             assert "orders" in keys(defs)
 
 
+@pytest.mark.medium
 def test_dg_lists_it_without_loading_spark(tmp_path: Path) -> None:
     code = (
         "import sys\n"
@@ -144,6 +145,7 @@ def test_dg_lists_it_without_loading_spark(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["['tidegate.dagster.TidegateProject']", "False"], done.stderr
 
 
+@pytest.mark.medium
 def test_in_a_plain_project_of_dg_it_is_scaffolded_and_a_dropped_file_is_an_asset(tmp_path: Path) -> None:
     """The layout that `create-dagster project` makes; `dg` itself scaffolds and lists."""
     root = tmp_path / "acme"

@@ -197,6 +197,7 @@ def test_schedules_come_from_jobs_and_bring_the_views_along(tmp_path: Path) -> N
     assert any("quality" in node.name for node in defs.resolve_implicit_global_asset_job_def().nodes)
 
 
+@pytest.mark.medium
 def test_R4_a_job_rebuilds_what_was_changed_and_records_it(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ def test_an_empty_project_is_a_code_location_too(tmp_path: Path) -> None:
     dg.Definitions.validate_loadable(load_definitions(Project.load(tmp_path)))
 
 
+@pytest.mark.medium
 def test_the_module_reads_the_environment_and_loads_no_spark(root: Path) -> None:
     code = (
         "import sys\n"

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from tests.dagster.projects import SINKS, write_project
-from tidegate.cli.commands.init import write_template
+from tidegate.cli.commands.project.init import write_template
 from tidegate.dagster import load_definitions
 from tidegate.errors import TidegateError
 

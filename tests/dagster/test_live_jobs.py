@@ -26,6 +26,8 @@ from tidegate.dagster.resource import TidegateResource
 from tidegate.project import Project
 from tidegate.project.jobs.live import LiveRun
 
+pytestmark = pytest.mark.medium
+
 FAKE = [sys.executable, str(Path(__file__).with_name("live_fake.py"))]
 #: Seconds of wall clock after which a test gives up.
 PATIENCE = 90

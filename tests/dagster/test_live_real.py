@@ -14,6 +14,7 @@ import dagster as dg
 import pytest
 
 from tests.dagster.projects import write_orders, write_project
+from tests.quick import quick
 from tidegate.dagster import load_definitions
 from tidegate.project import Project
 from tidegate.store.status import read_status
@@ -51,6 +52,7 @@ def wait(done: Callable[[], bool]) -> None:
 
 def test_windows_close_and_appear_until_the_run_is_terminated(tmp_path: Path) -> None:
     root = write_project(tmp_path / "shop", LIVE)
+    quick(root)
     job = load_definitions(root).resolve_job_def("tidegate_live_shop")
     seen: list[object] = []
 

@@ -111,6 +111,7 @@ def test_what_is_not_enabled_is_not_started(root: Path, instance: dg.DagsterInst
     assert (result.run_requests, result.skip_reason.skip_message) == ([], "shop: not enabled")
 
 
+@pytest.mark.medium
 def test_W6_what_runs_elsewhere_is_recorded_from_its_tables(tmp_path: Path) -> None:
     root = write_project(tmp_path / "shop", "live: [{name: theirs, select: [orders], started_by: outside}]")
 

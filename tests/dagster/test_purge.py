@@ -15,6 +15,8 @@ from tidegate.dagster import load_definitions
 from tidegate.dagster.jobs.purge import Purged, purge
 from tidegate.project.jobs.maintenance import RunRetention
 
+pytestmark = pytest.mark.medium
+
 DAYS = dg.StaticPartitionsDefinition(["mon", "tue"])
 RETENTION = RunRetention.model_validate({"keep": "30 days", "keep_failed": "90 days"})
 

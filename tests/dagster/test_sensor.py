@@ -19,6 +19,8 @@ from tidegate.findings.lag import read_lags
 from tidegate.project import Project
 from tidegate.watermark import TimeKind
 
+pytestmark = pytest.mark.medium
+
 STRICT = "thresholds:\n  - {source: orders, behind_newest: 30 minutes}\n"
 PATIENT = "thresholds:\n  - {source: orders, behind_newest: 2 hours}\n"
 

@@ -20,6 +20,8 @@ from tidegate.dagster.sensors.stall import stall_sensor
 from tidegate.project import Project
 from tidegate.project.jobs.alerts import Target
 
+pytestmark = pytest.mark.medium
+
 JOBS = """
 thresholds: [{source: orders, behind_newest: 30 minutes}]
 alerts:

@@ -459,6 +459,7 @@ def test_a_source_that_is_not_running_has_only_that_cause() -> None:
     assert set(found(source(*late, end={"a": 99_999}))) == {"not_running:s:"}
 
 
+@pytest.mark.medium
 def test_thousands_of_partitions_with_one_cause_are_told_as_few() -> None:
     busy = part("busy", -1, -1)
     names = [f"p{n:04}" for n in range(3_000)]
@@ -536,6 +537,7 @@ def test_every_cause_has_a_test_here() -> None:
     assert [k for k in KINDS if f"{k}:" not in text and f'"{k}"' not in text and k not in elsewhere] == []
 
 
+@pytest.mark.medium
 @given(st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8), st.integers(0, 7).map(float))
 def test_property_the_middle_of_the_others(values: list[float], one: float) -> None:
     others = list(values)

@@ -6,6 +6,8 @@ import math
 import random
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.findings.made import NOON, part, source, view
 from tidegate.alerts import State, plan
 from tidegate.findings import EarlierLooks, diagnose
@@ -85,6 +87,7 @@ class Pipeline:
         )
 
 
+@pytest.mark.medium
 def test_silence_for_a_simulated_week_when_all_is_well() -> None:
     pipeline, memory, state = Pipeline(), EarlierLooks(1), State()
     looks, infos = 0, set()
@@ -102,6 +105,7 @@ def test_silence_for_a_simulated_week_when_all_is_well() -> None:
     assert len(str(memory.to_json())) + len(str(state.to_json())) < 4_000
 
 
+@pytest.mark.medium
 def test_one_message_when_a_partition_dies_and_one_when_it_is_back() -> None:
     pipeline, memory, state = Pipeline(), EarlierLooks(1), State()
     told = []

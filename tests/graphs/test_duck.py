@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 import duckdb
+import pytest
 
 from tests.graphs import duck
 from tests.graphs.generate import history
@@ -14,6 +15,7 @@ from tests.graphs.simulate import Log, make, truth
 WORLDS, VIEWS, ROUNDS = 12, 6, 8
 
 
+@pytest.mark.medium
 def test_property_duckdb_and_plain_python_agree() -> None:
     views = rows = 0
     for seed in range(WORLDS):

@@ -46,6 +46,7 @@ def check(one: World, seed: int) -> None:
             ) from None
 
 
+@pytest.mark.medium
 def test_property_D2_no_row_is_final_too_early_and_none_waits_for_ever() -> None:
     first = int(os.environ.get("TIDEGATE_GRAPHS_SEED", "0"))
     graphs = int(os.environ.get("TIDEGATE_GRAPHS", "100000" if THOROUGH else "2000"))
@@ -55,6 +56,7 @@ def test_property_D2_no_row_is_final_too_early_and_none_waits_for_ever() -> None
             print(f"worlds {first} to {seed} are as they should be", flush=True)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("seed", [49216])
 def test_worlds_that_once_were_wrong(seed: int) -> None:
     """49216: a session over a join was taken to have begun with a row that had not found its match in the slice."""
@@ -99,6 +101,7 @@ MUTANTS: list[tuple[Any, str, Callable, int]] = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("owner", "name", "broken", "seed"), MUTANTS, ids=lambda x: getattr(x, "__name__", str(x)).strip("_")
 )

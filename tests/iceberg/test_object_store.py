@@ -152,6 +152,7 @@ def environment(root: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> Proj
     return project
 
 
+@pytest.mark.medium
 def test_a_table_on_s3_and_its_progress_are_read_without_a_jvm(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

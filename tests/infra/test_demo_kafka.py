@@ -58,6 +58,7 @@ def test_a_message_comes_when_the_plane_left_and_says_what_it_was_scheduled_for(
     assert second.timestamp_ms == 1_359_697_200_000
 
 
+@pytest.mark.medium
 def test_the_data_are_the_departures_of_the_days_in_the_order_in_which_they_left() -> None:
     found = departures(date(2013, 2, 1), 2)
     assert {one.scheduled.date() for one in found} == {date(2013, 2, 1), date(2013, 2, 2)}

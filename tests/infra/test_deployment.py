@@ -115,6 +115,7 @@ def test_the_page_about_live_mode_lists_the_alerts_that_there_are() -> None:
     assert listed == [(rule["alert"], rule["labels"]["severity"]) for rule in RULES]
 
 
+@pytest.mark.medium
 def test_alerts_fire_when_they_should_by_prometheus_itself() -> None:
     """What live mode tells of has alerts with tests of their own; so has that it tells nothing any more."""
     tested = yaml.safe_load((INFRA / "prometheus" / "rules_test.yaml").read_text())["tests"]
@@ -467,6 +468,7 @@ def test_addresses_of_postgresql_name_the_driver_that_is_installed() -> None:
     assert all(url.startswith("postgresql+psycopg2://") for url in given)
 
 
+@pytest.mark.medium
 def test_kustomize_renders() -> None:
     kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
     files = [

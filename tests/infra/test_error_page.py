@@ -28,6 +28,7 @@ def said(code: str) -> tuple[str, list[str]]:
     return head[1], [line.removeprefix("hint: ") for line in text.splitlines() if line.startswith("hint: ")]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("code", sorted(PRINTED))
 def test_an_example_is_a_message_that_the_source_raises_with_this_code(code: str) -> None:
     message, hints = said(code)

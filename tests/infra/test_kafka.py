@@ -63,6 +63,7 @@ def test_topics_grow_and_lose_their_beginning(kafka: Broker) -> None:
     assert kafka.starts(topic) == {0: 9_999, 1: 0, 2: 0}
 
 
+@pytest.mark.medium
 def test_a_port_in_use_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])

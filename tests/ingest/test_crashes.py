@@ -71,6 +71,7 @@ def test_X2_narrowing_finds_exactly_the_rows_that_kill_alone(seed: int) -> None:
     assert {i for i in asked if rows[i] > memory} == {i for i in range(n) if rows[i] > memory}
 
 
+@pytest.mark.medium
 def test_X2_a_process_that_dies_is_noticed_and_one_that_raises_has_not_died() -> None:
     decoder = KillingDecoder(TARGETS, most=6)
     values: list[bytes | None] = [b'{"id": %d}' % i for i in range(10)]
@@ -89,6 +90,7 @@ def test_X2_a_process_that_dies_is_noticed_and_one_that_raises_has_not_died() ->
     assert nursery._process is None
 
 
+@pytest.mark.medium
 def test_X2_a_row_that_its_decoder_never_comes_back_from_is_one_that_kills() -> None:
     decoder = KillingDecoder(TARGETS, limits=Limits(seconds=0.2))
     with Nursery() as nursery:
@@ -97,6 +99,7 @@ def test_X2_a_row_that_its_decoder_never_comes_back_from_is_one_that_kills() -> 
         assert not nursery.dies(partial(busy, decoder), [b'{"id": 1}'])
 
 
+@pytest.mark.medium
 def test_X2_a_row_that_its_decoder_waits_for_ever_over_is_one_that_kills() -> None:
     """It takes nothing of the processor."""
     decoder = KillingDecoder(TARGETS, limits=Limits(elapsed_seconds=1))
@@ -112,6 +115,7 @@ def test_X2_a_row_that_its_decoder_waits_for_ever_over_is_one_that_kills() -> No
         assert not nursery.waited
 
 
+@pytest.mark.medium
 def test_X2_messages_and_records_are_named_by_where_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_what_is_remembered_is_bounded(server: FakeRegistry, monkeypatch: pytest
     assert [path for _, path in module._ANSWERS] == ["schemas/ids/31"]
 
 
+@pytest.mark.medium
 def test_X2_random_ids_are_asked_for_only_so_often_and_so_long(
     server: FakeRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_an_answer_that_drips_ends_in_time(server: FakeRegistry, monkeypatch: py
     assert "TimeoutError" in refused(client(server), 1)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "body",
     [
@@ -168,6 +170,7 @@ def test_imports_that_go_round_or_multiply_come_to_an_end(server: FakeRegistry) 
     assert len(server.asked) < 60
 
 
+@pytest.mark.medium
 def test_a_redirect_carries_the_login_to_the_same_host_only(server: FakeRegistry) -> None:
     server.add("orders-value", 2, "{}")
     server.elsewhere = {"/schemas/ids/1": "/schemas/ids/2"}
@@ -220,6 +223,7 @@ def test_X1_of_an_address_that_is_not_listed_the_same_server_is_one_with_https()
     assert not registry_http.is_same_server("http://registry/a", "http://registry:8080/b")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("target", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,{}"])
 def test_a_redirect_away_from_http_is_refused(server: FakeRegistry, target: str) -> None:
     server.elsewhere = {"/schemas/ids/1": target}

@@ -123,6 +123,7 @@ def test_X5_a_column_that_a_row_does_not_have_is_what_its_folder_says(folder: st
     assert f"c{place}" not in found or found[f"c{place}"].to_pylist() == [None]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("damage", ["cut", "changed", "none"])
 @pytest.mark.parametrize("kind", ["JSON", "CSV"])
 def test_X2_a_compressed_file_that_is_damaged_loses_no_row_before_and_does_not_stop_its_source(

@@ -40,15 +40,18 @@ class Killed(BaseException):
 
 class Failpoints:
     """Counts the points that a run passes, and ends it at the one with this number, from 0 on (None: at none).
-    `passed`: their names, in order."""
+    `passed`: their names, in order. `notice` gets each number as the run comes to it."""
 
-    def __init__(self, end_at: int | None = None) -> None:
-        self._end_at = end_at
+    def __init__(
+        self, end_at: int | None = None, notice: Callable[[int], object] = lambda number: None
+    ) -> None:
+        self._end_at, self._notice = end_at, notice
         self.passed: list[str] = []
 
     def reach(self, name: str) -> None:
         """Come to a point."""
         self.passed.append(name)
+        self._notice(len(self.passed) - 1)
         if len(self.passed) - 1 == self._end_at:
             raise Killed(name)
 

@@ -25,7 +25,7 @@ def execute(tables: InProcessTables, statement: str) -> None:
 
 def _delete(tables: InProcessTables, table: InProcessTable, found: re.Match[str]) -> None:
     kept = f"SELECT * FROM {found['table']} WHERE NOT COALESCE({found['where'] or 'TRUE'}, FALSE)"
-    table.replace([_rows(tables, kept)], {}, table.current().id)
+    table.replace([_rows(tables, kept)], {}, table.current())
 
 
 def _update(tables: InProcessTables, table: InProcessTable, found: re.Match[str]) -> None:
@@ -39,11 +39,11 @@ def _update(tables: InProcessTables, table: InProcessTable, found: re.Match[str]
         for name in tables.rows(table.identifier).columns
     ]
     rows = _rows(tables, f"SELECT {', '.join(columns)} FROM {found['table']}")
-    table.replace([rows], {}, table.current().id)
+    table.replace([rows], {}, table.current())
 
 
 def _insert(tables: InProcessTables, table: InProcessTable, found: re.Match[str]) -> None:
-    table.add([_rows(tables, found["query"])], {}, table.current().id)
+    table.add([_rows(tables, found["query"])], {}, table.current())
 
 
 def _rows(tables: InProcessTables, query: str) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, schema_to_pyarrow, visit_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -20,10 +20,19 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from tests.inprocess.catalog import FolderCatalog
 from tests.inprocess.files import bound_of, conformed, data_file, files_of, path_of, read_file, schema_of
 from tests.inprocess.frames import frame_of
-from tidegate.iceberg.commit import Snapshot, going_on, overtaken, require_owner, standing
+from tidegate.iceberg.commit import committed, require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable, quote
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.protocol import (
+    AnswerLost,
+    Conflict,
+    Found,
+    Snapshot,
+    Stored,
+    going_on,
+    standing,
+)
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
@@ -92,7 +101,7 @@ class InProcessTables:
                     update.add_column(field.name, field.field_type)
         table = self.open(identifier)
         table.set_properties(dict(properties))
-        table.replace([held], summary, table.current().id)
+        table.replace([held], summary, table.current())
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))
@@ -241,28 +250,40 @@ class InProcessTable:
         if replaced and base.id is not None:
             gone += [t.file for t in files_of(self._table, base.id) if t.file.partition[0] in replaced]
         new = [self._data_file(file, target) for file in files if target is not None]
-        self._commit(new, gone, summary, base.id)
-        return int(self._table.metadata.current_snapshot_id or 0)
+        return self._commit(new, gone, summary, base)
 
     def _commit(
-        self, new: Sequence[DataFile], gone: Sequence[DataFile], summary: Mapping[str, str], base: int | None
-    ) -> None:
-        from pyiceberg.exceptions import ValidationException
+        self, new: Sequence[DataFile], gone: Sequence[DataFile], summary: Mapping[str, str], base: Snapshot
+    ) -> int:
+        return committed(self.identifier, base, self._look, lambda _: self._attempt(new, gone, summary, base))
 
+    def _attempt(
+        self, new: Sequence[DataFile], gone: Sequence[DataFile], summary: Mapping[str, str], base: Snapshot
+    ) -> Stored | Conflict | AnswerLost:
+        own = None
         try:
-            if self._table.metadata.current_snapshot_id != base:
+            if self._table.metadata.current_snapshot_id != base.id:
                 raise CommitFailedException("another snapshot is the newest")
             change = self._table.transaction()
             with change.update_snapshot(snapshot_properties=dict(summary)).overwrite() as update:
+                own = update.snapshot_id
                 for file in {file.file_path: file for file in gone}.values():
                     update.delete_data_file(file)
                 for file in new:
                     update.append_data_file(file)
             change.commit_transaction()
         except (CommitFailedException, ValidationException) as error:
-            raise overtaken(self.identifier) from error
+            return Conflict(error, own)
+        except CommitStateUnknownException as error:
+            return AnswerLost(error, own)
         finally:
             self.refresh()
+        return Stored(own)
+
+    def _look(self, commit: int | None) -> Found:
+        self.refresh()
+        now = self._at(self._table.current_snapshot())
+        return Found(now, commit is not None and commit in self.snapshot_ids())
 
     def _data_file(self, file: dict[str, Any], target: Target) -> DataFile:
         packed = list(packed_bounds(file, target))
@@ -309,7 +330,7 @@ class InProcessTable:
             changed_rows is None and sum(t.num_rows for t in tables) == same.num_rows
         )
         if not untouched:
-            self.replace(tables, merge.summary or {}, base.id)
+            self.replace(tables, merge.summary or {}, base)
 
     def schema(self) -> pa.Schema:
         return schema_of(self._table)
@@ -319,14 +340,14 @@ class InProcessTable:
         rows = self._tables.rows(self.identifier, base.id)
         kept = rows.where(f"NOT COALESCE({where}, FALSE)").toArrow()
         if kept.num_rows != rows.count():
-            self.replace([kept], summary, base.id)
+            self.replace([kept], summary, base)
 
-    def replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+    def replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: Snapshot) -> None:
         """Have these rows and no others."""
-        gone = [task.file for task in files_of(self._table, base)] if base is not None else []
+        gone = [task.file for task in files_of(self._table, base.id)] if base.id is not None else []
         self._commit(self._files_of(tables), gone, summary, base)
 
-    def add(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: int | None) -> None:
+    def add(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: Snapshot) -> None:
         """Have these rows, too."""
         self._commit(self._files_of(tables), [], summary, base)
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.conftest import Workbench
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.tasks.writer import WriteTask, run_task
@@ -111,6 +111,35 @@ def test_R2_commits_are_fenced_and_each_snapshot_can_be_read(session: Session) -
     assert table.snapshot_ids() == {first, second}
     assert sorted(s[EPOCH] for s in table.summaries()) == ["1", "2"]
     assert (table.totals()["total-records"], table.totals()["added-records"]) == ("3", "2")
+
+
+@pytest.mark.runner("inprocess")
+def test_R1_a_commit_whose_answer_is_lost_is_found_if_it_is_there(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(Of Iceberg's Java only a catalog over a network loses answers.)"""
+    from pyiceberg.exceptions import CommitStateUnknownException
+
+    from tests.inprocess.catalog import FolderCatalog
+
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    commit = FolderCatalog.commit_table
+    for stored in (True, False):
+
+        def unanswered(*given: Any, stored: bool = stored) -> Any:
+            if stored:
+                commit(*given)
+            raise CommitStateUnknownException("no answer")
+
+        base = table.current()
+        monkeypatch.setattr(FolderCatalog, "commit_table", unanswered)
+        if stored:
+            assert added(session, table, [(1, "a", False)], base) == table.current().id
+        else:
+            with pytest.raises(CommitStateUnknownException):
+                added(session, table, [(2, "b", False)], base)
+    assert shown(session, identifier) == [(1, "a", False)]
 
 
 def test_a_commit_without_files_says_something(session: Session) -> None:

@@ -111,6 +111,18 @@ def test_what_runs_for_long_starts_from_an_archive_and_makes_none(folder: Path, 
     assert "-XX:SharedArchiveFile=" in java_options("/bin/sh", [jar], lasting)
 
 
+def test_a_folder_that_is_only_read_gives_archives_and_gets_none(
+    folder: Path, jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = made_by(java_options("/bin/sh", [jar], Purpose()))
+    monkeypatch.setenv("TIDEGATE_CLASS_ARCHIVES", f"{folder}:ro")
+    assert archive_folder() == folder
+    assert java_options("/bin/sh", [jar], Purpose()) == ""
+    archive.write_bytes(b"CDS.")
+    assert f"-XX:SharedArchiveFile={archive}" in java_options("/bin/sh", [jar], Purpose())
+    assert java_options("/bin/sh", [jar], Purpose("KafkaOptions")) == ""
+
+
 def test_a_folder_that_can_not_be_made_or_named_is_no_error(
     tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

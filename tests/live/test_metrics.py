@@ -343,6 +343,7 @@ def test_tls_serves_with_the_certificate_and_refuses_what_is_none(tmp_path: Path
         assert str(certificate) in refused.value.message
 
 
+@pytest.mark.medium
 def test_clients_beyond_the_bound_are_turned_away_and_the_others_go_on(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tidegate.live import Group, Supervisor
-from tidegate.live.backoff import BackOff
 from tidegate.live.process import Message, WorkerProcess, resident_bytes
+from tidegate.live.schedule import BackOff
 from tidegate.plan import events
 from tidegate.plan.events import Event
 
@@ -48,7 +50,8 @@ class Bench:
             self._spawn,
             lambda group, event: self.told.append(event),
             clock=lambda: self.now,
-            back_off=lambda: BackOff(first=1.0, longest=8.0, healthy=60.0, chance=_NoChance()),
+            back_off=BackOff(first=1.0, longest=8.0, healthy=60.0),
+            chance=lambda: 0.0,
             **options,
         )
         self.supervisor.start()
@@ -58,16 +61,16 @@ class Bench:
         return self.workers[-1]
 
     def state(self, name: str) -> str:
-        return self.supervisor.watched[name].state
+        return self.supervisor.schedule.of(name).state
 
     def hears(self, name: str, event: Event) -> None:
-        self.supervisor.handle(self.supervisor.watched[name], ("event", event.to_dict()))
+        self.supervisor.handle(name, ("event", event.to_dict()))
 
     def ticks(self, name: str, failing: tuple[str, ...] = ()) -> None:
         self.hears(name, events.TickFinished(name, 1, 5, False, 0.5, 0.1, failing))
 
     def dies(self, name: str, code: int) -> None:
-        self.supervisor.handle(self.supervisor.watched[name], ("exit", code))
+        self.supervisor.handle(name, ("exit", code))
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
@@ -75,11 +78,6 @@ class Bench:
 
     def exits(self) -> list[events.WorkerExited]:
         return [e for e in self.told if isinstance(e, events.WorkerExited)]
-
-
-class _NoChance(random.Random):
-    def random(self) -> float:
-        return 0.0
 
 
 def test_a_dead_worker_starts_again_later_each_time_and_soon_after_a_healthy_period() -> None:
@@ -104,7 +102,7 @@ def test_a_dead_worker_starts_again_later_each_time_and_soon_after_a_healthy_per
 
 
 def test_jitter_only_ever_waits_longer() -> None:
-    pauses = [BackOff(first=2.0, chance=random.Random(seed)).next(0.0) for seed in range(100)]
+    pauses = [BackOff(first=2.0).pause(1, random.Random(seed).random()) for seed in range(100)]
     assert min(pauses) >= 2.0
     assert max(pauses) < 3.0
     assert len(set(pauses)) > 50
@@ -125,8 +123,8 @@ def test_an_error_that_a_restart_does_not_cure_ends_the_group_and_no_other() -> 
     assert bench.supervisor.health()["status"] == "unavailable"
     bench.supervisor.handle(None, ("stop", ""))
     bench.dies("b", 0)
-    assert not bench.supervisor.busy
-    assert bench.supervisor.exit_code == 2
+    assert not bench.supervisor.schedule.busy
+    assert bench.supervisor.schedule.exit_code == 2
 
 
 def test_an_error_that_may_go_away_backs_off() -> None:
@@ -151,7 +149,7 @@ def test_stop_lets_workers_finish_and_ends_after_the_grace_what_does_not() -> No
     assert bench.workers[1].told == ["stop", "kill"]
     bench.dies("b", -signal.SIGKILL)
     assert bench.exits()[-1].why == "worker 101 was killed because it did not stop in time"
-    assert (bench.supervisor.busy, bench.supervisor.exit_code) == (False, 1)
+    assert (bench.supervisor.schedule.busy, bench.supervisor.schedule.exit_code) == (False, 1)
 
 
 def test_a_second_signal_ends_at_once_and_what_waits_does_not_start() -> None:
@@ -174,7 +172,11 @@ def test_a_worker_that_ends_by_itself_is_done_only_if_that_was_asked_for() -> No
     bench = Bench(A, until_idle=True)
     bench.ticks("a")
     bench.dies("a", 0)
-    assert (bench.state("a"), bench.supervisor.busy, bench.supervisor.exit_code) == ("stopped", False, 0)
+    assert (bench.state("a"), bench.supervisor.schedule.busy, bench.supervisor.schedule.exit_code) == (
+        "stopped",
+        False,
+        0,
+    )
 
 
 def test_health_says_what_each_group_does() -> None:
@@ -218,7 +220,7 @@ class Real:
             [A],
             lambda group, notify: WorkerProcess([sys.executable, str(WORKER), group.name, behaviour], notify),
             lambda group, event: self.told.append(event),
-            back_off=lambda: BackOff(first=0.05, longest=0.05),
+            back_off=BackOff(first=0.05, longest=0.05),
             **options,
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -243,7 +245,7 @@ class Real:
         return [e.pid for e in self.told if isinstance(e, events.WorkerSpawned)]
 
     def is_running(self) -> bool:
-        return self.supervisor.watched["a"].state == "running"
+        return self.supervisor.schedule.of("a").state == "running"
 
 
 def test_a_worker_is_told_to_stop_and_ends() -> None:
@@ -278,7 +280,7 @@ def test_a_killed_worker_is_replaced() -> None:
 def test_what_a_worker_says_last_is_heard_before_its_end() -> None:
     real = Real("definition")
     assert real.end() == 2
-    assert real.supervisor.watched["a"].state == "failed"
+    assert real.supervisor.schedule.of("a").state == "failed"
     assert real.spawned == [real.spawned[0]]
 
 
@@ -289,6 +291,7 @@ def test_a_worker_that_does_not_listen_is_killed_when_its_grace_is_over() -> Non
     assert real.end() == 1
 
 
+@pytest.mark.medium
 def test_a_worker_outlives_its_supervisor_only_for_its_commit() -> None:
     """A supervisor that is killed can tell nobody: its end of the worker's standard input closes."""
     code = (

@@ -45,6 +45,7 @@ def test_only_a_failed_test_kills() -> None:
     assert verdict(Run(2, (), (), "ImportError")) == "its tests did not run:\nImportError"
 
 
+@pytest.mark.medium
 def test_a_broken_file_is_whole_again_and_a_test_sees_it_broken(tmp_path: Path) -> None:
     (tmp_path / "platform").mkdir()
     (tmp_path / "platform" / "limits.py").write_text("def allowed(n):\n    return n < 3\n")

@@ -70,7 +70,7 @@ class Tree:
             "PYTHONPATH": f"{root / 'platform'}:{root}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
-            **({"TIDEGATE_CLASS_ARCHIVES": str(classes)} if classes.is_dir() else {}),
+            **({"TIDEGATE_CLASS_ARCHIVES": f"{classes}:ro"} if classes.is_dir() else {}),
         }
         self._environment.pop("PYTEST_ADDOPTS", None)
 

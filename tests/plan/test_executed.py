@@ -85,6 +85,7 @@ def printed(session: Session, *names: str, command: Command = "run") -> set[Stag
     }
 
 
+@pytest.mark.medium
 def test_a_run_carries_out_what_explain_prints_and_nothing_else(session: Session) -> None:
     done = watched(session)
     session.execute("INSERT INTO prices VALUES ('x', 1), ('x', 2)")
@@ -103,6 +104,7 @@ def test_each_batch_tick_and_delivery_is_in_the_order_of_the_plan(session: Sessi
     ]
 
 
+@pytest.mark.medium
 def test_B1_an_amendment_is_a_list_of_stages_too(session: Session) -> None:
     insert(session, 1, 30)
     session.run()
@@ -113,6 +115,7 @@ def test_B1_an_amendment_is_a_list_of_stages_too(session: Session) -> None:
     assert set(done) == printed(session, "query", command="amend")
 
 
+@pytest.mark.medium
 def test_R4_a_rebuild_is_a_list_of_stages_too(session: Session) -> None:
     session.run()
     [text] = list((session.project.root / "assets").iterdir())

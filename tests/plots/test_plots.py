@@ -72,6 +72,7 @@ def pixels(png: bytes) -> np.ndarray:
     return imread(io.BytesIO(png), format="png")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", list(PAIRS))
 def test_a_plot_is_drawn_and_shows_its_data(name: str) -> None:
     files = [make() for make in PAIRS[name]]
@@ -86,6 +87,7 @@ def test_a_plot_is_drawn_and_shows_its_data(name: str) -> None:
     assert first.shape != second.shape or np.abs(first - second).sum() > 100
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", list(NOTHING))
 def test_nothing_to_draw_is_said_and_never_fails(name: str) -> None:
     assert name in plots.__all__

@@ -185,6 +185,7 @@ MACHINE = [
     ("unexpected_rows_query", "SELECT * FROM {batch}, (csv.`/etc/passwd`)", "TG201"),
     ("unexpected_rows_query", "SELECT n IN (SELECT * FROM tidegate.main.orders) FROM {batch}", "TG201"),
     ("unexpected_rows_query", "SELECT * FROM spark_catalog.default.x", "TG201"),
+    ("unexpected_rows_query", "SELECT * FROM tidegate_batch JOIN {batch}", "TG201"),
     ("unexpected_rows_query", "DROP TABLE {batch}", "TG102"),
     ("unexpected_rows_query", "SELECT '{batch.__class__}' FROM {batch}", "TG102"),
     ("unexpected_rows_query", "SELECT '{", "TG102"),
@@ -227,11 +228,26 @@ def test_spark_gets_the_query_that_was_looked_at() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sql", "spark"),
+    [
+        ("SELECT n AS tidegate_batch FROM {batch}", "SELECT `n` AS `tidegate_batch` FROM {batch}"),
+        (
+            "SELECT {batch}.n, '{batch}' AS s FROM {batch}",
+            "SELECT {batch}.`n`, '{batch}' AS `s` FROM {batch}",
+        ),
+    ],
+)
+def test_batch_stands_for_itself_and_no_name_of_a_query_is_taken_for_it(sql: str, spark: str) -> None:
+    assert rows_query(sql) == spark
+
+
 def test_one_file_for_each_asset(tmp_path: Path) -> None:
     with pytest.raises(TidegateError, match='"hourly" already has a file: quality/a'):
         load(tmp_path, a=GOOD, b=GOOD)
 
 
+@pytest.mark.medium
 def test_the_list_of_expectations_is_that_of_the_installed_version() -> None:
     assert render(read_expectations()) == TARGET.read_text(encoding="utf-8")
 
@@ -243,6 +259,7 @@ def test_the_documentation_lists_them_all() -> None:
         assert f"| `{name}` | {', '.join(takes)} |\n" in page
 
 
+@pytest.mark.medium
 def test_checking_them_does_not_import_great_expectations(tmp_path: Path) -> None:
     load(tmp_path, hourly=GOOD)
     code = (

@@ -1,4 +1,4 @@
-"""One `Case` both ways: by the tasks of the fast path, and by Spark SQL."""
+"""One `Case` in every way that there is for it: by the tasks of the fast path, by frames tick by tick, by Spark SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate.tasks.writer import Target
 from tidegate.views.pane_slices import dealt
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ARROW = {
     "bigint": pa.int64(),
@@ -118,12 +118,9 @@ def by_sql(
     spark: SparkSession, case: Case, view: View, rows: pa.Table
 ) -> tuple[list[tuple], list[pa.DataType]]:
     """The same by Spark, and the types of the view's columns."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     from tidegate.views.slices import evaluate
 
-    frame = spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
-    found = evaluate(spark, view, [frame], case.reached)
+    found = evaluate(spark, view, [frame_of(spark, rows)], case.reached)
     names = [c.name for c in view.columns]
     every = [*names, *SYSTEM, *view.order]
     table = found.toArrow()
@@ -131,6 +128,33 @@ def by_sql(
     assert set(table.column_names) - {"_open", LOST} == set(every), (table.column_names, every)
     table = table.select([*names, *SYSTEM])
     return within(case, normal(table), len(names)), [f.type for f in table.schema][: len(names)]
+
+
+def by_frames(spark: SparkSession, case: Case, view: View, rows: pa.Table) -> list[tuple]:
+    """The same of a view with OVER in event time, in two ticks: up to the frontier, and from there on with what the
+    first has carried."""
+    from tidegate.views.over import evaluate
+    from tidegate.views.slices import run_sql, with_bounds
+
+    assert view.over is not None
+    arrived = run_sql(spark, view, view.over.rows_sql, [frame_of(spark, rows)])
+    names, found, carried, frontier = [c.name for c in view.columns], pa.table({}), None, None
+    for reached in (case.frontier, case.reached):
+        if reached is None:
+            continue
+        tick = evaluate(spark, view, arrived, carried, frontier, reached)
+        found = with_bounds(tick.result, view).toArrow().select([*names, *SYSTEM])
+        assert tick.carried is not None
+        carried, frontier = spark.createDataFrame(tick.carried.toArrow(), tick.carried.schema), reached
+        tick.close()
+    return within(case, normal(found), len(names))
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows of the log as Spark has them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def within(case: Case, rows: list[tuple], columns: int) -> list[tuple]:

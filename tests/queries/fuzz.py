@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.queries.check import UNREAD, by_sql, by_tasks, defined, same, stored
+from tests.queries.check import UNREAD, by_frames, by_sql, by_tasks, defined, same, stored
 from tests.queries.generate import Case, cases
 from tests.quick import engine_session
 
@@ -31,7 +31,7 @@ class Wrong(AssertionError):
 
 
 def check(spark: SparkSession, case: Case) -> str:
-    """What became of a case: `pane_windows`, `unread`, `sql` or `refused`. Raises Wrong, or whatever went wrong."""
+    """What became of a case: `plain`, `unread`, `frames`, `sql` or `refused`. Raises Wrong, or whatever went wrong."""
     hard, easy = defined(case), defined(case, hard=False)
     if isinstance(hard, str) or isinstance(easy, str):
         # Names that are there twice but for their case, or that are reserved, are refused; nothing else differs.
@@ -68,7 +68,11 @@ def check(spark: SparkSession, case: Case) -> str:
     found, _ = by_sql(spark, case, easy[1], other)
     if not same(found, expected):
         raise Wrong(f"{case.sql()}\n{case.rows}\n{found}\nby SQL: {expected}")
-    return "sql"
+    if view.over is None:
+        return "sql"
+    if not same(found := by_frames(spark, case, view, rows), expected):
+        raise Wrong(f"{case.sql()}\n{case.rows}\nby frames: {found}\nat once: {expected}")
+    return "frames"
 
 
 def run(spark: SparkSession, first: int, count: int) -> Counter[str]:

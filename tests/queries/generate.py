@@ -320,7 +320,7 @@ def cases(draw: st.DrawFn) -> Case:
 
     plain = chance(70)
     kind = pick(
-        ["tumble", "tumble", "hop", "session", "sorted", "over"]
+        ["tumble", "hop", "session", "sorted", "over", "over"]
         if not plain
         else ["tumble", "tumble", "hop", "session"]
     )

@@ -38,6 +38,7 @@ def test_TG518_another_jar_under_the_name_of_ours_is_not_loaded(tmp_path: Path) 
     assert refused.value.code == "TG518"
 
 
+@pytest.mark.medium
 def test_the_page_of_errors_is_current() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import error_page; print(error_page.page(), end='')"],

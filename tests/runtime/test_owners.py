@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.test_architecture import SPARK
 
 PACKAGE = Path(__file__).resolve().parents[2] / "platform" / "tidegate"
@@ -48,7 +50,7 @@ SINK = "under the sink's lease; its table is looked at whenever it is opened"
 GUARDS = {
     "cli/diagnosis.py:warehouse": "a file of its own, to see whether it can be written",
     "views/revisions/amend_write.py:Writer.__init__": LEASE,
-    "iceberg/commit.py:IcebergTable.append": TABLE,
+    "iceberg/commit.py:_attempted": TABLE,
     "iceberg/commit.py:IcebergTable.tag": LEASE,
     "runtime/context.py:Context.forget": "asks first",
     "ingest/ingest.py:Log.__init__": "Log.of asks",
@@ -93,6 +95,7 @@ GUARDS = {
 }
 
 
+@pytest.mark.medium
 def test_X3_whoever_writes_has_asked_for_the_owner() -> None:
     assert sorted(writers()) == sorted(GUARDS)
 

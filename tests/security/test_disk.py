@@ -159,6 +159,7 @@ def test_a_temporary_folder_without_room_is_known_before_it_is_used(
     assert _scratch(None) == {}
 
 
+@pytest.mark.medium
 def test_every_temporary_file_is_where_there_is_room() -> None:
     for path in sorted((ROOT / "platform" / "tidegate").rglob("*.py")):
         calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]

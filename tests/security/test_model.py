@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+import pytest
+
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text("utf-8")
@@ -21,6 +23,7 @@ def test_every_line_names_a_test() -> None:
     assert [line for line in LINES if not NAMED.search(line)] == []
 
 
+@pytest.mark.medium
 def test_the_tests_that_are_named_are_there() -> None:
     missing = []
     for file, name in NAMED.findall(PAGE):

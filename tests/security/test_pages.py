@@ -113,6 +113,7 @@ def test_pages_of_an_earlier_release_do_not_stay(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "docs").iterdir()] == ["index.html"]
 
 
+@pytest.mark.medium
 def test_a_name_in_a_picture_is_no_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     before = canvas.png
@@ -184,6 +185,7 @@ def test_a_description_in_dagster_is_words_whatever_is_in_it(sent: str) -> None:
     )
 
 
+@pytest.mark.medium
 def test_every_description_in_dagster_is_made_words_of() -> None:
     """What has data or names in it, found by machine: a description that is neither ours as a whole nor made words."""
     written = {

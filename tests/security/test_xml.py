@@ -22,6 +22,7 @@ from tidegate.session.session import Session
 from tidegate.sql import analyse
 from tidegate.sql.dialect.attempts import without_attempts
 from tidegate.sql.dialect.functions import spark_functions
+from tidegate.sql.dialect.query import Query
 from tidegate.sql.statements.statements import Select
 
 if TYPE_CHECKING:
@@ -110,8 +111,8 @@ def texts(found: object, seen: set[int]) -> Iterator[str]:
     if id(found) in seen:
         return
     seen.add(id(found))
-    if isinstance(found, str):
-        yield found
+    if isinstance(found, str | Query):
+        yield str(found)
     elif isinstance(found, dict):
         yield from (text for value in found.values() for text in texts(value, seen))
     elif isinstance(found, list | tuple | frozenset):

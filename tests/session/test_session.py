@@ -6,7 +6,7 @@ import multiprocessing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -227,6 +227,36 @@ def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench, ba
         insert(session.spark, second, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
     assert caught.value.code == "TG502"
     assert session.table("events$raw").count() == batches + 1
+
+
+@pytest.mark.runner("inprocess")
+def test_R2_a_commit_of_another_run_right_after_its_own_is_noticed(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a commit and the next look at the table: the batch after it would have the epoch of the other's."""
+    from tidegate.ingest.insert import insert
+
+    session = workbench.session()
+    session.execute(EVENTS + "INSERT INTO events VALUES ('E', '2026-01-01 11:59:00');")
+    mine = session.log(session.relation("events"))
+    append = type(mine.table).append
+
+    def appended(self: Any, *given: Any, **named: Any) -> int:
+        own = append(self, *given, **named)
+        monkeypatch.undo()
+        insert(
+            session.spark,
+            session.log(session.relation("events")),
+            "SELECT 'O' AS name, '2026-01-01 12:00:00' AS ts",
+        )
+        return own
+
+    monkeypatch.setattr(type(mine.table), "append", appended)
+    insert(session.spark, mine, "SELECT 'M' AS name, '2026-01-01 11:59:30' AS ts")
+    with pytest.raises(TidegateError) as caught:
+        insert(session.spark, mine, "SELECT 'M' AS name, '2026-01-01 12:00:30' AS ts")
+    assert caught.value.code == "TG502"
+    assert sorted(row.name for row in session.table("events$raw").select("name").collect()) == ["E", "M", "O"]
 
 
 @pytest.mark.runner("inprocess")

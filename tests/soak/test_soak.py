@@ -90,6 +90,7 @@ def test_processes_are_measured() -> None:
     assert found["processes"] >= 1
 
 
+@pytest.mark.medium
 def test_figures_go_between_the_marks_of_the_page(tmp_path: Path) -> None:
     known = series(["events"])
     samples = [{"seconds": t, "memory jvm": v, "tick": 1.0} for t, v in zip(TIMES, noisy(900), strict=True)]

@@ -98,7 +98,7 @@ def test_inside_names_make_way_for_users_names() -> None:
         load(catalog, f"CREATE MATERIALIZED VIEW v AS {query} EMIT ON WINDOW CLOSE;")
         view = catalog.get("v")
         assert isinstance(view, View)
-        made = re.findall(rf"AS `({MARK}?{name})`", view.query_sql)
+        made = re.findall(rf"AS `({MARK}?{name})`", str(view.query_sql))
         assert made == [f"{MARK}{name}"], view.query_sql
 
 

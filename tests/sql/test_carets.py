@@ -32,6 +32,7 @@ def place(text: str) -> tuple[str, int, int, int]:
     return refused.code, where.line, where.column, where.length
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("file", "number", "statement"), REFUSED, ids=lambda x: str(x)[:20])
 def test_the_caret_does_not_depend_on_what_stands_around_the_statement(
     file: str, number: int, statement: str

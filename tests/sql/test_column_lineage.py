@@ -55,6 +55,28 @@ def lineage(sql: str, name: str = "v") -> dict[str, str]:
             {"at": "orders.at", "before": "orders.amount orders.at orders.shop"},
         ),
         (
+            "SELECT window_start, window_end, shop, count(*) AS n "
+            "FROM SESSION(orders, at, upper(shop), INTERVAL '1 hour') GROUP BY window_start, window_end, shop",
+            {"window_start": "orders.at", "window_end": "orders.at", "shop": "orders.shop", "n": ""},
+        ),
+        (
+            "SELECT at, id, row_number() OVER (PARTITION BY at ORDER BY why) AS place FROM returns",
+            {"at": "returns.at", "id": "returns.id", "place": "returns.at returns.why"},
+        ),
+        (
+            "SELECT id, at, o.amount, r.why FROM orders AS o FULL JOIN returns AS r USING (id, at)",
+            {
+                "id": "orders.id returns.id",
+                "at": "orders.at returns.at",
+                "amount": "orders.amount",
+                "why": "returns.why",
+            },
+        ),
+        (
+            'SELECT at, "$rowtime" AS came, "$offset" AS place FROM orders',
+            {"at": "orders.at", "came": "orders.$rowtime", "place": "orders.$offset"},
+        ),
+        (
             "SELECT w.at, w.id FROM WATERMARK(orders, at, INTERVAL '1 minute') AS w",
             {"at": "orders.at", "id": "orders.id"},
         ),

@@ -195,6 +195,7 @@ def test_options_have_types_and_defaults() -> None:
     assert prelude().get("plain").gate is None
 
 
+@pytest.mark.medium
 def test_importing_loads_neither_spark_nor_pandas_nor_arrow() -> None:
     heavy = ("pyspark", "pandas", "pyarrow", "dagster")
     code = f"import sys, tidegate.sql; print([m for m in {heavy} if m in sys.modules])"
@@ -210,6 +211,7 @@ def test_parsing_is_quick() -> None:
     assert time.process_time() - started < 0.3
 
 
+@pytest.mark.medium
 @settings(max_examples=150)
 @given(st.data())
 def test_broken_statements_are_refused_never_crash(data: st.DataObject) -> None:

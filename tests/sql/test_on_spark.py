@@ -22,6 +22,7 @@ from tidegate.sql.dialect.dialect import to_spark, tokenize
 from tidegate.sql.dialect.functions import reach_of, spark_functions
 from tidegate.sql.dialect.infer import infer
 from tidegate.sql.dialect.parsing import parse_query
+from tidegate.sql.dialect.query import Query
 from tidegate.sql.dialect.rewrite import safe
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.dialect.types import UNKNOWN
@@ -40,7 +41,7 @@ def view(sql: str) -> View:
     return statement.view
 
 
-def over(spark: SparkSession, found: View, rows: str, columns: str, sql: str | None = None) -> DataFrame:
+def over(spark: SparkSession, found: View, rows: str, columns: str, query: Query | None = None) -> DataFrame:
     """The view's query over rows given as VALUES; the other columns of its one input are NULL."""
     know_attempts(spark)
     upstream = prelude().get(found.inputs[0].name)
@@ -51,7 +52,7 @@ def over(spark: SparkSession, found: View, rows: str, columns: str, sql: str | N
     ]
     items += ["'p' AS _source_partition", "monotonically_increasing_id() AS _offset"]
     spark.sql(f"SELECT {', '.join(items)} FROM VALUES {rows} AS t({names})").createOrReplaceTempView("_slice")
-    return spark.sql((sql or found.query_sql).replace("{input_0}", "_slice"))
+    return spark.sql((query or found.query_sql).spark_sql({"input_0": "_slice"}))
 
 
 def counts(frame: DataFrame) -> list[tuple]:

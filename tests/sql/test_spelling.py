@@ -71,6 +71,7 @@ def properties(stored: View, identity: str | None = None) -> dict[str, str]:
     return {"tidegate.definition": stored.definition, "tidegate.identity": identity or view_identity(stored)}
 
 
+@pytest.mark.medium
 @settings(max_examples=60)
 @given(CONDITIONS, st.booleans(), st.data())
 def test_E1_property_another_spelling_is_no_change(
@@ -83,6 +84,7 @@ def test_E1_property_another_spelling_is_no_change(
         assert plain(one) == plain(other)
 
 
+@pytest.mark.medium
 @settings(max_examples=60)
 @given(CONDITIONS, CONDITIONS, st.data())
 def test_R4_property_different_trees_never_share_an_identity(
@@ -94,6 +96,7 @@ def test_R4_property_different_trees_never_share_an_identity(
     assert alike(*texts) == (first == second)
 
 
+@pytest.mark.medium
 @settings(max_examples=60)
 @given(CONDITIONS, st.data())
 def test_R4_property_an_identity_changes_only_where_a_literal_was_damaged(

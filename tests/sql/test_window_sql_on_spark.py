@@ -7,9 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlglot import exp
 
 from tests.oracle import Row
 from tests.oracle_sessions import sessions
+from tidegate.sql.dialect.dialect import Read, to_spark
 from tidegate.sql.views.window_sql import session_sql, window_sql
 from tidegate.watermark import CalendarHop, CalendarTumble, Cumulate, Hop, TimeKind, Tumble, Window
 
@@ -38,6 +40,11 @@ TICKS = {
     TimeKind.DATE: "CAST(unix_date({}) AS BIGINT)",
     TimeKind.EPOCH: "{}",
 }
+TIMES, EVENTS = Read(this="times"), Read(this="events")
+
+
+def text(item: exp.Expr) -> str:
+    return to_spark(item, {"times": "times", "events": "events"})
 
 
 def some_window(chance: random.Random, kind: TimeKind) -> Window:
@@ -77,7 +84,7 @@ def test_C1_the_windows_of_a_row_are_those_of_plain_python(spark: SparkSession, 
     given.selectExpr("x", f"{time} AS t").createOrReplaceTempView("times")
     parts = [
         f"SELECT {n} AS n, x, {TICKS[kind].format('window_start')} AS a, {TICKS[kind].format('window_end')} AS b "
-        f"FROM {window_sql('times', '`x`', '`t`', window, kind, TYPES[kind])}"
+        f"FROM {text(window_sql(TIMES, ['x'], '`t`', window, kind, TYPES[kind]))}"
         for n, window in enumerate(windows)
     ]
     found = Counter(tuple(row) for row in spark.sql(" UNION ALL ".join(parts)).collect())
@@ -100,7 +107,9 @@ def test_C1_a_bound_that_the_type_can_not_hold_is_null_and_no_row_is_lost(
         f"CAST(x AS {type_}) AS x"
     ).createOrReplaceTempView("times")
     for window in (Tumble(100, 7), Cumulate(50, 100)):
-        found = spark.sql(f"SELECT * FROM {window_sql('times', '`x`', '`x`', window, TimeKind.EPOCH, type_)}")
+        found = spark.sql(
+            f"SELECT * FROM {text(window_sql(TIMES, ['x'], '`x`', window, TimeKind.EPOCH, type_))}"
+        )
         rows = [tuple(row) for row in found.collect()]
         assert {x for x, _, _ in rows} == set(times)
         for x, start, end in rows:
@@ -114,7 +123,8 @@ def test_C1_a_bound_that_the_type_can_not_hold_is_null_and_no_row_is_lost(
 
 def test_C1_months_at_the_end_of_the_calendar_are_null_and_no_row_is_lost(spark: SparkSession) -> None:
     last = "SELECT date_from_unix_date(2147483647) AS t UNION ALL SELECT DATE '2024-02-29'"
-    query = window_sql(f"({last})", "`t`", "`t`", CalendarTumble(TimeKind.DATE, 1), TimeKind.DATE, "date")
+    spark.sql(last).createOrReplaceTempView("times")
+    query = text(window_sql(TIMES, ["t"], "`t`", CalendarTumble(TimeKind.DATE, 1), TimeKind.DATE, "date"))
     bounds = "CAST(window_start AS STRING), CAST(window_end AS STRING)"
     found = spark.sql(f"SELECT unix_date(t) = 2147483647 AS last, {bounds} FROM {query}")
     assert sorted(tuple(row) for row in found.collect()) == [
@@ -140,7 +150,7 @@ def test_C3_sessions_are_those_of_plain_python(spark: SparkSession, kind: TimeKi
     ).repartition(7).createOrReplaceTempView("events")
     parts = []
     for keys in (["`c`", "`k`"], ["`c`"]):
-        query = session_sql("events", "`c`, `n`, `k`", "`t`", keys, gap, kind, TYPES[kind])
+        query = text(session_sql(EVENTS, ["c", "n", "k"], "`t`", keys, gap, kind, TYPES[kind]))
         start, end = TICKS[kind].format("window_start"), TICKS[kind].format("window_end")
         parts.append(f"SELECT {len(keys)} AS keys, c, n, {start} AS a, {end} AS b FROM {query}")
     found = Counter(tuple(row) for row in spark.sql(" UNION ALL ".join(parts)).collect())
@@ -155,8 +165,8 @@ def test_C3_sessions_are_those_of_plain_python(spark: SparkSession, kind: TimeKi
 
 
 def test_C3_rows_exactly_the_gap_apart_are_two_sessions_without_keys_too(spark: SparkSession) -> None:
-    rows = "(SELECT * FROM VALUES (0), (4), (9), (9), (13) AS v(t))"
-    query = session_sql(rows, "`t`", "`t`", [], 5, TimeKind.EPOCH, "int")
+    spark.sql("SELECT * FROM VALUES (0), (4), (9), (9), (13) AS v(t)").createOrReplaceTempView("events")
+    query = text(session_sql(EVENTS, ["t"], "`t`", [], 5, TimeKind.EPOCH, "int"))
     found = spark.sql(f"SELECT t, window_start, window_end FROM {query} ORDER BY t")
     assert [tuple(row) for row in found.collect()] == [
         (0, 0, 9),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.store.tables import progress_row
 from tests.store.test_status import NOON, Stored
-from tidegate.cli.commands.status import render
+from tidegate.cli.commands.questions.status import render
 from tidegate.findings.look import look
 from tidegate.project import Project
 from tidegate.sql.catalog.objects import Relation
@@ -54,6 +54,7 @@ def judge(stored: Stored, name: str, newest: int, late: int) -> None:
     stored.commit(name, epoch=1, watermark=mark, progress=path, on_time=5, late=late)
 
 
+@pytest.mark.medium
 def test_W14_status_says_of_gates_what_it_says_of_sources(stored: Stored) -> None:
     follows, own = gates(stored)
     judge(stored, follows, NOW, late=3)
@@ -79,6 +80,7 @@ def test_W14_status_says_of_gates_what_it_says_of_sources(stored: Stored) -> Non
     assert f"partitions of {follows}" in text
 
 
+@pytest.mark.medium
 def test_W14_W9_why_says_that_a_gate_is_poisoned_and_what_takes_it_back(stored: Stored) -> None:
     """Of a broker: files may be of any time."""
     folder = stored.project.root / "assets"

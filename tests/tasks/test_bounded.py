@@ -34,6 +34,7 @@ def calls() -> list[tuple[Path, int]]:
     return [(path, node.lineno) for path, node in found]
 
 
+@pytest.mark.medium
 def test_whatever_brings_rows_to_the_driver_says_what_bounds_it() -> None:
     unsaid = []
     for path, line in calls():

@@ -313,6 +313,7 @@ def test_X2_a_json_line_that_never_ends_is_rejected_in_pieces(tmp_path: Path) ->
     assert max(len(raw or "") for *_, raw in pieces) <= (1 << 20) + CHUNK + 1
 
 
+@pytest.mark.medium
 def test_X5_a_json_file_is_cut_at_line_breaks_of_every_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

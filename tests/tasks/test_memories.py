@@ -105,7 +105,7 @@ def test_R2_what_a_broken_batch_left_goes_after_a_day(tmp_path: Path) -> None:
     def left(at: float) -> int:
         for path in (tmp_path / "memory").iterdir():
             os.utime(path, (at, at))
-        files.tidy(states.values())
+        files.remove_orphans(states.values())
         return len(list((tmp_path / "memory").iterdir()))
 
     assert (left(time.time()), left(old)) == (2, 1)

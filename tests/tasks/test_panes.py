@@ -138,6 +138,7 @@ some_windows = st.one_of(
 )
 
 
+@pytest.mark.medium
 @given(
     files=st.lists(some_rows, max_size=4),
     window=some_windows,
@@ -186,6 +187,7 @@ def by_group(rows: list[dict]) -> dict[tuple, tuple]:
     return found
 
 
+@pytest.mark.medium
 @given(
     files=st.lists(some_rows, max_size=4),
     gap=st.integers(1, 40),

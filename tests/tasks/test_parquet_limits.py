@@ -61,6 +61,7 @@ def test_X2_rows_beyond_a_limit_are_rejected_alone_and_only_their_size_is_kept(t
     assert reasons(path, STANDARD, TEXT, items) == [(None, None)] * 4
 
 
+@pytest.mark.medium
 def test_X2_a_value_that_many_rows_share_is_written_out_for_few_at_a_time(tmp_path: Path) -> None:
     """A dictionary has it once, also inside of lists; of what builds on the value before, few rows are decoded."""
     path = tmp_path / "x"
@@ -106,6 +107,7 @@ def test_X2_pages_row_groups_and_depths_beyond_a_limit_reject_their_rows(tmp_pat
     assert [why for why, _ in found] == ["unparseable: nested more than 11 times"] * 2
 
 
+@pytest.mark.medium
 def test_X2_parts_of_arrays_of_any_type_are_measured_and_fitted_and_the_process_lives() -> None:
     """What pyarrow's cast makes of a part of an array of maps has ended processes."""
     r = random.Random(3)
@@ -163,6 +165,7 @@ def test_X2_narrowing_a_row_group_finds_the_rows_that_kill_and_those_behind_what
         assert ended(found, None) is None
 
 
+@pytest.mark.medium
 def test_X2_rows_that_kill_their_reader_are_put_aside_and_all_others_are_read(tmp_path: Path) -> None:
     values = [[f"{g} {i}" for i in range(10)] for g in range(4)]
     values[0][3] = values[0][7] = "KILL"
@@ -195,6 +198,7 @@ def test_X2_rows_that_kill_their_reader_are_put_aside_and_all_others_are_read(tm
     ]
 
 
+@pytest.mark.medium
 def test_X2_a_row_of_parquet_that_its_decoder_waits_over_is_put_aside_unless_the_file_system_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

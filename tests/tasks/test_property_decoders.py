@@ -29,6 +29,8 @@ from tidegate.tasks.decode.text.bulk import parsed
 from tidegate.tasks.decode.text.decoders import text_decoder
 from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles
 
+pytestmark = pytest.mark.medium
+
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 CASES = int(os.environ.get("TIDEGATE_CASES", "100000" if THOROUGH else "2000"))
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))

@@ -192,6 +192,7 @@ def found_rows(decode: DecodeTask, messages: list[bytes]) -> list[dict[str, Any]
     return pa.table(plain).to_pylist()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("encode", ["AVRO", "PROTOBUF"])
 @limited_memory()
 def test_X5_property_a_message_is_what_its_library_reads_or_rejected(tmp_path: Path, encode: str) -> None:

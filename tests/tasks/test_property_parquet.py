@@ -427,6 +427,7 @@ def compare(case: Case, parts: list[Rows]) -> None:
         assert all(map(same, found, wanted)), column
 
 
+@pytest.mark.medium
 @limited_memory()
 def test_property_parquet_rows_are_what_the_format_says_or_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -462,6 +463,7 @@ def test_property_parquet_rows_are_what_the_format_says_or_rejected(
     assert sum(tally.values()) < 1_000 or all(tally.values())
 
 
+@pytest.mark.medium
 def test_parquet_of_any_size_is_read_with_bounded_memory(tmp_path: Path) -> None:
     """Few bytes that stand for very many: a value that a dictionary has once and many rows have; a row group of many
     rows."""

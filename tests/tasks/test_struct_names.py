@@ -73,6 +73,7 @@ def test_a_letter_from_outside_of_ascii_is_none_of_it() -> None:
     assert renamed('{"a":1,"A":2,"B":3}', both) == '{"a":1,"A":2,"b":3}'
 
 
+@pytest.mark.medium
 def test_property_whatever_the_spelling_the_declared_names_are_read() -> None:
     """The same objects with declared and with other spellings, decoded together and alone."""
     decode = decoder("JSON (case = 'insensitive')", COLUMNS)

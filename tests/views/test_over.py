@@ -18,6 +18,8 @@ from tests.oracle_over import Call, Range, Released, Rows, SessionGap, value
 from tests.oracle_over import over as oracle
 from tidegate.iceberg.layout import quote
 from tidegate.sql.catalog.objects import Over, OverFunction, View
+from tidegate.sql.dialect.dialect import Read
+from tidegate.sql.dialect.query import OVER, Query, called, own, quoted_column, select_from
 from tidegate.views.over import CARRIED, carried_type, evaluate
 from tidegate.watermark import Identity, TimeKind
 
@@ -146,12 +148,17 @@ def function(i: int, one: Asked) -> OverFunction:
     )
 
 
+def computed(*names: str) -> Query:
+    """These columns, and what every view's query yields beside its own."""
+    items = [*map(quoted_column, (*names, "_window_start", "_window_end")), called(own("1L"), "_rows")]
+    return Query(select_from(items, Read(this=OVER)))
+
+
 def view(functions: Sequence[OverFunction], kind: TimeKind, emit: bool = True) -> View:
-    values = ", ".join(f"`{f.name}`" for f in functions)
-    query = f"SELECT c, p, o, {values}, _window_start, _window_end, 1L AS _rows FROM {{over}}"
-    over = Over("", "t", ("`p`", "`o`"), tuple(functions), query)
+    query = computed("c", "p", "o", *(f.name for f in functions))
+    over = Over(query, "t", ("`p`", "`o`"), tuple(functions), query)
     return View(
-        "v", (), (), emit, kind, Identity(), (), "", ("p", "o"), over, None, None, None, (), (), (), ""
+        "v", (), (), emit, kind, Identity(), (), query, ("p", "o"), over, None, None, None, (), (), (), ""
     )
 
 
@@ -279,10 +286,10 @@ def test_C7_sums_and_averages_of_decimals_are_sparks_own_however_they_are_cut(sp
         OverFunction(f"f{i}", name, f"try_{name}(`v`)", ("`c`",), ("`t`",), "rows", None, 0, "`v`")
         for i, name in enumerate(("sum", "avg"))
     ]
-    query = "SELECT o, f0, f1, _window_start, _window_end, 1L AS _rows FROM {over}"
-    over = Over("", "t", ("`o`",), tuple(running), query)
+    query = computed("o", "f0", "f1")
+    over = Over(query, "t", ("`o`",), tuple(running), query)
     whole = View(
-        "v", (), (), True, TimeKind.EPOCH, Identity(), (), "", (), over, None, None, None, (), (), (), ""
+        "v", (), (), True, TimeKind.EPOCH, Identity(), (), query, (), over, None, None, None, (), (), (), ""
     )
     ticks, found = Ticks(spark, whole), []
     for mark in (2, 3, 5):
@@ -298,11 +305,10 @@ def test_C7_a_sum_that_does_not_fit_is_null_only_there_however_it_is_cut(spark: 
         [(0, v, i, i) for i, v in enumerate(values)], "c int, v bigint, o bigint, t bigint"
     )
     running = (OverFunction("f0", "sum", "try_sum(`v`)", ("`c`",), ("`t`",), "rows", None, 0, "`v`"),)
-    over = Over(
-        "", "t", ("`o`",), running, "SELECT o, f0, _window_start, _window_end, 1L AS _rows FROM {over}"
-    )
+    query = computed("o", "f0")
+    over = Over(query, "t", ("`o`",), running, query)
     whole = View(
-        "v", (), (), True, TimeKind.EPOCH, Identity(), (), "", (), over, None, None, None, (), (), (), ""
+        "v", (), (), True, TimeKind.EPOCH, Identity(), (), query, (), over, None, None, None, (), (), (), ""
     )
     for cut in ((1, 2, 3, 4), (2, 4), (4,)):
         ticks, found = Ticks(spark, whole), {}

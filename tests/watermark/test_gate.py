@@ -231,6 +231,7 @@ a_strategy = st.one_of(
 )
 
 
+@pytest.mark.medium
 @given(
     a_strategy,
     st.booleans(),
@@ -285,6 +286,7 @@ def test_W4_any_strategy_and_any_cut_is_judged_as_the_rule_says_row_by_row(
     )
 
 
+@pytest.mark.medium
 @given(st.integers(0, 2**32 - 1), st.sampled_from([2, 50, 3000]))
 def test_W2_thousands_of_contaminating_late_rows_are_judged_as_the_rule_says(seed: int, spread: int) -> None:
     random = np.random.default_rng(seed)

@@ -135,6 +135,7 @@ floats = (
 functions = st.sampled_from(["max", "min", "sum", "count", "avg", "lag", "first_value"])
 
 
+@pytest.mark.medium
 @given(functions, st.booleans(), st.integers(0, 9), st.integers(0, 9), st.data())
 def test_W4_any_window_under_any_cut_is_what_sql_says(
     function: str, double: bool, a: int, b: int, data: st.DataObject

@@ -95,6 +95,7 @@ def a_source(seed: int, n: int) -> list[Row]:
     return list(zip(times.tolist(), (random.random(n) < 0.99).tolist(), strict=True))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("seed", [1, 2])
 def test_S1_to_S4_the_rules_own_numbers_over_a_window_that_has_moved_on(seed: int) -> None:
     rows = a_source(seed, 7000)
@@ -201,6 +202,7 @@ a_strategy = st.builds(
 )
 
 
+@pytest.mark.medium
 @given(
     a_strategy,
     st.lists(st.tuples(a_time, st.sampled_from([True, True, True, False])), max_size=60),

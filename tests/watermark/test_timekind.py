@@ -29,6 +29,7 @@ def test_W10_a_time_is_printed_as_iso_and_read_back(kind: TimeKind, value: int, 
     assert kind.parse(text) == value
 
 
+@pytest.mark.medium
 @given(st.sampled_from(TimeKind), st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999))
 def test_W10_every_time_of_years_1_to_9999_survives_format_and_parse(kind: TimeKind, value: int) -> None:
     value = value // DAY if kind is TimeKind.DATE else value

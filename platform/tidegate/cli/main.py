@@ -5,28 +5,28 @@ from __future__ import annotations
 import typer
 
 from tidegate import __version__
-from tidegate.cli.commands.adopt import adopt
-from tidegate.cli.commands.advise import advise
-from tidegate.cli.commands.alerts import alerts
-from tidegate.cli.commands.amend import amend
-from tidegate.cli.commands.audit import audit
-from tidegate.cli.commands.check import check
-from tidegate.cli.commands.cleanup import cleanup
-from tidegate.cli.commands.docs import docs
-from tidegate.cli.commands.doctor import doctor
-from tidegate.cli.commands.explain import explain
-from tidegate.cli.commands.init import init
-from tidegate.cli.commands.late import late
-from tidegate.cli.commands.live import live
-from tidegate.cli.commands.quality import quality
-from tidegate.cli.commands.rebuild import rebuild
-from tidegate.cli.commands.run import run
-from tidegate.cli.commands.sql import sql
-from tidegate.cli.commands.status import status
-from tidegate.cli.commands.test import run_tests
-from tidegate.cli.commands.ui import ui
-from tidegate.cli.commands.upkeep import upkeep
-from tidegate.cli.commands.why import why
+from tidegate.cli.commands.project.check import check
+from tidegate.cli.commands.project.docs import docs
+from tidegate.cli.commands.project.doctor import doctor
+from tidegate.cli.commands.project.explain import explain
+from tidegate.cli.commands.project.init import init
+from tidegate.cli.commands.project.test import run_tests
+from tidegate.cli.commands.project.ui import ui
+from tidegate.cli.commands.questions.advise import advise
+from tidegate.cli.commands.questions.alerts import alerts
+from tidegate.cli.commands.questions.audit import audit
+from tidegate.cli.commands.questions.late import late
+from tidegate.cli.commands.questions.quality import quality
+from tidegate.cli.commands.questions.status import status
+from tidegate.cli.commands.questions.why import why
+from tidegate.cli.commands.runs.adopt import adopt
+from tidegate.cli.commands.runs.amend import amend
+from tidegate.cli.commands.runs.cleanup import cleanup
+from tidegate.cli.commands.runs.live import live
+from tidegate.cli.commands.runs.rebuild import rebuild
+from tidegate.cli.commands.runs.run import run
+from tidegate.cli.commands.runs.sql import sql
+from tidegate.cli.commands.runs.upkeep import upkeep
 from tidegate.cli.invocation import DebugOption, EnvOption, Globals, JsonOption, ProjectOption
 
 app = typer.Typer(

@@ -9,13 +9,24 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.data_files import bound, content_file, target_in
 from tidegate.iceberg.layout import ON_TIME
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.protocol import (
+    AnswerLost,
+    Commit,
+    Conflict,
+    Done,
+    Found,
+    Snapshot,
+    Stored,
+    drive,
+    going_on,
+    standing,
+)
 from tidegate.jvm.java import java_class
 from tidegate.jvm.spark import settings
 from tidegate.project.owner import OWNER, Owner
@@ -36,33 +47,6 @@ _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: What MERGE reads its changes from.
 _CHANGES = "_tidegate_changes"
 _INT = 1 << 31
-#: What a view's summary says of its amendments (B2): how many there were, when the last one was, by how many rows they
-#: have changed the view, which late rows are absorbed, and which amendments of the views below it has followed.
-AMENDMENTS, AMENDED_AT, AMENDED_GROUPS, ABSORBED, FOLLOWED = AMENDMENT = (
-    "tidegate.amendments",
-    "tidegate.amended-at",
-    "tidegate.amended-groups",
-    "tidegate.absorbed",
-    "tidegate.followed",
-)
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The current snapshot of a table: its id (None: nothing committed yet), and what tidegate said last.
-
-    `summary` is that of the newest snapshot by tidegate: maintenance by others (compaction, a manual DELETE) comes
-    on top of it and does not make us forget where we stand. `commit`: the id of that one.
-    """
-
-    id: int | None
-    summary: dict[str, str]
-    commit: int | None = None
-
-    def integer(self, key: str) -> int | None:
-        """A number of the summary, or None where it is absent."""
-        text = self.summary.get(key)
-        return None if text is None else int(text)
 
 
 class IcebergTable:
@@ -134,9 +118,7 @@ class IcebergTable:
             self._table = self._load()
 
     def rebased(self, base: Snapshot) -> Snapshot:
-        """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired
-        snapshots, amendments of windows that are closed anyway). If tidegate itself has committed since, `base` as it
-        is: nothing can be committed on it (TG502)."""
+        """`base` with what others did on top of it that tidegate's state does not depend on (`going_on`)."""
         return going_on(base, self.current())
 
     def tag(self, name: str) -> None:
@@ -309,16 +291,12 @@ class IcebergTable:
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in summary.items():
             update = update.set(key, value)
-        try:
-            update.commit()
-        except Exception as error:
-            java = getattr(error, "java_exception", None)
-            name = java.getClass().getSimpleName() if java is not None else ""
-            if name in ("ValidationException", "CommitFailedException"):
-                raise overtaken(self.identifier) from error
-            raise
-        self._table.refresh()
-        return int(self._table.currentSnapshot().snapshotId())
+        return committed(self.identifier, base, self._look, lambda _: _attempted(update))
+
+    def _look(self, commit: int | None) -> Found:
+        self.refresh()
+        found = self._at(self._table.currentSnapshot())
+        return Found(found, commit is not None and self._table.snapshot(commit) is not None)
 
     def merge_rows(self, merge: Merge) -> None:
         """Change rows by those of a frame, in one commit; none where nothing matches."""
@@ -336,22 +314,40 @@ class IcebergTable:
         return settings(self._spark, {_PROPERTY + key: value for key, value in summary.items()})
 
 
-def standing(newest: int | None, facts: Callable[[int], tuple[Mapping[str, str], int | None]]) -> Snapshot:
-    """What tidegate said last in the snapshots up to the newest one. `facts`: of a snapshot, by its id, the summary
-    and the parent; of one that has expired nothing."""
-    snapshot = newest
-    while snapshot is not None:
-        summary, parent = facts(snapshot)
-        if any(key.startswith("tidegate.") for key in summary):
-            return Snapshot(newest, dict(summary), snapshot)
-        snapshot = parent
-    return Snapshot(newest, {})
+def _attempted(update: Any) -> Stored | Conflict | AnswerLost:
+    """What Iceberg's Java answers to an attempt, by the names of its exceptions."""
+    try:
+        update.commit()
+    except Exception as error:
+        java = getattr(error, "java_exception", None)
+        name = java.getClass().getSimpleName() if java is not None else ""
+        if name in ("ValidationException", "CommitFailedException"):
+            return Conflict(error, _own(update))
+        if name == "CommitStateUnknownException":
+            return AnswerLost(error, _own(update))
+        raise
+    return Stored(_own(update))
 
 
-def going_on(base: Snapshot, now: Snapshot) -> Snapshot:
-    """See `IcebergTable.rebased`; `now`: the current snapshot."""
-    facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
-    return now if facts and facts.items() <= now.summary.items() else base
+def _own(update: Any) -> int:
+    """The id that the snapshot of an attempt has, or would have. The table is read anew."""
+    return int(update.updateEvent().snapshotId())
+
+
+def committed(
+    table: str,
+    base: Snapshot,
+    look: Callable[[int | None], Found],
+    attempt: Callable[[Snapshot], Stored | Conflict | AnswerLost],
+) -> int:
+    """The id of the snapshot that one attempt on `base` has made. Raises TG502 if others were faster, and the error of
+    an attempt of which nobody knows what became of it."""
+    end = drive(Commit(base), look, attempt)
+    if isinstance(end, Done):
+        return int(end.value)
+    if end.why == "unknown" and end.error is not None:
+        raise end.error
+    raise overtaken(table) from end.error
 
 
 def overtaken(table: str) -> TidegateError:

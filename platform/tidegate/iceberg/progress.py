@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import PROGRESS
 from tidegate.iceberg.partitions import ABSENT, Decisions, Sighting, partition_state, sighted
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.plan.crashes import CRASHES, Crashes
 from tidegate.plan.gaps import ABSENT_BEFORE
 from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step

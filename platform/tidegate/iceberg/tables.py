@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tidegate.iceberg.commit import IcebergTable, Snapshot
+from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.protocol import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

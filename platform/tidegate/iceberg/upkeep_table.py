@@ -104,7 +104,7 @@ def java_class(table: IcebergTable, name: str) -> Any:
 
 
 def expire(table: IcebergTable, bound: int | None, retain_last: int = 1) -> None:
-    """Forget the snapshots older than `bound` (ms, `Shape.bound`) except for the newest `retain_last`, and delete the
+    """Expire the snapshots older than `bound` (ms, `Shape.bound`) except for the newest `retain_last`, and delete the
     files that they alone held."""
     if bound is not None:
         table.java.expireSnapshots().expireOlderThan(bound).retainLast(retain_last).commit()

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import PROGRESS_ADDED, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.ingest.connector import Rows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
@@ -103,7 +103,7 @@ class Log(StoredLog):
             super().__init__(tables, storage, relation, identifier, storage.owner)
         self.stages = stages
         self._memories = MemoryFiles.of(storage, relation.name)
-        self._memories.tidy(self.progress.states.values())
+        self._memories.remove_orphans(self.progress.states.values())
         self.state = KeyedTable(tables, relation, identifier, storage.owner) if relation.primary_key else None
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
@@ -244,11 +244,12 @@ class Log(StoredLog):
         stall = getattr(self.relation.connector, "stall_timeout", None)
         progress_file = after.write(self._target, at, files, label, note, strategy, clock, stall, decisions)
         base = self.table.rebased(self._snapshot)
-        self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
-        self._snapshot = self.table.current()
+        own = self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
+        # Its own commit, and not what somebody else may have put on top of it: the next batch follows this one.
+        self._snapshot = self.table.at(own)
         self._memories.forget(self.progress.states.values(), after.states.values())
         if after.epoch % _TIDY_EVERY == 0:
-            self._memories.tidy(after.states.values())
+            self._memories.remove_orphans(after.states.values())
         self.progress = after
         committed_at = time.monotonic()
         if self.state is not None:

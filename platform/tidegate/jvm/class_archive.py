@@ -19,6 +19,8 @@ from pathlib import Path
 _FORGET_DAYS = 30
 #: A JVM takes some seconds to write one, beside others that start meanwhile.
 _MAKING_SECONDS = 120
+#: Behind the name of a folder: archives are taken from there, and none is made.
+_ONLY_READ = ":ro"
 #: What the JVM has to say about archives is nothing that anybody can do something about.
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
@@ -29,7 +31,11 @@ def archive_folder() -> Path | None:
     if given is not None and given.lower() in ("off", ""):
         return None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(given) if given else cache / "tidegate" / "jvm"
+    return Path(given.removesuffix(_ONLY_READ)) if given else cache / "tidegate" / "jvm"
+
+
+def _is_only_read() -> bool:
+    return os.environ.get("TIDEGATE_CLASS_ARCHIVES", "").endswith(_ONLY_READ)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def java_options(java: str, jars: Sequence[Path], purpose: Purpose) -> str:
         with suppress(OSError):
             os.utime(archive)
         return f"{_QUIET} -XX:SharedArchiveFile={archive}"
-    if purpose.lasting:
+    if purpose.lasting or _is_only_read():
         return ""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from tidegate.maintenance.upkeep import due, maintain
 from tidegate.plan.events import Event, MemberFailed, MemberRecovered, UpkeepFinished
 from tidegate.project.jobs.maintenance import load_maintenance
 from tidegate.sql.catalog.objects import Relation
-from tidegate.views.retention import tidy
+from tidegate.views.retention import state_upkeep
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -74,7 +74,7 @@ class LiveUpkeep:
         started = self._clock()
         # Rows of a table WITH TTL that have expired, and that no view needs any more (T2, T3).
         expiring = [item] if isinstance(item, Relation) and item.ttl else []
-        why = [f"{item.name}: rows have expired" for _ in tidy(self._context, expiring)]
+        why = [f"{item.name}: rows have expired" for _ in state_upkeep(self._context, expiring)]
         policy = self._policy(item.name)
         if reasons := due(self._context, item.name, policy):
             maintain(self._context, item.name, policy, leased=True)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.protocol import Commit, Conflict, Found, GiveUp, Snapshot, Stored, drive
 from tidegate.iceberg.retire import condemned, retire
 from tidegate.iceberg.tables import in_java
 from tidegate.iceberg.upkeep_table import (
@@ -272,8 +273,7 @@ class _Work:
 
     @property
     def _kind(self) -> TimeKind | None:
-        source = self._source
-        if isinstance(source, View):
+        if isinstance(source := self._source, View):
             return source.kind
         return source.watermark.kind if source.watermark is not None else None
 
@@ -287,15 +287,19 @@ class _Work:
     def _attempt(self, what: str, step: Callable[[], None]) -> None:
         """A step; anew if another commit was in its way, which always wins. After a few tries it is left."""
         self._notify(f"{self.done.table}: {what}")
-        for _ in range(TRIES):
+
+        def attempt(_: Snapshot) -> Stored | Conflict:
             try:
-                return step()
+                step()
+                return Stored(None)
             except Exception as error:
                 if not is_conflict(error):
                     raise
-                self._table.current()
-        self.done.notes.append(f"{what} left to the next upkeep: other commits were in its way")
-        return None
+                return Conflict(error)
+
+        end = drive(Commit(needs="nothing", tries=TRIES), lambda _: Found(self._table.current()), attempt)
+        if isinstance(end, GiveUp):
+            self.done.notes.append(f"{what} left to the next upkeep: other commits were in its way")
 
     def _compact(self) -> None:
         policy, shape = self._policy, Shape.of(self._table)

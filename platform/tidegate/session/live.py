@@ -34,6 +34,7 @@ from tidegate.plan.events import (
     WorkerStarted,
     WorkerStopping,
 )
+from tidegate.plan.pauses import Pauses
 from tidegate.project.disk import trouble
 from tidegate.runtime.codes import is_curable
 from tidegate.runtime.steps import together
@@ -53,17 +54,10 @@ Listener = Callable[[Event], None]
 
 
 @dataclass(frozen=True)
-class Retries:
-    """When what failed is tried again: `first` seconds later, then twice as long each time, up to `longest`, and up to
-    half of that more by chance, so that many workers don't all come back at once."""
+class Retries(Pauses):
+    """When what failed is tried again, and how often a source is before it ends its group."""
 
-    first: float = 1.0
-    longest: float = 60.0
     source_tries: int = 8
-
-    def pause(self, failures: int, chance: float) -> float:
-        """Seconds until the next try after so many failures in a row; `chance` in [0, 1)."""
-        return min(self.longest, self.first * 2.0 ** min(failures - 1, 30)) * (1 + chance / 2)
 
 
 #: Seconds between two looks of a sink for amendments, where nothing else makes it look.

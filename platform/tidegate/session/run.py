@@ -34,7 +34,7 @@ from tidegate.sql.catalog.objects import Relation, SystemTable, View
 from tidegate.sql.options.connectors import FilesystemOptions, LogOptions, ReplayOptions
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.views.resolve import require_lent, resolve_columns
-from tidegate.views.retention import tidy
+from tidegate.views.retention import state_upkeep
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def run(
     for sink in sinks:
         steps.do(sink, partial(send, sink))
     for relation in relations:
-        steps.do(relation, partial(tidy, context, [relation]))
+        steps.do(relation, partial(state_upkeep, context, [relation]))
     report.failed, report.skipped = steps.failures, steps.skipped
     report.seconds = round(time.monotonic() - started, 3)
     failed, skipped = (tuple(one.name for one in found) for found in (report.failed, report.skipped))

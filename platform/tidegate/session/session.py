@@ -162,7 +162,7 @@ class Session(Context):
         keep_seconds: float = KEEP_SECONDS,
         steps: Steps | None = None,
     ) -> list[Cleaned]:
-        """Delete the rows of tables WITH TTL that have expired and that no view needs any more (T2, T3), and tidy
+        """Delete the rows of tables WITH TTL that have expired and that no view needs any more (T2, T3), and compact
         their files; views' results stay.
 
         `names`: tables with a PRIMARY KEY, None is all of them. `keep_seconds`: how long old snapshots can be read.

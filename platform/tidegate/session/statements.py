@@ -23,7 +23,7 @@ from tidegate.sql.catalog.lineage import readers_of, sources_of
 from tidegate.sql.catalog.objects import Sink, SystemTable, View, reads
 from tidegate.sql.resolve.hidden import hidden_name
 from tidegate.sql.statements import statements as st
-from tidegate.views.retention import tidy
+from tidegate.views.retention import state_upkeep
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -150,7 +150,7 @@ def _(statement: st.Flush, context: Context) -> Result:
     for sink in catalog.sinks:
         steps.do(sink, partial(send, sink))
     for relation in catalog.relations:
-        steps.do(relation, partial(tidy, context, [relation]))
+        steps.do(relation, partial(state_upkeep, context, [relation]))
     rows = "1 row" if sum(closed) == 1 else f"{sum(closed)} rows"
     message = f"flushed {len(closed)} view{'' if len(closed) == 1 else 's'}: {rows} closed"
     message += "".join(f"; {r.name}: {r.rows} delivered" for r in delivered if r.rows)

@@ -2,6 +2,11 @@
 learn that nothing came.
 
 Whatever can't be told for certain from metadata, a listing and the brokers' offsets is Spark's to find out.
+
+What "up to date" means is decided once: of a view by `closes_anything` and the commits that it has read, which its tick
+asks as `ViewStatus.current` does; of a sink by its position and that of its upstream (`store/positions.py`). Only of
+what a source reads there are two: connectors plan the next batch, in a JVM, and here is asked whether that plan would
+be empty. In doubt the answer is no, so that the two can differ by a run that finds nothing, never by a row that waits.
 """
 
 from __future__ import annotations

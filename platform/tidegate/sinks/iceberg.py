@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import quote, string
+from tidegate.iceberg.protocol import Commit, Conflict, Found, GiveUp, Snapshot, Stored, drive
 from tidegate.project.owner import OWNER
 from tidegate.project.storage import CATALOG
 from tidegate.runtime.owners import take
@@ -86,10 +87,10 @@ class IcebergSink:
 
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         table = self._table()
-        base = table.current().id
+        base = table.current()
         manage = table.java.manageSnapshots()
         known = table.java.refs().containsKey(_BRANCH)
-        (manage.replaceBranch if known else manage.createBranch)(_BRANCH, base).commit()
+        (manage.replaceBranch if known else manage.createBranch)(_BRANCH, base.id).commit()
         changed = upstream.amended(self._tables, after)
         if changed is None:
             done = self._append(table, upstream, after)
@@ -160,12 +161,23 @@ class IcebergSink:
         finally:
             self._spark.catalog.dropTempView(_CHANGES)
 
-    def _publish(self, table: IcebergTable, base: int | None) -> None:
-        try:
-            table.java.manageSnapshots().fastForwardBranch("main", _BRANCH).commit()
-        except Exception as error:
-            if table.current().id == base:
-                raise
+    def _publish(self, table: IcebergTable, base: Snapshot) -> None:
+        """Move the table on to the branch."""
+        head = int(table.java.snapshot(_BRANCH).snapshotId())
+
+        def attempt(_: Snapshot) -> Stored | Conflict:
+            try:
+                table.java.manageSnapshots().fastForwardBranch("main", _BRANCH).commit()
+            except Exception as error:
+                return Conflict(error, head)
+            return Stored(None)
+
+        def look(_: int | None) -> Found:
+            now = table.current()
+            return Found(now, now.id == head)
+
+        end = drive(Commit(base, "everything"), look, attempt)
+        if isinstance(end, GiveUp) and end.why == "overtaken":
             raise TidegateError(
                 "TG502",
                 (
@@ -173,7 +185,8 @@ class IcebergSink:
                     "not stored"
                 ),
                 hint="run again: it goes on from the rows that are delivered",
-            ) from error
+            ) from end.error
+        end.result()
 
     def _table(self) -> IcebergTable:
         table = IcebergTable(self._spark, self.identifier)

@@ -1,4 +1,10 @@
-"""What a sink delivers: the closed rows of a view or the on-time rows of a log, by the number of their commit."""
+"""What a sink delivers: the closed rows of a view or the on-time rows of a log, by the number of their commit.
+
+A sink follows by commits, each once, as a gate inline does (`ingest/sources/log.py`), and its position is the number of
+the last. A view cannot: which rows it needs depends on event time, and some of them again in the next window, so it
+reads a pinned snapshot between bounds of time (`views/inputs.py`). Audits and advice follow nothing: they read all of
+one snapshot.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.commit import AMENDMENTS
 from tidegate.iceberg.layout import ON_TIME, ddl, quote
+from tidegate.iceberg.protocol import AMENDMENTS
 from tidegate.jvm.spark import settings
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import Relation, View

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import ON_TIME, quote, state_columns, ticks_of
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.plan.resets import RESETS, Step
 from tidegate.sql.dialect.inner_names import inner
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import new_state, quote, relation_identity
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.tables import in_java
 from tidegate.iceberg.upkeep_table import Shape, compact, expire
 from tidegate.plan.gaps import RETAINED_FROM
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 #: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.
 _REPLACED_SHARE, _REPLACED_ROWS, _MERGES = 0.2, 100_000, 100
-#: Snapshots that vacuuming keeps in any case, and for how long (seconds) all of them, for those who still read one.
+#: Snapshots that expiry keeps in any case, and for how long (seconds) all of them, for those who still read one.
 KEEP_SNAPSHOTS = 5
 KEEP_SECONDS = 3600
 #: As the lowest event time that is needed: nothing may go.
 EVERYTHING = -(2**63)
-#: From this many snapshots on a run vacuums.
+#: From this many snapshots on a run expires them.
 MANY_SNAPSHOTS = 20
 
 
@@ -191,18 +191,18 @@ class KeyedTable:
             # There was nothing to rewrite, so nothing was committed: it need not be looked for again so soon.
             self._note(facts, self.table.current())
 
-    def vacuum(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
-        """Forget snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
+    def expire_snapshots(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
+        """Expire snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
         held; nothing happens below `many` snapshots."""
         self.table.current()
         if len(self.table.snapshot_ids()) > max(many, KEEP_SNAPSHOTS):
             table = in_java(self.table)
             expire(table, Shape.of(table).bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
 
-    def tidy(self, keep_from: int | None) -> Cleaned:
-        """What a run does after its views: whole days go, old snapshots go where many have gathered."""
+    def upkeep(self, keep_from: int | None) -> Cleaned:
+        """What a run does after its views: whole days go, old snapshots expire where many have gathered."""
         cleaned = self.cleanup(keep_from, rewrite=False)
-        self.vacuum(many=MANY_SNAPSHOTS)
+        self.expire_snapshots(many=MANY_SNAPSHOTS)
         return cleaned
 
     def _merge(self, changes: DataFrame, watermark: int | None, after: Applied) -> None:
@@ -248,8 +248,8 @@ class KeyedTable:
         self.table.append([], None, _text(facts), base)
 
 
-def is_untidy(tables: Tables, relation: Relation, log: str, keep_from: int | None) -> bool:
-    """Whether `KeyedTable.tidy` has something to do; costs no Spark job."""
+def needs_upkeep(tables: Tables, relation: Relation, log: str, keep_from: int | None) -> bool:
+    """Whether `KeyedTable.upkeep` has something to do; costs no Spark job."""
     table = tables.open(state_identifier(log))
     if _cleanable(relation, applied_of(table.current()), keep_from, rewrite=False) is not None:
         return True

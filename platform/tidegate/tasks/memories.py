@@ -85,7 +85,7 @@ class MemoryFiles:
         for name in stored_in(before) - stored_in(after):
             self._delete(name)
 
-    def tidy(self, states: Iterable[GateState]) -> None:
+    def remove_orphans(self, states: Iterable[GateState]) -> None:
         """Remove what batches left that were never committed. `states`: of the last commit."""
         known, limit = stored_in(states), time.time() - _ORPHANED_SECONDS
         for info in self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True)):

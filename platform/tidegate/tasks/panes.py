@@ -2,7 +2,8 @@
 
 A pane is what one slide of a window and one group of keys come to: the rows of a task, put together. Panes of several
 tasks add up to windows (`windows.py` has the boundaries, `closing.py` says what is final); sessions join to sessions
-(`session_panes.py`). Numbers are exact: where a sum of integers might leave 64 bits, Spark is asked instead
+(`session_panes.py`). Files of a log are opened as users' files are (`tasks/parquet/parquet.py`), and read as they are:
+the writer has judged each value. Numbers are exact: where a sum of integers might leave 64 bits, Spark is asked instead
 (`NeedsSpark`).
 """
 

@@ -1,4 +1,5 @@
-"""What a view's query reads: every input at one pinned snapshot, between bounds of time, as DataFrames."""
+"""What a view's query reads: every input at one pinned snapshot, between bounds of time, as DataFrames. Sinks and gates
+inline follow a log by its commits instead (`sinks/upstream.py` says why there are two)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tidegate.watermark import Mark, SessionMark, TimeKind, window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.iceberg.commit import Snapshot
+    from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Column

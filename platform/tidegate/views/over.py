@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.iceberg.layout import ddl, quote
+from tidegate.runtime.queries import run_query
 from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.dialect.query import OVER
 from tidegate.views.over_frames import BELOW, NEW, PREFIX, TIME, Ordering
 from tidegate.views.over_sql import EXACT, MERGEABLE, RANKS, WIDE, Partial
 from tidegate.watermark import TimeKind, window_is_closed
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
 #: The one column of carried rows: a struct of the columns of `Over.rows_sql` and of what was computed for them.
 CARRIED = inner("carried")
-_ROWS = "_tidegate_over"
 _KEPT = f"{PREFIX}kept"
 
 
@@ -129,8 +130,8 @@ def _tick(
         f"{clock.from_ticks(f'{PREFIX}end')} AS _window_end",
     ]
     calls = [quote(f.name) for f in over.functions]
-    frame.where(shown).selectExpr(*names, *calls, *bounds).createOrReplaceTempView(_ROWS)
-    result = spark.sql(over.query_sql.replace("{over}", _ROWS))
+    computed = frame.where(shown).selectExpr(*names, *calls, *bounds)
+    result = run_query(spark, view.name, over.query_sql, {OVER: computed})
     closed = F.lit(False)
     if watermark is not None:
         reached = F.expr(view.kind.spark_literal(watermark))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.layout import ddl, relation_identity, strategy_identity
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS

@@ -15,7 +15,7 @@ from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import read_position
 from tidegate.tables.lives import applied_state
-from tidegate.tables.table import EVERYTHING, KEEP_SECONDS, Cleaned, is_untidy
+from tidegate.tables.table import EVERYTHING, KEEP_SECONDS, Cleaned, needs_upkeep
 from tidegate.views.inputs import Pinned, pending
 from tidegate.views.resolve import standing
 
@@ -123,7 +123,7 @@ def missing(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> Hol
     return found
 
 
-def tidy(context: Context, relations: Iterable[Relation]) -> list[Cleaned]:
+def state_upkeep(context: Context, relations: Iterable[Relation]) -> list[Cleaned]:
     """What a run does at its end with those that have a TTL: whole days go, and old snapshots."""
     found = []
     for relation in relations:
@@ -133,11 +133,11 @@ def tidy(context: Context, relations: Iterable[Relation]) -> list[Cleaned]:
         if log is None or context.stored(f"{relation.name}$state") is None:
             continue
         needed = needed_from(context, relation)
-        if is_untidy(context.tables, relation, log, needed):
+        if needs_upkeep(context.tables, relation, log, needed):
             with context.lease(relation.name):
                 state = Log.of(context, relation).state
                 assert state is not None
-                found.append(state.tidy(needed))
+                found.append(state.upkeep(needed))
     return found
 
 
@@ -162,7 +162,7 @@ def cleanup(
             assert state is not None
             cleaned = state.cleanup(needed_from(context, relation))
             state.compact()
-            state.vacuum(keep_seconds)
+            state.expire_snapshots(keep_seconds)
             found.append(cleaned)
 
     steps = steps or Steps(fail_fast=True)

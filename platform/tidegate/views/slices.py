@@ -6,11 +6,12 @@ same slice finds.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from tidegate.runtime.queries import run_query
+from tidegate.sql.dialect.query import input_role
 from tidegate.views.inputs import Pinned, bound_type
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
+    from tidegate.sql.dialect.query import Query
 
 
 def evaluate(
@@ -45,14 +47,9 @@ def with_bounds(result: DataFrame, view: View) -> DataFrame:
     return result.withColumns(bounds)
 
 
-def run_sql(spark: SparkSession, view: View, sql: str, frames: Sequence[DataFrame]) -> DataFrame:
+def run_sql(spark: SparkSession, view: View, query: Query, frames: Sequence[DataFrame]) -> DataFrame:
     """One of a view's queries, with `frames` as its inputs."""
-    digest = hashlib.sha256(view.name.encode()).hexdigest()[:12]
-    for number, frame in enumerate(frames):
-        name = f"_tidegate_{digest}_{number}"
-        frame.createOrReplaceTempView(name)
-        sql = sql.replace(f"{{input_{number}}}", name)
-    return spark.sql(sql)
+    return run_query(spark, view.name, query, {input_role(n): frame for n, frame in enumerate(frames)})
 
 
 def read(

@@ -11,13 +11,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import AMENDED_GROUPS, AMENDMENT, Snapshot
 from tidegate.iceberg.layout import (
     carried_column,
     is_of_view,
     new_view_table,
     quote,
     view_columns,
+)
+from tidegate.iceberg.protocol import (
+    AMENDED_GROUPS,
+    AMENDMENT,
+    Commit,
+    Conflict,
+    Found,
+    Snapshot,
+    Stored,
+    drive,
 )
 from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
 from tidegate.plan.events import SliceCommitted
@@ -50,7 +59,7 @@ if TYPE_CHECKING:
 #: Table property: a view below whose results were replaced since these were computed (`rebuild.py`).
 STALE = "tidegate.stale"
 #: How often a tick is tried again that an amendment was in the way of.
-_TRIES = 3
+_TRIES = 4
 
 
 class Tick(NamedTuple):
@@ -101,20 +110,26 @@ class ViewTable:
 
     def tick(self) -> SliceCommitted | None:
         """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
-        for _ in range(_TRIES):
-            try:
-                return self._tick()
-            except TidegateError as error:
-                if error.code != "TG502" or self.table.rebased(self._snapshot) is self._snapshot:
-                    raise
-                # Only an amendment was in the way: of windows that this tick does not touch, but its slice may read
-                # what was amended below it.
-        return self._tick()
+        # Where an amendment was in the way, of windows that this tick does not touch, its slice may read what was
+        # amended below it: so it is computed again.
+        commit = Commit(self._snapshot, tries=_TRIES, looks=True)
+        done: SliceCommitted | None = drive(
+            commit, lambda _: Found(self.table.current()), self._attempted
+        ).result()
+        return done
 
-    def _tick(self) -> SliceCommitted | None:
+    def _attempted(self, base: Snapshot) -> Stored | Conflict:
+        try:
+            return Stored(self._tick(base))
+        except TidegateError as error:
+            if error.code != "TG502":
+                raise
+            return Conflict(error, stood=self._snapshot)
+
+    def _tick(self, base: Snapshot) -> SliceCommitted | None:
+        """`base`: with what upkeep has done since, where a view stays open for weeks."""
         started = time.monotonic()
-        # A view that stays open for weeks: upkeep has compacted its files meanwhile, and expired old snapshots.
-        base = self._snapshot = self.table.rebased(self._snapshot)
+        self._snapshot = base
         pinned = pin(self._context, self.view)
         stepped = self._step_back(base, pinned)
         base = self._snapshot

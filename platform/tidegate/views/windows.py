@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import quote
+from tidegate.runtime.queries import run_query
+from tidegate.sql.dialect.dialect import Read
 from tidegate.sql.dialect.inner_names import inner
+from tidegate.sql.dialect.query import everything, own, with_column
 from tidegate.sql.views.window_sql import shift_sql, window_sql
 from tidegate.views.inputs import bound_type
 from tidegate.watermark import TimeKind
@@ -15,8 +18,7 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog.objects import Accounts
 
-#: What the SQL reads.
-_ROWS, _TIME = "_tidegate_windows", inner("time")
+_ROWS, _TIME = "rows", inner("time")
 
 
 def assign_windows(rows: DataFrame, accounts: Accounts, kind: TimeKind) -> DataFrame:
@@ -29,12 +31,10 @@ def assign_windows(rows: DataFrame, accounts: Accounts, kind: TimeKind) -> DataF
     type_ = rows.schema[accounts.time_column].dataType.simpleString()
     # A column of the user's may be called window_start.
     plain = [f"c{n}" for n in range(len(rows.columns))]
-    rows.toDF(*plain).createOrReplaceTempView(_ROWS)
     time = shift_sql(plain[rows.columns.index(accounts.time_column)], accounts.shift, kind, type_)
-    source = f"(SELECT *, {time} AS {quote(_TIME)} FROM {_ROWS})"
-    windows = window_sql(source, ", ".join(plain), quote(_TIME), accounts.window, kind, type_)
-    placed = rows.sparkSession.sql(f"SELECT * FROM {windows}").toDF(
-        *rows.columns, "_window_start", "_window_end"
-    )
+    timed = with_column(Read(this=_ROWS), _TIME, own(time))
+    query = everything(window_sql(timed, plain, quote(_TIME), accounts.window, kind, type_))
+    found = run_query(rows.sparkSession, "assign_windows", query, {_ROWS: rows.toDF(*plain)})
+    placed = found.toDF(*rows.columns, "_window_start", "_window_end")
     bound = bound_type(kind)
     return placed.withColumns({name: placed[name].cast(bound) for name in ("_window_start", "_window_end")})

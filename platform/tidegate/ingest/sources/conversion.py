@@ -1,4 +1,5 @@
-"""What Spark converts of JSON and CSV, where their decoder leaves it something (`text.py`). Driver side."""
+"""What Spark converts of JSON and CSV, where their one strict decoder leaves it something (`decoders.py`): nested
+columns, and times in spellings whose meaning is that of Spark's own reader. Driver side."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From the bytes of a message to a relation's columns, for every encoding of messages.
 
-JSON and CSV are read by one strict decoder (`text.py`), which files use, too (X5); what it leaves of them (nested
+JSON and CSV are read by one strict decoder (`decoders.py`), which files use, too (X5); what it leaves of them (nested
 columns, times in unusual spellings) Spark converts. AVRO and PROTOBUF are read by their libraries (`binary.py`). Rows
 keep their order and their tasks, and a message that is no row is one all the same: with a reason in `_why` and its text
 in `_raw` (W5).

@@ -2,7 +2,8 @@
 
 The log that is read has offsets and epochs of its own, so nothing needs to be listed or remembered: a batch is a range
 of the upstream's epochs, and the commit of its rows says up to which epoch they go (R1). A row keeps its
-partition, offset and arrival time.
+partition, offset and arrival time. It follows by commits because it judges each row once, in the order of arrival;
+views read by event time (`views/inputs.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from tidegate.jvm.failures import too_little_memory, worker_died
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
 from tidegate.plan.stages import SourceStage
+from tidegate.runtime.queries import run_query
+from tidegate.sql.dialect.query import SLICE
 from tidegate.tasks.smaller import FEW_ROWS, Size
 
 if TYPE_CHECKING:
@@ -34,8 +37,7 @@ if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.connectors import LogOptions
 
-#: What `LogOptions.sql` reads, and what it must yield beside the gate's columns.
-_SLICE = "_tidegate_gate_slice"
+#: What `LogOptions.sql` must yield beside the gate's columns.
 _PLACE = ("_source_partition", "_offset", "_arrival")
 
 
@@ -201,8 +203,7 @@ class LogConnector(Connector):
         rows = self._on_time(after, until)
         messages = [name for name, _ in self._upstream.message_columns]
         rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE, *messages)
-        rows.createOrReplaceTempView(_SLICE)
-        return self._tables.spark.sql(self._options.sql.replace("{slice}", _SLICE))
+        return run_query(self._tables.spark, self._gate.name, self._options.sql, {SLICE: rows})
 
     def _on_time(self, after: int, until: int) -> DataFrame:
         """The upstream's on-time rows of the epochs in (after, until]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.errors import Location
+from tidegate.sql.dialect.query import Query
 from tidegate.sql.options.formats import Format
 from tidegate.sql.options.gate_options import GateOptions
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
@@ -106,7 +107,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Input:
-    """One place where a view's query reads a relation or another view; `{input_0}`, `{input_1}`, … in its SQL.
+    """One place where a view's query reads a relation or another view: the roles `input_0`, `input_1`, … of its SQL.
 
     `time_column`: what `low` and `high` are about: a relation's watermark column, `_window_end` of a view, None
     where the whole is read. Rows with a time < frontier + `low` are in no window that ends after the view's frontier;
@@ -123,14 +124,14 @@ class Input:
 
 @dataclass(frozen=True)
 class Accounts:
-    """How the rows of the one relation that a view aggregates are counted per window (A1). `rows_sql` reads `{input_0}`
+    """How the rows of the one relation that a view aggregates are counted per window (A1). `rows_sql` reads `input_0`
     and yields `_window_start`, `_window_end`, `_source_partition`, `_offset` and the view's `group_columns` for every
     row that counts; windows are over `time_column` plus `shift` ticks."""
 
     window: Window
     time_column: str
     shift: int
-    rows_sql: str
+    rows_sql: Query
 
 
 @dataclass(frozen=True)
@@ -168,16 +169,16 @@ class Over:
     `rows_sql` reads the inputs and yields the rows in question: every column that `query_sql` or a function needs,
     under names without clashes. `time`: its column that orders (never NULL). `ties`: the columns that decide
     between rows of one time, after the ORDER BY of the call (C4): partition and offset, else all columns.
-    `query_sql` reads `{over}` (those columns, the functions' columns, `_window_start`: the time, `_window_end`: the
+    `query_sql` reads `over` (those columns, the functions' columns, `_window_start`: the time, `_window_end`: the
     watermark from which on the row's values are final, NULL while nobody knows it) and yields what `View.query_sql`
     does.
     """
 
-    rows_sql: str
+    rows_sql: Query
     time: str
     ties: tuple[str, ...]
     functions: tuple[OverFunction, ...]
-    query_sql: str
+    query_sql: Query
 
 
 @dataclass(frozen=True)
@@ -200,11 +201,11 @@ class View:
     `clock` >= `_window_end`; `clock` follows from the inputs' marks and is on the scale of `_window_end`, whose kind is
     `kind`. Without a `clock` no row is ever final: the view is recomputed as a whole.
 
-    `query_sql` is Spark SQL that reads `{input_0}`, … (a relation's on-time rows with `_source_partition`, `_offset`
+    `query_sql` is Spark SQL that reads `input_0`, … (a relation's on-time rows with `_source_partition`, `_offset`
     and `_arrival`; a view's rows with `_window_end`) and yields the view's columns, `_window_start`, `_window_end`,
     `_rows` (source rows in the group, A1; 1 without a group) and, for C4, the columns of `order`.
     `order`: what decides between rows of one `_window_end` when sorted rows are released (C4); () for groups.
-    `open_sql`: of a view of sessions: every session of `{input_0}` with `_window_start` and `_window_end`, to find the
+    `open_sql`: of a view of sessions: every session of `input_0` with `_window_start` and `_window_end`, to find the
     earliest open one. `watermarks`: the columns that carry one, from this view's own frontier (D3).
     `gates`: implicit relations of WATERMARK(…) that the inputs name (W14). `pane_windows`: all that `query_sql`
     says, where it says no more than that.
@@ -217,10 +218,10 @@ class View:
     kind: TimeKind
     clock: Derived | None
     group_columns: tuple[str, ...]
-    query_sql: str
+    query_sql: Query
     order: tuple[str, ...]
     over: Over | None
-    open_sql: str | None
+    open_sql: Query | None
     accounts: Accounts | None
     pane_windows: PaneWindows | None
     watermarks: tuple[Carried, ...]

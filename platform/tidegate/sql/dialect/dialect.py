@@ -6,8 +6,7 @@ for another. Only special forms (CAST, EXTRACT, …) have nodes of their own.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -20,7 +19,7 @@ from sqlglot.tokens import Token, TokenType
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.frame_syntax import FrameGenerator, FrameParser
 from tidegate.sql.dialect.system_names import joined
-from tidegate.sql.dialect.text import Span, Text, token_span
+from tidegate.sql.dialect.text import Span, Text, last_open, token_span
 from tidegate.sql.dialect.types import ABSENT, from_datatype
 
 # sqlglot's token types are a closed list; this member belongs to a dialect that is not ours, and is neither a
@@ -257,11 +256,34 @@ class Tidegate(Spark):
     Generator = TidegateGenerator
 
 
+class Read(exp.Expression):
+    """An item of FROM: the rows that the engine gives to a query of tidegate's under the role `this`. No text is parsed
+    into it."""
+
+    arg_types: ClassVar = {"this": True}
+
+
+class Fragment(exp.Expression):
+    """An expression that tidegate itself writes as Spark SQL, `this`, over columns that it has quoted. It reads
+    nothing."""
+
+    arg_types: ClassVar = {"this": True}
+
+
 class SparkTextGenerator(FrameGenerator):
     """What Spark is given: every name in backticks, TIMESTAMP as TIMESTAMP_NTZ, TIMESTAMPTZ as TIMESTAMP,
-    bare DECIMAL as DECIMAL(28,10)."""
+    bare DECIMAL as DECIMAL(28,10). `names`: what each role of `Read` is called."""
 
-    TRANSFORMS: ClassVar = TidegateGenerator.TRANSFORMS
+    TRANSFORMS: ClassVar = {
+        **TidegateGenerator.TRANSFORMS,
+        Fragment: lambda _self, node: node.name,
+        Read: lambda self, node: self.read(node.name),
+    }
+    names: Mapping[str, str] | None = None
+
+    def read(self, role: str) -> str:
+        """What is read under a role."""
+        return f"{{{role}}}" if self.names is None else f"`{self.names[role]}`"
 
     def datatype_sql(self, expression: exp.DataType) -> str:
         return str(from_datatype(expression))
@@ -294,7 +316,7 @@ def tokenize(text: Text) -> list[Token]:
 def readable(text: Text) -> Text:
     """Of a text for which `tokenize` raises TG101: its beginning, to the last semicolon in front of what can't be
     read. A quote that is missing further above makes other text of what is between."""
-    before = _tokens_before(text.sql, _last_open(text.sql) or 0)
+    before = _tokens_before(text.sql, last_open(text.sql) or 0)
     ends = (t.end for t in before if t.token_type is TokenType.SEMICOLON)
     return Text(text.sql[: max(ends, default=-1) + 1], text.file, text.base_line)
 
@@ -305,15 +327,15 @@ def over_lines(text: Text, tokens: Iterable[Token]) -> Iterator[Token]:
     return (t for t in tokens if t.token_type in quoted and "\n" in text.sql[t.start : t.end])
 
 
-def to_spark(node: exp.Expr) -> str:
-    """The expression or query as Spark SQL text."""
-    return node.sql(
-        dialect=_SPARK_TEXT,
-        identify=True,
-        normalize_functions=False,
-        comments=False,
-        unsupported_level=ErrorLevel.IGNORE,
+def to_spark(node: exp.Expr, names: Mapping[str, str] | None = None) -> str:
+    """The expression or query as Spark SQL text. `names`: the relation that each role of a `Read` stands for; without
+    them the text is for people, and the role stands in braces."""
+    generator = _SPARK_TEXT.generator(
+        identify=True, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.IGNORE
     )
+    assert isinstance(generator, SparkTextGenerator)
+    generator.names = names
+    return generator.generate(node)
 
 
 def to_text(node: exp.Expr) -> str:
@@ -325,7 +347,7 @@ def to_text(node: exp.Expr) -> str:
 
 def _unreadable(text: Text, problem: TokenError) -> Exception:
     """sqlglot only says that something is missing; what was opened last is where it happened."""
-    opened = _last_open(text.sql)
+    opened = last_open(text.sql)
     if opened is None:
         return error("TG101", f"this is not SQL: {problem}", text.at((0, 0)))
     where = text.at((opened, opened))
@@ -348,39 +370,3 @@ def _tokens_before(sql: str, end: int) -> list[Token]:
         return list(_TIDEGATE.tokenize(sql[:end]))
     except TokenError:
         return []
-
-
-def _last_open(sql: str) -> int | None:
-    """The offset of the quote or comment that is open at the end of `sql`."""
-    position, quote = 0, None
-    opened = 0
-    while position < len(sql):
-        c = sql[position]
-        if quote is None:
-            if c == "-" and sql.startswith("--", position):
-                position = sql.find("\n", position)
-                if position < 0:
-                    break
-            elif c == "/" and sql.startswith("/*", position):
-                end = _end_of_comment(sql, position)
-                if end < 0:
-                    return position
-                position = end
-            elif c in "'\"`":
-                quote, opened = c, position
-        elif c == "\\" and quote == "'":
-            position += 1
-        elif c == quote:
-            quote = None
-        position += 1
-    return opened if quote else None
-
-
-def _end_of_comment(sql: str, start: int) -> int:
-    """The offset of the last character of the block comment that opens at `start`, or -1. Comments nest."""
-    depth = 0
-    for sign in re.finditer(r"/\*|\*/", sql[start:]):
-        depth += 1 if sign[0] == "/*" else -1
-        if depth == 0:
-            return start + sign.end() - 1
-    return -1

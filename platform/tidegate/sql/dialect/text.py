@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
@@ -61,3 +62,39 @@ def node_span(node: exp.Expr) -> Span:
     starts = [m["span"][0] if "span" in m else m["start"] for m in inner]
     ends = [m["span"][1] if "span" in m else m["end"] for m in inner]
     return min(starts), max(ends)
+
+
+def last_open(sql: str) -> int | None:
+    """The offset of the quote or comment that is open at the end of `sql`."""
+    position, quote = 0, None
+    opened = 0
+    while position < len(sql):
+        c = sql[position]
+        if quote is None:
+            if c == "-" and sql.startswith("--", position):
+                position = sql.find("\n", position)
+                if position < 0:
+                    break
+            elif c == "/" and sql.startswith("/*", position):
+                end = _end_of_comment(sql, position)
+                if end < 0:
+                    return position
+                position = end
+            elif c in "'\"`":
+                quote, opened = c, position
+        elif c == "\\" and quote == "'":
+            position += 1
+        elif c == quote:
+            quote = None
+        position += 1
+    return opened if quote else None
+
+
+def _end_of_comment(sql: str, start: int) -> int:
+    """The offset of the last character of the block comment that opens at `start`, or -1. Comments nest."""
+    depth = 0
+    for sign in re.finditer(r"/\*|\*/", sql[start:]):
+        depth += 1 if sign[0] == "/*" else -1
+        if depth == 0:
+            return start + sign.end() - 1
+    return -1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, InstanceOf, PlainSerializer, ValidationError
 
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported
+from tidegate.sql.dialect.query import Query
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.syntax import FormatSyntax, OptionSyntax
 from tidegate.sql.options.formats import Format
@@ -45,12 +46,12 @@ class ReplayOptions(ConnectorOptions):
 
 class LogOptions(ConnectorOptions):
     """The implicit connector of WATERMARK(…) in FROM (W14), which nobody writes in WITH (…): the on-time rows of
-    `relation`'s log. `sql` is Spark SQL that reads `{slice}`, those rows with `_source_partition`, `_offset` and
+    `relation`'s log. `sql` is Spark SQL that reads `slice`, those rows with `_source_partition`, `_offset` and
     `_arrival`, and yields the gate's columns and these three."""
 
     connector: Literal["log"] = "log"
     relation: str
-    sql: str
+    sql: Annotated[Query, InstanceOf(), PlainSerializer(str)]
     max_rows_per_batch: Rows = 1_000_000
 
 

@@ -5,7 +5,7 @@ Every step knows which of its columns still carry a watermark, and why the other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -13,7 +13,8 @@ from sqlglot import exp
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Input, Node, Over, Relation, SystemTable, View
 from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.dialect import to_spark
+from tidegate.sql.dialect.dialect import Read, to_spark
+from tidegate.sql.dialect.query import Query, input_role
 from tidegate.sql.dialect.system_names import NAMES
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.syntax import Name
@@ -49,24 +50,24 @@ class WindowTable:
 
 @dataclass(frozen=True)
 class Flow:
-    """`sql` is a FROM item that yields `columns` and the `hidden` ones. `name` is what the query may call it,
+    """`rows` is a FROM item that yields `columns` and the `hidden` ones. `name` is what the query may call it,
     `relation` the one relation whose rows these are, if it is one. `reads`: the numbers of its inputs. `window`: the
     window function that it just went through. `open_sql`, `open_time`: every session and what they are over (its
     `spans`: what to read for one), if there was SESSION. `over`, `over_time`: OVER windows in event time that it went
-    through, without their `query_sql`, and the column that orders them; `ahead`: how many ticks their frames reach
+    through, for the query that reads them, and the column that orders them; `ahead`: how many ticks their frames reach
     ahead, None by rows or sessions. `ways`: the inputs that have a part in a row."""
 
     name: str
     columns: tuple[ScopeColumn, ...]
-    sql: str
+    rows: exp.Expr
     hidden: tuple[str, ...]
     reads: tuple[int, ...]
     nodes: tuple[Node, ...]
     relation: Relation | None = None
     window: WindowTable | None = None
-    open_sql: str | None = None
+    open_sql: Query | None = None
     open_time: ScopeColumn | None = None
-    over: Over | None = None
+    over: Callable[[Query], Over] | None = None
     over_time: ScopeColumn | None = None
     ahead: int | None = 0
     merged: Mapping[frozenset[str], ScopeColumn] = field(default_factory=dict)
@@ -77,13 +78,13 @@ class Flow:
         qualifiers = frozenset(c.qualifier for c in self.columns if c.qualifier) or {self.name.casefold()}
         relation = self.relation
         # A relation as it is, not what is made of it.
-        plain = relation is not None and relation.name == self.name and self.sql.startswith("{")
+        plain = relation is not None and relation.name == self.name and isinstance(self.rows, Read)
         kind = f'{relation.kind} "{self.name}"' if relation is not None and plain else f'"{self.name}"'
         what = f"in {kind}" if len(qualifiers) == 1 else "here"
         return ColumnScope(text, self.columns, frozenset(qualifiers), what, merged=self.merged)
 
     def everything(self) -> tuple[str, ...]:
-        """The names of all that `sql` yields, each once: `$offset` in a query is one of the hidden ones."""
+        """The names of all that `rows` yields, each once: `$offset` in a query is one of the hidden ones."""
         return tuple(dict.fromkeys([*(c.name for c in self.columns), *self.hidden]))
 
     def carriers(self) -> tuple[ScopeColumn, ...]:
@@ -131,9 +132,17 @@ class Reader:
         )
         columns += log_columns(self.text, relation)
         reads = f"{relation.kind} {relation.name}" if relation.kind != "gate" else relation.name
-        slot = input_slot(number)
         nodes, ways = (node(reads, columns),), (frozenset((number,)),)
-        return Flow(relation.name, columns, slot, PLACE, (number,), nodes, relation, ways=ways)
+        return Flow(
+            relation.name,
+            columns,
+            Read(this=input_role(number)),
+            PLACE,
+            (number,),
+            nodes,
+            relation,
+            ways=ways,
+        )
 
     def view(self, view: View) -> Flow:
         """A view's rows (D3): what carries a watermark follows from its frontier."""
@@ -149,7 +158,7 @@ class Reader:
         found = tuple(columns)
         nodes = (node(f"view {view.name}", found),)
         ways = (frozenset((number,)),)
-        return Flow(view.name, found, input_slot(number), (), (number,), nodes, ways=ways)
+        return Flow(view.name, found, Read(this=input_role(number)), (), (number,), nodes, ways=ways)
 
     def window(self) -> int:
         """A number for the next window function, below those of inputs, under which spans know its `window_end`."""
@@ -184,11 +193,6 @@ def losing(flow: Flow, lost: Lost) -> Flow:
             for c in flow.columns
         ),
     )
-
-
-def input_slot(number: int) -> str:
-    """Where the engine puts the rows of an input."""
-    return f"{{input_{number}}}"
 
 
 def node(name: str, columns: tuple[ScopeColumn, ...]) -> Node:

@@ -1,5 +1,5 @@
 """Names in expressions over one relation: every column, field and function is found, or an error says
-where."""
+where. The one resolver of definitions: of views, gates inline, generated columns and strategies."""
 
 from __future__ import annotations
 

@@ -21,8 +21,6 @@ from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.resolve.scope import check_functions, require_scalar
 
 _BATCH = "batch"
-#: Stands for `{batch}` while a query is read.
-_PLACE = "tidegate_batch"
 
 
 def row_condition(sql: str) -> str:
@@ -37,11 +35,15 @@ def row_condition(sql: str) -> str:
 
 def rows_query(sql: str) -> str:
     """A query that reads `{batch}`, the rows to check, and nothing else. Raises as `row_condition` does, TG201 for any
-    other relation."""
-    text = Text(_with_place(sql).rstrip("; \t\r\n\v\f"))
+    other relation. The slot is that of Great Expectations, which formats the text: while the query is read, a name that
+    it does not hold stands there."""
+    place = "tidegate_batch"
+    while place in sql.casefold():
+        place += "_"
+    text = Text(_with_place(sql, place).rstrip("; \t\r\n\v\f"))
     node = parse_query(text, _tokens(text))
     check_functions(text, node)
-    own = {cte.alias.casefold() for cte in node.find_all(exp.CTE)} | {_PLACE}
+    own = {cte.alias.casefold() for cte in node.find_all(exp.CTE)} | {place}
     for table in node.find_all(exp.Table):
         if isinstance(table.this, exp.Anonymous):
             continue
@@ -51,7 +53,8 @@ def rows_query(sql: str) -> str:
                 "TG201", f'"{table.name}" is not known here', where, "read {batch}: the rows to check"
             )
     cut_all(node)
-    return to_spark(node).replace("{", "{{").replace("}", "}}").replace(f"`{_PLACE}`", "{batch}")
+    spelled = to_spark(node).replace("{", "{{").replace("}", "}}")
+    return spelled.replace(f"`{place}`", "{batch}").replace(place, "{batch}")
 
 
 #: Parameters of expectations that are SQL.
@@ -69,7 +72,7 @@ def as_spark(arguments: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _with_place(sql: str) -> str:
+def _with_place(sql: str, place: str) -> str:
     """The query as it is formatted, with a name for `{batch}`."""
     try:
         parts = list(Formatter().parse(sql))
@@ -80,7 +83,7 @@ def _with_place(sql: str) -> str:
     for _, name, layout, conversion in parts:
         if name is not None and (name, layout, conversion) != (_BATCH, "", None):
             raise error("TG102", f"{{{name}}} is not known here", None, "write {{ and }} for braces")
-    return "".join(before + ("" if name is None else _PLACE) for before, name, _, _ in parts)
+    return "".join(before + ("" if name is None else place) for before, name, _, _ in parts)
 
 
 def _tokens(text: Text) -> list[Token]:

@@ -1,5 +1,10 @@
 """Ordinary queries: any Spark SQL over sources, tables, views and system tables. Relations and columns are
-found here, with suggestions; the rest is Spark's."""
+found here, with suggestions; the rest is Spark's.
+
+Why not by `resolve/scope.py`, as in definitions: that resolver knows every column and its type, and refuses what it
+does not know. A query may have columns that only Spark knows (PIVOT, LATERAL, functions that make columns) and
+subqueries that see the columns around them; here a name that may be one is left to Spark.
+"""
 
 from __future__ import annotations
 

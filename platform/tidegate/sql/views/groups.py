@@ -12,11 +12,12 @@ from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.functions import kind_of
 from tidegate.sql.dialect.inner_names import LOST
-from tidegate.sql.dialect.rewrite import lost_totals, safe_sql
+from tidegate.sql.dialect.query import called, own, quoted_column, select_from, subquery
+from tidegate.sql.dialect.rewrite import lost_totals, safe
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.dialect.warnings import warn
 from tidegate.sql.grammar.parts import group_by_all, keyword_location, refuse_arguments
-from tidegate.sql.resolve.flow import Item, quoted
+from tidegate.sql.resolve.flow import Item
 from tidegate.sql.resolve.scope import (
     ColumnScope,
     ScopeColumn,
@@ -71,52 +72,51 @@ class Grouping:
             self._check(self.having)
         return found
 
-    def sql(
+    def query(
         self,
-        source: str,
+        source: exp.Expr,
         scope: ColumnScope,
         items: Sequence[Item],
-        extra: Sequence[str] = (),
+        extra: Sequence[exp.Expr] = (),
         counted: bool = False,
-    ) -> str:
-        """SELECT … FROM source GROUP BY … HAVING …. `extra`: items of SELECT more, as SQL. `counted`: with
-        `LOST`, where a total can be too large."""
+    ) -> exp.Select:
+        """SELECT … FROM source GROUP BY … HAVING …. `extra`: more items of SELECT. `counted`: with `LOST`, where a
+        total can be too large."""
         scope, source, names = self.with_keys(source, scope)
-        selected = []
-        for item in items:
-            text, name = safe_sql(with_names(item.node, names), scope.lookup), quoted(item.name.text)
-            selected.append(text if text == name else f"{text} AS {name}")
+        selected = [called(safe(with_names(i.node, names), scope.lookup), i.name.text) for i in items]
         if counted and (
             lost := [t for i in items for t in lost_totals(with_names(i.node, names), scope.lookup)]
         ):
-            selected.append(f"{' OR '.join(f'({to_spark(t)})' for t in lost)} AS {quoted(LOST)}")
-        having = ""
+            selected.append(called(own(" OR ".join(f"({to_spark(t)})" for t in lost)), LOST))
+        having = None
         if self.having is not None:
-            having = f" HAVING {safe_sql(with_names(self.having, names), scope.lookup)}"
-        grouping = self._group_by(names)
-        return f"SELECT {', '.join([*selected, *extra])} FROM {source}{grouping}{having}"
+            having = exp.Having(this=safe(with_names(self.having, names), scope.lookup))
+        return select_from([*selected, *extra], source, group=self._group_by(names), having=having)
 
-    def with_keys(self, source: str, scope: ColumnScope) -> tuple[ColumnScope, str, dict[exp.Expr, str]]:
+    def with_keys(
+        self, source: exp.Expr, scope: ColumnScope
+    ) -> tuple[ColumnScope, exp.Expr, dict[exp.Expr, str]]:
         """Keys that are expressions become columns of the source: evaluated once, and Spark need not see for itself
         that the expression in SELECT is the one in GROUP BY (for lambdas it doesn't)."""
         computed = [k for k in self.everything if not isinstance(k, exp.Column | exp.Literal)]
         names = {k: f"{KEY_PREFIX}{i + 1}" for i, k in enumerate(dict.fromkeys(computed))}
         if not names:
             return scope, source, names
-        items = ", ".join(f"{safe_sql(k, scope.lookup)} AS `{name}`" for k, name in names.items())
+        items = [exp.Star(), *(called(safe(k, scope.lookup), name) for k, name in names.items())]
         added = tuple(ScopeColumn(name, scope.type(k)) for k, name in names.items())
-        return replace(scope, columns=(*scope.columns, *added)), f"(SELECT *, {items} FROM {source})", names
+        return replace(scope, columns=(*scope.columns, *added)), subquery(select_from(items, source)), names
 
-    def _group_by(self, names: dict[exp.Expr, str]) -> str:
+    def _group_by(self, names: dict[exp.Expr, str]) -> exp.Group | None:
         # A literal would be taken for an ordinal, and groups nothing anyway.
-        keys = [to_spark(with_names(k, names)) for k in self.keys if not isinstance(k, exp.Literal)]
+        keys = [with_names(k, names).copy() for k in self.keys if not isinstance(k, exp.Literal)]
         if self.paired and any(map(is_bound, self.keys)):
-            keys = [*(quoted(b) for b in _BOUNDS), *keys]
+            keys = [*map(quoted_column, _BOUNDS), *keys]
         for word, inside in self.several:
-            keys.append(f"{word}({', '.join(to_spark(with_names(k, names)) for k in inside)})")
-        if keys:
-            return f" GROUP BY {', '.join(dict.fromkeys(keys))}"
-        return " GROUP BY 1 = 1" if self.keys else ""
+            keys.append(exp.Anonymous(this=word, expressions=[with_names(k, names).copy() for k in inside]))
+        if not keys and self.keys:
+            keys = [own("1 = 1")]
+        each = {to_spark(k): k for k in keys}
+        return exp.Group(expressions=[*each.values()]) if each else None
 
     def _check(self, node: exp.Expr) -> None:
         """TG211 unless every column stands in an aggregate or is part of a group key."""

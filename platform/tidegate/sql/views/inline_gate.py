@@ -2,6 +2,10 @@
 
 It becomes a relation of its own, whose log is fed from the other's: so it judges, commits and remembers like any
 other, and all views that write the same call share it.
+
+Names are resolved by `resolve/scope.py`, as in every definition. Its SELECT is read here and not by `selects.py`,
+because what comes out is a relation: each column needs a declared type, rows are judged one by one as they arrive, so
+there is no more than projections and filters, and OVER is part of the strategy.
 """
 
 from __future__ import annotations
@@ -17,15 +21,15 @@ from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Column, Relation, Watermark
 from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.dialect import to_text
-from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.dialect import Read, to_spark, to_text
+from tidegate.sql.dialect.query import SLICE, called, everything, quoted_column, select_from, subquery
+from tidegate.sql.dialect.rewrite import safe
 from tidegate.sql.dialect.system_names import ROWTIME
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.dialect.types import display
 from tidegate.sql.grammar.syntax import CreateRelationSyntax, Name, WatermarkSyntax
 from tidegate.sql.options.connectors import LogOptions
 from tidegate.sql.resolve.derivation import derive
-from tidegate.sql.resolve.flow import quoted
 from tidegate.sql.resolve.hidden import rowtime_stored, scope_columns
 from tidegate.sql.resolve.relations import analyse_watermark, as_time, check_column_name
 from tidegate.sql.resolve.scope import (
@@ -38,22 +42,20 @@ from tidegate.sql.resolve.scope import (
 )
 from tidegate.watermark import Derived, Identity, TimeKind
 
-#: What stands for the rows of the relation in `LogOptions.sql`.
-_SLICE = "{slice}"
-_PLACE = "`_source_partition`, `_offset`, `_arrival`"
+_PLACE = ("_source_partition", "_offset", "_arrival")
 _USAGE = "WATERMARK(relation, time_column, time_column - INTERVAL '1 minute')"
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is to be judged: rows of `relation`, through projections and filters. `sql` is a FROM item. `windows`: items
-    with OVER, by name: only the strategy can read them, for it alone runs in the order of arrival (W11). `times`: by
-    column, in lower case, how a watermark of it follows from that of `relation` (D1)."""
+    """What is to be judged: rows of `relation`, through projections and filters. `made` is a FROM item. `windows`:
+    items with OVER, by name: only the strategy can read them, for it alone runs in the order of arrival (W11). `times`:
+    by column, in lower case, how a watermark of it follows from that of `relation` (D1)."""
 
     relation: Relation
     name: str
     columns: tuple[Column, ...]
-    sql: str
+    made: exp.Expr
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     times: Mapping[str, Derived] = field(default_factory=dict)
 
@@ -127,10 +129,11 @@ def _with_rowtime(rows: _Rows) -> _Rows:
     """With `$rowtime` as a column of its own, for the gate to judge by."""
     if any(c.name == ROWTIME for c in rows.columns):
         return rows
-    names = ", ".join(quoted(c.name) for c in rows.columns)
-    stored = quoted(rowtime_stored(rows.relation))
-    sql = f"(SELECT {names}, {stored} AS {quoted(ROWTIME)}, {_PLACE} FROM {rows.sql})"
-    return replace(rows, columns=(*rows.columns, Column(ROWTIME, "timestamp", False)), sql=sql)
+    time = called(quoted_column(rowtime_stored(rows.relation)), ROWTIME)
+    made = select_from(
+        [*(quoted_column(c.name) for c in rows.columns), time, *map(quoted_column, _PLACE)], rows.made
+    )
+    return replace(rows, columns=(*rows.columns, Column(ROWTIME, "timestamp", False)), made=subquery(made))
 
 
 def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Location) -> Relation:
@@ -138,7 +141,7 @@ def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Loc
     facts = {
         "relation": rows.relation.name,
         "columns": [(c.name, c.type) for c in rows.columns],
-        "rows": rows.sql,
+        "rows": to_spark(rows.made),
         "column": watermark.column,
         "strategy": str(watermark.strategy),
     }
@@ -148,7 +151,7 @@ def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Loc
         name=f"{rows.relation.name}$gate_{digest}",
         columns=rows.columns,
         watermark=watermark,
-        connector=LogOptions(relation=rows.relation.name, sql=f"SELECT * FROM {rows.sql}"),
+        connector=LogOptions(relation=rows.relation.name, sql=everything(rows.made)),
         format=None,
         definition=to_text(call),
         description=f"rows of {rows.relation.name}, judged again by {to_text(call)}",
@@ -186,7 +189,7 @@ def _rows(text: Text, source: exp.Expr, catalog: Catalog, ctes: Container[str]) 
         raise error("TG322", message, where, "WATERMARK judges rows of an append-only relation")
     columns = tuple(replace(c, generated=None) for c in found.columns)
     times = {found.watermark.column.casefold(): Identity()} if found.watermark else {}
-    return _Rows(found, found.name, columns, _SLICE, times=times)
+    return _Rows(found, found.name, columns, Read(this=SLICE), times=times)
 
 
 def _cte(source: exp.Expr, name: str) -> exp.CTE | None:
@@ -234,24 +237,24 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
     inner = replace(inner, name=from_.this.alias or inner.name)
     scope = inner.scope(text)
     columns: list[Column] = []
-    items: list[str] = []
+    items: list[exp.Expr] = []
     windows = dict(inner.windows)
     times: dict[str, Derived] = {}
     for item in query.expressions:
         if item.is_star:
             columns += inner.columns
-            items += [quoted(c.name) for c in inner.columns]
+            items += [quoted_column(c.name) for c in inner.columns]
             times |= inner.times
         elif item.find(exp.Window) is not None:
             windows[_window_name(text, item)] = item.unalias()
         else:
-            column, sql = _item(text, item, scope, inner)
+            column, node = _item(text, item, scope, inner)
             columns.append(column)
-            items.append(f"{sql} AS {quoted(column.name)}")
+            items.append(exp.Alias(this=node, alias=exp.to_identifier(column.name, quoted=True)))
             if (time := _time(text, item.unalias(), scope, inner)) is not None:
                 times[column.name.casefold()] = time
     _check_twice(text, query, columns)
-    only = ""
+    only = None
     if (condition := query.args.get("where")) is not None:
         if inner.windows:
             instead = "write WHERE in the same SELECT as OVER, where it is applied first"
@@ -259,13 +262,13 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
         resolved = scope.resolve(condition.this)
         require_scalar(text, resolved, "in WHERE")
         require_type(text, condition.this, scope.type(resolved), ("boolean",), "WHERE")
-        only = f" WHERE {safe_sql(resolved, scope.lookup)}"
-    sql = f"(SELECT {', '.join([*items, _PLACE])} FROM {inner.sql}{only})"
-    return _Rows(inner.relation, inner.name, tuple(columns), sql, windows, times)
+        only = safe(resolved, scope.lookup)
+    made = subquery(select_from([*items, *map(quoted_column, _PLACE)], inner.made, only))
+    return _Rows(inner.relation, inner.name, tuple(columns), made, windows, times)
 
 
-def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple[Column, str]:
-    """One column of the subquery, and its SQL."""
+def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple[Column, exp.Expr]:
+    """One column of the subquery, and what Spark computes it by."""
     written = item.unalias()
     node = scope.resolve(written)
     require_scalar(text, node, "inside WATERMARK")
@@ -276,12 +279,12 @@ def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple
     bare = node.unnest()
     same = next((c for c in inner.columns if isinstance(bare, exp.Column) and c.name == bare.name), None)
     if same is not None:
-        return replace(same, name=name.text), quoted(same.name)
+        return replace(same, name=name.text), quoted_column(same.name)
     type_ = scope.type(node)
     if type_ is None or not type_.is_exact:
         hint = f"write its type: CAST(… AS BIGINT) AS {name.text}, or another type"
         raise error("TG219", f'the type of "{name.text}" is not known', text.at(node_span(written)), hint)
-    return Column(name.text, str(type_)), safe_sql(node, scope.lookup)
+    return Column(name.text, str(type_)), safe(node, scope.lookup)
 
 
 def _time(text: Text, written: exp.Expr, scope: ColumnScope, inner: _Rows) -> Derived | None:

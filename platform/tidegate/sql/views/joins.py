@@ -11,10 +11,11 @@ from tidegate.errors import Location, TidegateError
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.inner_names import unless_taken
 from tidegate.sql.dialect.intervals import constant_ticks
-from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.query import called, quoted_column, select_from, subquery
+from tidegate.sql.dialect.rewrite import safe
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.parts import keyword_location
-from tidegate.sql.resolve.flow import Flow, Reader, held, losing, quoted
+from tidegate.sql.resolve.flow import Flow, Reader, held, losing
 from tidegate.sql.resolve.reach import Ways, add, between, hull, moved
 from tidegate.sql.resolve.scope import (
     ColumnScope,
@@ -90,11 +91,10 @@ def _apart(right: Flow, left: Flow) -> Flow:
         else c
         for c in right.columns
     )
-    items = ", ".join(
-        quoted(old.name) if old.name == new.name else f"{quoted(old.name)} AS {quoted(new.name)}"
-        for old, new in zip(right.columns, columns, strict=True)
-    )
-    return replace(right, columns=columns, sql=f"(SELECT {items} FROM {right.sql})")
+    items = [
+        called(quoted_column(old.name), new.name) for old, new in zip(right.columns, columns, strict=True)
+    ]
+    return replace(right, columns=columns, rows=subquery(select_from(items, right.rows)))
 
 
 def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp.Expr | None, ColumnScope]:
@@ -259,7 +259,7 @@ def _joined(
     distance: Distance | None,
 ) -> Flow:
     columns = [*left.columns, *right.columns]
-    items = [quoted(c.name) for c in columns]
+    items: list[exp.Expr] = [quoted_column(c.name) for c in columns]
     merged = dict(left.merged) | dict(right.merged)
     if side == "FULL" and distance is not None:
         # Of an unmatched row, only one of the two times is there.
@@ -279,22 +279,22 @@ def _joined(
         )
         merged[frozenset((a.name, b.name))] = both
         columns.append(both)
-        items.append(f"coalesce({quoted(a.name)}, {quoted(b.name)}) AS {quoted(both.name)}")
+        items.append(_first_of(a, b, both.name))
     using = node.args.get("using")
     if using:
         columns, items = _using(using, columns, items, left, right, side, merged)
-    words = {"INNER": "JOIN", "LEFT": "LEFT JOIN", "RIGHT": "RIGHT JOIN", "FULL": "FULL JOIN"}[side]
-    condition = f" ON {safe_sql(on, scope.lookup)}" if on is not None else ""
-    title = words.lower()
+    joined = exp.Join(this=right.rows, side="" if side == "INNER" else side)
     if on is None:
-        words = "CROSS JOIN"
-    left_items = ", ".join(quoted(c.name) for c in left.columns)
-    sql = f"(SELECT {', '.join(items)} FROM (SELECT {left_items} FROM {left.sql}) {words} {right.sql}{condition})"
+        joined = exp.Join(this=right.rows, kind="CROSS")
+    else:
+        joined.set("on", safe(on, scope.lookup))
+    of_left = subquery(select_from([quoted_column(c.name) for c in left.columns], left.rows))
+    title = "join" if side == "INNER" else f"{side.lower()} join"
     reads = (*left.reads, *right.reads)
     found = Flow(
         f"{left.name}, {right.name}",
         tuple(columns),
-        sql,
+        subquery(select_from(items, of_left, joins=[joined])),
         (),
         reads,
         (*left.nodes, *right.nodes),
@@ -303,6 +303,13 @@ def _joined(
     )
     names = f"{title} {left.name} with {right.name}"
     return replace(found, nodes=(*found.nodes, found.node(names)))
+
+
+def _first_of(a: ScopeColumn, b: ScopeColumn, name: str) -> exp.Expr:
+    """The value of either side, under a name of its own."""
+    return called(
+        exp.Anonymous(this="coalesce", expressions=[quoted_column(a.name), quoted_column(b.name)]), name
+    )
 
 
 def _ways(left: Flow, right: Flow, side: str) -> Ways:
@@ -323,15 +330,15 @@ def _restored(flow: Flow, column: ScopeColumn) -> Flow:
 def _using(
     using: Sequence[exp.Expr],
     columns: list[ScopeColumn],
-    items: list[str],
+    items: list[exp.Expr],
     left: Flow,
     right: Flow,
     side: str,
     merged: dict[frozenset[str], ScopeColumn],
-) -> tuple[list[ScopeColumn], list[str]]:
+) -> tuple[list[ScopeColumn], list[exp.Expr]]:
     """One column for each name of USING, before all others; those of the sides need their qualifier."""
     first: list[ScopeColumn] = []
-    first_items: list[str] = []
+    first_items: list[exp.Expr] = []
     for number, name in enumerate(using):
         a, b = (
             next(c for c in columns if c.called.casefold() == name.name.casefold() and c in flow.columns)
@@ -353,7 +360,7 @@ def _using(
             unqualified=True,
         )
         first.append(shown)
-        first_items.append(f"coalesce({quoted(a.name)}, {quoted(b.name)}) AS {quoted(shown.name)}")
+        first_items.append(_first_of(a, b, shown.name))
         for one in (a, b):
             columns[columns.index(one)] = replace(one, starred=False, unqualified=False)
     return [*first, *columns], [*first_items, *items]

@@ -16,8 +16,10 @@ from sqlglot import exp
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog.objects import OverFunction
 from tidegate.sql.dialect.codes import error
-from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.query import own
+from tidegate.sql.dialect.rewrite import safe, safe_sql
 from tidegate.sql.dialect.text import Text, node_span
+from tidegate.sql.resolve.flow import quoted
 from tidegate.sql.resolve.scope import ColumnScope, ScopeColumn, refuse_subqueries, require_scalar
 from tidegate.sql.views.over_call import Call, read_call
 from tidegate.sql.views.over_frame import DEFAULT, plain_frame, read_frame
@@ -31,8 +33,8 @@ class OverCall:
     """One call with OVER; the expression that held it has the column `function.name` instead. `node`: the call as
     written, `name`: its function's; `partition`, `order`: resolved, those of `order` are `exp.Ordered`.
 
-    `closed_by`: the columns of PARTITION BY that carry a watermark, by their names inside. With one, `plain_sql` is the
-    whole call as Spark SQL over such names, nothing is carried, and `function` says no more than name and type.
+    `closed_by`: the columns of PARTITION BY that carry a watermark, by their names inside. With one, `plain` is the
+    whole call for Spark over such names, nothing is carried, and `function` says no more than name and type.
     Else it is None, and `time` is the first column of ORDER BY, which carries a watermark.
     """
 
@@ -43,7 +45,7 @@ class OverCall:
     order: tuple[exp.Ordered, ...]
     function: OverFunction
     closed_by: tuple[str, ...] | None = None
-    plain_sql: str | None = None
+    plain: exp.Expr | None = None
     time: ScopeColumn | None = None
 
     @property
@@ -66,7 +68,7 @@ def extract(
 ) -> tuple[list[exp.Expr], list[OverCall]]:
     """The written expressions with a column for each call with OVER, and these calls.
 
-    `named`: WINDOW w AS (…) of the same SELECT. `ties`: columns that decide in `plain_sql` between rows that ORDER BY
+    `named`: WINDOW w AS (…) of the same SELECT. `ties`: columns that decide in `plain` between rows that ORDER BY
     finds equal, so that every run gives the same; without them all that can be sorted. Raises TG361 for PARTITION BY
     and ORDER BY, TG362 for frames and names of windows, TG363 for functions that need rows which are not there yet,
     TG210 for what can't have OVER.
@@ -127,9 +129,7 @@ def _over(
     if closing:
         plain = _plain(call, partition, order, window.args.get("spec"), scope, ties, where)
         function = OverFunction(name, call.function, "", (), (), "rows", None, 0, type=known)
-        return OverCall(
-            written, called, where, partition, order, function, closed_by=closing, plain_sql=plain
-        )
+        return OverCall(written, called, where, partition, order, function, closed_by=closing, plain=plain)
     for node, place in [*((p, "PARTITION BY") for p in partition), *((o, "ORDER BY") for o in order)]:
         require_scalar(text, node, f"in {place}")
     time = _time(text, _terms(window), order, scope, where)
@@ -220,8 +220,8 @@ def _plain(
     scope: ColumnScope,
     ties: Sequence[str],
     where: Location,
-) -> str:
-    """The call as Spark SQL of its own, with the frame of C5 where none is written."""
+) -> exp.Expr:
+    """The call as Spark's own, with the frame of C5 where none is written."""
     if not order and call.needs_order:
         raise error(
             "TG361", f"{call.name} needs ORDER BY", where, "add ORDER BY, which says which row comes first"
@@ -233,7 +233,8 @@ def _plain(
         start = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "CURRENT ROW"}
         frame = exp.WindowSpec(kind="ROWS", **start)
     by_rank = call.ranks or (frame is not None and str(frame.args.get("kind")).upper() == "RANGE")
-    last = [] if by_rank or not order else [exp.column(exp.to_identifier(t, quoted=True)) for t in ties]
+    # As tidegate's own text: the call does not name them, and lineage does not count them.
+    last = [] if by_rank or not order else [own(quoted(t)) for t in ties]
     window = exp.Window(
         this=call.node.copy(),
         partition_by=[p.copy() for p in partition],
@@ -241,7 +242,7 @@ def _plain(
         spec=frame,
         over="OVER",
     )
-    return safe_sql(window, scope.lookup)
+    return safe(window, scope.lookup)
 
 
 def _order_sql(node: exp.Ordered, scope: ColumnScope) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import sqlglot
 from sqlglot import exp
 
 from tidegate.sql.catalog.objects import View
+from tidegate.sql.dialect.dialect import Fragment, to_spark
+from tidegate.sql.dialect.query import Query
 
 #: Aggregates that pick or line up rows, or give one of several right answers.
 _ORDERED = (
@@ -22,8 +24,8 @@ _CALL = re.compile(rf"\b({_ORDERED})\s*\(", re.IGNORECASE)
 def order_dependent(view: View) -> frozenset[str]:
     """The view's columns that are computed, over any number of steps, with an aggregate that depends on the order of
     rows. By name and therefore rather one too many: a recount must not compare them (C7)."""
-    texts = [view.query_sql] if view.over is None else [view.over.rows_sql, view.over.query_sql]
-    return _following(view, texts, set(), lambda item: _CALL.search(item.sql(dialect="spark")) is not None)
+    queries = [view.query_sql] if view.over is None else [view.over.rows_sql, view.over.query_sql]
+    return _following(view, queries, set(), lambda item: _CALL.search(to_spark(item)) is not None)
 
 
 def not_over(view: View) -> tuple[str, ...]:
@@ -35,20 +37,28 @@ def not_over(view: View) -> tuple[str, ...]:
 
 
 def _following(
-    view: View, texts: Sequence[str], known: set[str], begins: Callable[[exp.Expression], bool]
+    view: View, queries: Sequence[Query], known: set[str], begins: Callable[[exp.Expr], bool]
 ) -> frozenset[str]:
-    """The view's columns that are computed, over any number of steps of `texts`, from a column in `known`, or by an
+    """The view's columns that are computed, over any number of steps of `queries`, from a column in `known`, or by an
     expression that `begins` a chain of them."""
     found = set(known)
     while True:
         before = len(found)
-        for text in texts:
-            tree = sqlglot.parse_one(re.sub(r"\{(\w+)\}", r"_\1", text), read="spark")
-            for select in tree.find_all(exp.Select):
+        for query in queries:
+            for select in query.tree.find_all(exp.Select):
                 found |= {
                     item.alias_or_name
                     for item in select.expressions
-                    if begins(item) or any(column.name in found for column in item.find_all(exp.Column))
+                    if begins(item) or any(name in found for name in _names(item))
                 }
         if len(found) == before:
             return frozenset(c.name for c in view.columns if c.name in found)
+
+
+def _names(item: exp.Expr) -> Iterator[str]:
+    """The columns that an item of SELECT names."""
+    for part in item.find_all(exp.Column, Fragment):
+        if isinstance(part, exp.Column):
+            yield part.name
+        else:
+            yield from (c.name for c in sqlglot.parse_one(part.name, read="spark").find_all(exp.Column))

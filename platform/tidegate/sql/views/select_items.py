@@ -8,12 +8,13 @@ from sqlglot import exp
 
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.inner_names import unless_taken
-from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.query import called
+from tidegate.sql.dialect.rewrite import safe
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.parts import refuse_arguments
 from tidegate.sql.grammar.syntax import Name
 from tidegate.sql.resolve.derivation import derive
-from tidegate.sql.resolve.flow import Item, quoted
+from tidegate.sql.resolve.flow import Item
 from tidegate.sql.resolve.relations import check_column_name
 from tidegate.sql.resolve.scope import ColumnScope
 
@@ -43,10 +44,9 @@ def _positional(item: exp.Expr, number: int, scope: ColumnScope) -> Name:
     return Name(unless_taken(f"_column_{number}", [c.called for c in scope.columns]), node_span(item))
 
 
-def item_sql(item: Item, scope: ColumnScope) -> str:
+def safe_item(item: Item, scope: ColumnScope) -> exp.Expr:
     """`expression AS name` for Spark."""
-    sql, name = safe_sql(item.node, scope.lookup), quoted(item.name.text)
-    return sql if sql == name else f"{sql} AS {name}"
+    return called(safe(item.node, scope.lookup), item.name.text)
 
 
 def read_items(text: Text, written: list[exp.Expr], scope: ColumnScope, named: bool) -> list[Item]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidegate.sql.catalog.objects import Over
 from tidegate.sql.dialect.codes import error, unsupported
-from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.dialect import Read
+from tidegate.sql.dialect.query import OVER, Query, called, quoted_column, select_from, subquery
+from tidegate.sql.dialect.rewrite import safe
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.parts import keyword_location, refuse_arguments
-from tidegate.sql.resolve.flow import Flow, Item, Reader, held, losing, quoted
+from tidegate.sql.resolve.flow import Flow, Item, Reader, held, losing
 from tidegate.sql.resolve.reach import hull
 from tidegate.sql.resolve.scope import (
     ColumnScope,
@@ -25,7 +28,7 @@ from tidegate.sql.resolve.scope import (
 )
 from tidegate.sql.views.from_clause import Ctes, check_ctes, read_from, refuse_over, with_ctes
 from tidegate.sql.views.groups import Grouping, is_bound, read_grouping
-from tidegate.sql.views.select_items import item_sql, read_items
+from tidegate.sql.views.select_items import read_items, safe_item
 from tidegate.watermark import Cumulate, least, shift
 
 if TYPE_CHECKING:
@@ -60,15 +63,15 @@ class Selected:
         """Its result as input of another query."""
         columns = tuple(i.column for i in self.items)
         if self.grouping is not None:
-            sql = f"({self.grouping.sql(self.source.sql, self.scope, self.items)})"
-            found = replace(self.source, columns=columns, sql=sql, hidden=(), relation=None, window=None)
+            grouped = subquery(self.grouping.query(self.source.rows, self.scope, self.items))
+            found = replace(self.source, columns=columns, rows=grouped, hidden=(), relation=None, window=None)
             title = "group" if self.grouping.keys else "aggregate"
         else:
-            wanted = [item_sql(i, self.scope) for i in self.items]
-            sql = f"(SELECT {', '.join([*wanted, *map(quoted, self.source.hidden)])} FROM {self.source.sql})"
+            items = [*(safe_item(i, self.scope) for i in self.items), *map(quoted_column, self.source.hidden)]
+            projected = subquery(select_from(items, self.source.rows))
             kept = {i.name.text for i in self.items if self.bound(i.name.text) == i.name.text}
             window = self.source.window if kept == {"window_start", "window_end"} else None
-            found = replace(self.source, columns=columns, sql=sql, window=window)
+            found = replace(self.source, columns=columns, rows=projected, window=window)
             title = "project"
         # What FULL JOIN put side by side is gone with the columns.
         found = replace(found, merged={})
@@ -102,14 +105,14 @@ def read_select(reader: Reader, select: exp.Select, ctes: Ctes, named: bool = Tr
     source = read_from(reader, select, ctes, read_query)
     scope = source.scope(text)
     condition = read_condition(text, select.args.get("where"), scope)
-    where = where_sql(condition, scope)
+    where = None if condition is None else safe(condition, scope.lookup)
     written = [*select.expressions]
     named_windows = select.args.get("windows") or []
     if named_windows or any(item.find(exp.Window) for item in written):
         _refuse_group(reader, select)
         source, written, scope = _through_over(reader, source, where, written, named_windows, scope)
-        where = ""
-    if where:
+        where = None
+    if where is not None:
         source = _filtered(source, where)
     items = read_items(text, written, scope, named)
     grouping = read_grouping(text, select, scope, items, is_paired(source))
@@ -132,14 +135,10 @@ def read_condition(text: Text, where: exp.Expr | None, scope: ColumnScope) -> ex
     return condition
 
 
-def where_sql(condition: exp.Expr | None, scope: ColumnScope) -> str:
-    """` WHERE …` or nothing."""
-    return "" if condition is None else f" WHERE {safe_sql(condition, scope.lookup)}"
-
-
-def _filtered(source: Flow, where: str) -> Flow:
-    items = ", ".join(map(quoted, source.everything()))
-    found = replace(source, sql=f"(SELECT {items} FROM {source.sql}{where})")
+def _filtered(source: Flow, where: exp.Expr) -> Flow:
+    found = replace(
+        source, rows=subquery(select_from(map(quoted_column, source.everything()), source.rows, where))
+    )
     return replace(found, nodes=(*found.nodes, found.node("filter")))
 
 
@@ -156,7 +155,7 @@ def _refuse_group(reader: Reader, select: exp.Select) -> None:
 def _through_over(
     reader: Reader,
     source: Flow,
-    where: str,
+    where: exp.Expr | None,
     written: list[exp.Expr],
     windows: list[exp.Expr],
     scope: ColumnScope,
@@ -166,7 +165,7 @@ def _through_over(
 
     text = reader.text
     written, calls = extract(text, written, windows, scope, source.hidden or None)
-    if where:
+    if where is not None:
         source = _filtered(source, where)
     inside = [c for c in calls if c.closed_by is not None]
     ordered = [c for c in calls if c.closed_by is None]
@@ -201,16 +200,16 @@ def _within(source: Flow, calls: list[OverCall]) -> Flow:
     assert all(closing)
     keep = frozenset.intersection(*[frozenset(c or ()) for c in closing])
     columns = []
-    for column in source.columns:
-        if column.derived is not None and column.name not in keep:
+    for one in source.columns:
+        if one.derived is not None and one.name not in keep:
             lost = Lost("the row is complete only when its whole PARTITION BY is closed", calls[0].location)
-            column = replace(column, derived=None, spans={}, lost=lost)
-        columns.append(column)
+            one = replace(one, derived=None, spans={}, lost=lost)
+        columns.append(one)
     columns += [_result(c) for c in calls]
-    names = ", ".join(map(quoted, source.everything()))
-    added = ", ".join(f"{c.plain_sql} AS {quoted(c.function.name)}" for c in calls)
+    items: list[exp.Expr] = [*map(quoted_column, source.everything())]
+    items += [called(c.plain, c.function.name) for c in calls if c.plain is not None]
     found = replace(
-        source, columns=tuple(columns), sql=f"(SELECT {names}, {added} FROM {source.sql})", window=None
+        source, columns=tuple(columns), rows=subquery(select_from(items, source.rows)), window=None
     )
     return replace(found, nodes=(*found.nodes, found.node("over")))
 
@@ -235,14 +234,14 @@ def _in_time(reader: Reader, source: Flow, calls: list[OverCall]) -> Flow:
         )
         source = held(source, time, shift(time.derived, -ahead), lost)
     ties = source.hidden or tuple(c.name for c in source.columns if can_sort(c))
-    items = ", ".join(map(quoted, source.everything()))
-    over = Over(f"SELECT {items} FROM {source.sql}", time.name, ties, tuple(c.function for c in calls), "")
+    rows_sql = Query(select_from(map(quoted_column, source.everything()), source.rows))
+    over = partial(Over, rows_sql, time.name, ties, tuple(c.function for c in calls))
     columns = [*source.columns, *(_result(c) for c in calls)]
     hidden = ("_window_start", "_window_end", *source.hidden)
     found = replace(
         source,
         columns=tuple(columns),
-        sql="{over}",
+        rows=Read(this=OVER),
         hidden=hidden,
         window=None,
         over=over,
@@ -288,11 +287,11 @@ def _union(reader: Reader, query: exp.SetOperation, ctes: Ctes, named: bool) -> 
         _united(a, b, Lost("the other side of UNION ALL carries no watermark there (D2)", where))
         for a, b in zip(left.columns, right.columns, strict=True)
     )
-    a, b = (", ".join(quoted(c.name) for c in flow.columns) for flow in (left, right))
+    a, b = (select_from([quoted_column(c.name) for c in flow.columns], flow.rows) for flow in (left, right))
     found = Flow(
         left.name,
         columns,
-        f"(SELECT {a} FROM {left.sql} UNION ALL SELECT {b} FROM {right.sql})",
+        subquery(exp.Union(this=a, expression=b, distinct=False)),
         (),
         (*left.reads, *right.reads),
         (*left.nodes, *right.nodes),

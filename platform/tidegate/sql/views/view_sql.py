@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidegate.sql.dialect.dialect import to_spark
-from tidegate.sql.dialect.rewrite import safe_sql
+from tidegate.sql.dialect.query import Query, called, own, quoted_column, select_from, subquery
+from tidegate.sql.dialect.rewrite import safe
 from tidegate.sql.resolve.flow import PLACE, Flow, quoted, time_kind
 from tidegate.sql.resolve.scope import ScopeColumn
 from tidegate.sql.views.groups import with_names
+from tidegate.sql.views.select_items import safe_item
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -50,62 +52,66 @@ class Bounds:
             else f"try_add({sql}, {length})",
         )
 
-    def items(self) -> list[str]:
+    def items(self) -> list[exp.Expr]:
         """Items of SELECT."""
-        return [f"{self.start} AS `_window_start`", f"{self.end} AS `_window_end`"]
+        return [called(own(self.start), "_window_start"), called(own(self.end), "_window_end")]
 
 
-def grouped_sql(selected: Selected, bounds: Bounds) -> str:
+#: Those of the window function that a row went through.
+_WINDOW = Bounds("`window_start`", "`window_end`")
+
+
+def grouped_sql(selected: Selected, bounds: Bounds) -> Query:
     """`View.query_sql` of a query that groups."""
     grouping = selected.grouping
     assert grouping is not None
     if bounds.key is not None:
-        _, _, names = grouping.with_keys(selected.source.sql, selected.scope)
+        _, _, names = grouping.with_keys(selected.source.rows, selected.scope)
         bounds = Bounds.tick(to_spark(with_names(bounds.key, names)), bounds.kind)
-    extra = [*bounds.items(), "count(*) AS `_rows`"]
-    return grouping.sql(selected.source.sql, selected.scope, selected.items, extra, counted=True)
+    extra = [*bounds.items(), called(own("count(*)"), "_rows")]
+    return Query(grouping.query(selected.source.rows, selected.scope, selected.items, extra, counted=True))
 
 
-def rows_sql(selected: Selected) -> str:
+def rows_sql(selected: Selected) -> Query:
     """`Accounts.rows_sql`: every row that counts, with its window, place and keys."""
     grouping = selected.grouping
     assert grouping is not None
-    scope, source, names = grouping.with_keys(selected.source.sql, selected.scope)
-    keyed = []
-    for item in selected.items:
-        if grouping.is_key(item.node):
-            sql, name = safe_sql(with_names(item.node, names), scope.lookup), quoted(item.name.text)
-            keyed.append(sql if sql == name else f"{sql} AS {name}")
-    bounds = ["`window_start` AS `_window_start`", "`window_end` AS `_window_end`"]
-    return f"SELECT {', '.join([*bounds, *map(quoted, PLACE), *keyed])} FROM {source}"
+    scope, source, names = grouping.with_keys(selected.source.rows, selected.scope)
+    keyed = [
+        called(safe(with_names(item.node, names), scope.lookup), item.name.text)
+        for item in selected.items
+        if grouping.is_key(item.node)
+    ]
+    return Query(select_from([*_WINDOW.items(), *map(quoted_column, PLACE), *keyed], source))
 
 
 def ungrouped_sql(
     flow: Flow, selected: Selected | None, time: ScopeColumn | None, order: tuple[str, ...]
-) -> str:
+) -> Query:
     """`View.query_sql` of a query that does not group: every row in the one tick of its time (C4), or in its
     session."""
-    columns = [quoted(c.name) for c in flow.columns if c.starred]
-    sorting = [quoted(c) for c in order if quoted(c) not in columns and c != "_window_start"]
+    columns = [c.name for c in flow.columns if c.starred]
+    sorting = [c for c in order if c not in columns and c != "_window_start"]
+    source = flow.rows
+    bounds: list[exp.Expr] = [quoted_column("_window_start"), quoted_column("_window_end")]
     if flow.over is not None:
-        bounds = ["`_window_start`", "`_window_end`"]
-        source = flow.sql
+        pass
     elif time is None and flow.open_sql is None:
-        bounds, source = Bounds().items(), flow.sql
+        bounds = Bounds().items()
     elif time in flow.columns:
-        bounds, source = Bounds.tick(quoted(time.name), time_kind(time)).items(), flow.sql
+        bounds = Bounds.tick(quoted(time.name), time_kind(time)).items()
     else:
         assert selected is not None
-        items = [
-            f"{safe_sql(i.node, selected.scope.lookup)} AS {quoted(i.name.text)}" for i in selected.items
-        ]
-        hidden = ["`window_start` AS `_window_start`", "`window_end` AS `_window_end`"]
-        bounds = ["`_window_start`", "`_window_end`"]
+        hidden = _WINDOW.items()
         if time is not None:
-            hidden, bounds = (
-                [f"{quoted(time.name)} AS `{_TIME}`"],
-                Bounds.tick(f"`{_TIME}`", time_kind(time)).items(),
-            )
-        items += [*map(quoted, selected.source.hidden), *hidden]
-        source = f"(SELECT {', '.join(items)} FROM {selected.source.sql})"
-    return f"SELECT {', '.join([*columns, *bounds, '1L AS `_rows`', *sorting])} FROM {source}"
+            hidden = [called(quoted_column(time.name), _TIME)]
+            bounds = Bounds.tick(quoted(_TIME), time_kind(time)).items()
+        items = [
+            *(safe_item(i, selected.scope) for i in selected.items),
+            *map(quoted_column, selected.source.hidden),
+        ]
+        source = subquery(select_from([*items, *hidden], selected.source.rows))
+    counted = called(own("1L"), "_rows")
+    return Query(
+        select_from([*map(quoted_column, columns), *bounds, counted, *map(quoted_column, sorting)], source)
+    )

@@ -52,13 +52,6 @@ class Closing:
 def analyse_view(text: Text, syntax: CreateViewSyntax, catalog: Catalog) -> View:
     """Raises TG106 for what views can't do, TG2xx for names and types, TG3xx for windows and watermarks."""
     check_object_name(text, syntax.name)
-    for slot in ("{input_", "{over}"):
-        if slot in text.slice(syntax.query_span):
-            # The engine puts its own tables there.
-            at = text.sql.index(slot, syntax.query_span[0])
-            raise error(
-                "TG205", f"{slot} is not allowed in a view's query", text.at((at, at + len(slot) - 1))
-            )
     reader = Reader(text, catalog)
     query: exp.Expr = syntax.query
     ctes: Ctes = {}
@@ -134,9 +127,6 @@ def _view(
     else:
         order = _order(flow) if syntax.emit is not None else ()
         query_sql = ungrouped_sql(flow, selected, closing.column if closing is not None else None, order)
-    over = None
-    if flow.over is not None:
-        over = replace(flow.over, query_sql=query_sql)
     return View(
         name=syntax.name.text,
         columns=tuple(_column(c) for c in flow.columns if c.starred),
@@ -147,7 +137,7 @@ def _view(
         group_columns=_group_columns(selected),
         query_sql=query_sql,
         order=order,
-        over=over,
+        over=flow.over(query_sql) if flow.over is not None else None,
         open_sql=flow.open_sql,
         accounts=_accounts(selected, closing),
         pane_windows=pane_windows(reader, selected) if closing is not None else None,

@@ -1,6 +1,6 @@
 """Spark SQL that gives every row its windows: TUMBLE, HOP, CUMULATE, months (C1) and SESSION (C3).
 
-Text only. Arithmetic is on ticks (watermark.TimeKind) and exact: a bound that its type can't hold is NULL. Rows without
+Arithmetic is on ticks (watermark.TimeKind) and exact: a bound that its type can't hold is NULL. Rows without
 a time are in no window.
 """
 
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sqlglot import exp
+
+from tidegate.sql.dialect.query import called, own, quoted_column, select_from, subquery, with_column
 from tidegate.watermark import CalendarHop, CalendarTumble, Cumulate, Hop, TimeKind, Tumble, Window
 
 #: Spark's window() is a projection for each window that a row is in: of more, planning them takes longer than the rest.
@@ -17,11 +20,13 @@ _MICROS_PER_DAY = 86_400_000_000
 _MONTHS_OF_DATES, _MONTHS_OF_TIMESTAMPS = 5_800_000 * 12, 290_000 * 12
 
 
-def window_sql(source: str, keep: str, time: str, window: Window, kind: TimeKind, type_: str) -> str:
+def window_sql(
+    source: exp.Expr, keep: Sequence[str], time: str, window: Window, kind: TimeKind, type_: str
+) -> exp.Expr:
     """A FROM item with the columns `keep`, `window_start` and `window_end`, and a row for every window that a row of
     `source` is in.
 
-    `source`: a FROM item. `keep`: a list of columns of it, quoted. `time`: a column of it, quoted, of the Spark type
+    `source`: a FROM item. `keep`: names of columns of it. `time`: a column of it, quoted, of the Spark type
     `type_`, which is also that of the bounds.
     """
     if isinstance(window, CalendarTumble | CalendarHop):
@@ -32,18 +37,25 @@ def window_sql(source: str, keep: str, time: str, window: Window, kind: TimeKind
         return _arithmetic_sql(source, keep, time, window, kind, type_)
     # Spark's own window() takes half the time of arithmetic in SQL. It wraps around at times less than a window away
     # from what a timestamp can hold.
-    value, back = time, "{}"
+    value, start, end = time, "`_w`.`start`", "`_w`.`end`"
     if kind is TimeKind.DATE:
-        value, back = f"CAST({time} AS TIMESTAMP_NTZ)", "CAST({} AS DATE)"
+        value = f"CAST({time} AS TIMESTAMP_NTZ)"
+        start, end = (f"CAST({bound} AS DATE)" for bound in (start, end))
     lengths = ", ".join(_seconds(kind, t) for t in (window.size, window.slide, window.offset % window.slide))
     # window() has to be alone in its SELECT.
-    inner = f"(SELECT *, window({value}, {lengths}) AS `_w` FROM {source})"
-    return _bounds(inner, keep, back.format("`_w`.`start`"), back.format("`_w`.`end`"))
+    inner = _with(source, "_w", f"window({value}, {lengths})")
+    return _bounds(inner, keep, start, end)
 
 
 def session_sql(
-    source: str, keep: str, time: str, keys: Sequence[str], gap: int, kind: TimeKind, type_: str = "bigint"
-) -> str:
+    source: exp.Expr,
+    keep: Sequence[str],
+    time: str,
+    keys: Sequence[str],
+    gap: int,
+    kind: TimeKind,
+    type_: str = "bigint",
+) -> exp.Expr:
     """A FROM item with the columns `keep`, `window_start` and `window_end`: every row of `source` with its session.
 
     C3. `keys`: SQL over `source`'s columns; rows of one session agree in all of them, NULLs agree. `gap`: ticks; rows
@@ -55,10 +67,10 @@ def session_sql(
     # NULL where there is no row before, or where the distance is beyond int64: a new session either way.
     distance = f"try_subtract({ticks}, lag({ticks}) OVER ({by}ORDER BY {time}))"
     starts = f"CASE WHEN {distance} < {gap}L THEN 0 ELSE 1 END"
-    begun = f"(SELECT *, {starts} AS `_w` FROM {source} WHERE {time} IS NOT NULL)"
+    begun = _with(source, "_w", starts, time)
     # The default frame holds all rows of the same time, so their order among themselves does not matter.
     number = f"sum(`_w`) OVER ({by}ORDER BY {time})"
-    numbered = f"(SELECT *, {number} AS `_w_session` FROM {begun})"
+    numbered = _with(begun, "_w_session", number)
     same = f"OVER (PARTITION BY {', '.join([*keys, '`_w_session`'])})"
     end = _from_ticks(f"try_add(max({ticks}) {same}, {gap}L)", kind, type_)
     return _bounds(numbered, keep, f"min({time}) {same}", end)
@@ -70,35 +82,42 @@ def shift_sql(time: str, ticks: int, kind: TimeKind, type_: str) -> str:
 
 
 def _arithmetic_sql(
-    source: str, keep: str, time: str, window: Tumble | Hop, kind: TimeKind, type_: str
-) -> str:
+    source: exp.Expr, keep: Sequence[str], time: str, window: Tumble | Hop, kind: TimeKind, type_: str
+) -> exp.Expr:
     last = _last_start(time, window.slide, window.offset, kind)
     starts = last
     if window.size != window.slide:
         starts = _each(f"try_subtract({last}, {window.size - window.slide}L)", last, f"{window.slide}L")
-    inner = f"(SELECT *, {starts} AS `_w` FROM {source} WHERE {time} IS NOT NULL)"
+    inner = _with(source, "_w", starts, time)
     start = _from_ticks("`_w`", kind, type_)
     end = _from_ticks(f"try_add(`_w`, {window.size}L)", kind, type_)
     return _bounds(inner, keep, start, end)
 
 
-def _cumulate_sql(source: str, keep: str, time: str, window: Cumulate, kind: TimeKind, type_: str) -> str:
+def _cumulate_sql(
+    source: exp.Expr, keep: Sequence[str], time: str, window: Cumulate, kind: TimeKind, type_: str
+) -> exp.Expr:
     start = _last_start(time, window.size, window.offset, kind)
     first = f"try_add({_last_start(time, window.step, window.offset, kind)}, {window.step}L)"
     ends = _each(first, f"try_add({start}, {window.size}L)", f"{window.step}L")
-    inner = f"(SELECT *, {ends} AS `_w` FROM {source} WHERE {time} IS NOT NULL)"
+    inner = _with(source, "_w", ends, time)
     return _bounds(inner, keep, _from_ticks(start, kind, type_), _from_ticks("`_w`", kind, type_))
 
 
 def _calendar_sql(
-    source: str, keep: str, time: str, window: CalendarTumble | CalendarHop, kind: TimeKind, type_: str
-) -> str:
+    source: exp.Expr,
+    keep: Sequence[str],
+    time: str,
+    window: CalendarTumble | CalendarHop,
+    kind: TimeKind,
+    type_: str,
+) -> exp.Expr:
     day = f"CAST({shift_sql(time, -window.offset, kind, type_)} AS DATE)"
     month = f"((year({day}) - 1970) * 12 + month({day}) - 1)"
     slide, size = window.slide_months, window.size_months
     last = f"({month} - pmod({month} - {window.offset_months % slide}, {slide}))"
     starts = last if size == slide else _each(f"{last} - {size - slide}", last, str(slide))
-    inner = f"(SELECT *, {starts} AS `_w` FROM {source} WHERE {time} IS NOT NULL)"
+    inner = _with(source, "_w", starts, time)
     bounds = (_first_of(month, window.offset, kind, type_) for month in ("`_w`", f"(`_w` + {size})"))
     return _bounds(inner, keep, *bounds)
 
@@ -142,8 +161,15 @@ def _from_ticks(ticks: str, kind: TimeKind, type_: str) -> str:
     }[kind]
 
 
-def _bounds(inner: str, keep: str, start: str, end: str) -> str:
-    return f"(SELECT {keep}, {start} AS `window_start`, {end} AS `window_end` FROM {inner})"
+def _with(source: exp.Expr, name: str, value: str, time: str | None = None) -> exp.Expr:
+    """Everything of `source` and a column more; of the rows that have a `time`, if it is given."""
+    known = own(f"{time} IS NOT NULL") if time is not None else None
+    return with_column(source, name, own(value), known)
+
+
+def _bounds(inner: exp.Expr, keep: Sequence[str], start: str, end: str) -> exp.Expr:
+    bounds = [called(own(start), "window_start"), called(own(end), "window_end")]
+    return subquery(select_from([*map(quoted_column, keep), *bounds], inner))
 
 
 def _seconds(kind: TimeKind, ticks: int) -> str:

@@ -11,6 +11,7 @@ from tidegate.errors import did_you_mean
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import WINDOW_FUNCTIONS
 from tidegate.sql.dialect.intervals import Length, constant_ticks, read_interval
+from tidegate.sql.dialect.query import Query, called, quoted_column, select_from
 from tidegate.sql.dialect.rewrite import safe_sql
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.resolve.flow import Flow, WindowTable, losing, quoted, time_kind
@@ -59,7 +60,7 @@ def through_window(text: Text, call: exp.Anonymous, flow: Flow, number: int) -> 
         return _sessions(text, call, flow, time)
     window = _window(text, call, function, time_kind(time))
     flow, keep = _without_bounds(flow)
-    sql = window_sql(flow.sql, keep, quoted(time.name), window, time_kind(time), str(time.type))
+    windowed = window_sql(flow.rows, keep, quoted(time.name), window, time_kind(time), str(time.type))
     assert time.derived is not None
     reach = window.reach
     of_start = {**moved(time.spans, (0, reach - 1)), number: (window.shortest, reach)}
@@ -67,15 +68,17 @@ def through_window(text: Text, call: exp.Anonymous, flow: Flow, number: int) -> 
     start = ScopeColumn("window_start", time.type, WindowStart(time.derived, window), of_start)
     end = ScopeColumn("window_end", time.type, WindowEnd(time.derived, window), of_end)
     flow = replace(flow, ways=tuple(way | {number} for way in flow.ways))
-    return _windowed(flow, sql, (start, end), WindowTable(time, window), window.describe(time_kind(time)))
+    return _windowed(
+        flow, windowed, (start, end), WindowTable(time, window), window.describe(time_kind(time))
+    )
 
 
-def _without_bounds(flow: Flow) -> tuple[Flow, str]:
+def _without_bounds(flow: Flow) -> tuple[Flow, tuple[str, ...]]:
     """The flow without columns that are called like the bounds, which stand in their place (a view over windows has
-    some), and what is kept, as SQL."""
+    some), and the names that are kept."""
     columns = tuple(c for c in flow.columns if c.called.casefold() not in ("window_start", "window_end"))
     kept = replace(flow, columns=columns)
-    return kept, ", ".join(map(quoted, kept.everything()))
+    return kept, kept.everything()
 
 
 def _check_count(text: Text, call: exp.Anonymous, function: str) -> None:
@@ -90,9 +93,11 @@ def _check_count(text: Text, call: exp.Anonymous, function: str) -> None:
         raise error("TG310", message, name_location(text, call), _USAGE[function])
 
 
-def _windowed(flow: Flow, sql: str, bounds: tuple[ScopeColumn, ...], table: WindowTable, title: str) -> Flow:
+def _windowed(
+    flow: Flow, rows: exp.Expr, bounds: tuple[ScopeColumn, ...], table: WindowTable, title: str
+) -> Flow:
     columns = (*flow.columns, *bounds)
-    found = replace(flow, columns=columns, sql=sql, window=table)
+    found = replace(flow, columns=columns, rows=rows, window=table)
     return replace(found, nodes=(*flow.nodes, found.node(title)))
 
 
@@ -112,7 +117,7 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
     flow, keep = _without_bounds(flow)
     reason = "the session of a row is only known when the session is closed, and window_end is its time"
     flow = losing(flow, Lost(reason, name_location(text, call)))
-    sql = session_sql(flow.sql, keep, quoted(time.name), keys, gap, kind, str(time.type))
+    windowed = session_sql(flow.rows, keep, quoted(time.name), keys, gap, kind, str(time.type))
     assert time.derived is not None
     # window_end: a session is final iff the watermark is there (C3); how far back it began, nobody knows beforehand.
     unbounded = {k: (None, high) for k, (_, high) in moved(time.spans, (0, -gap)).items()}
@@ -120,8 +125,9 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
     start = ScopeColumn("window_start", time.type)
     table, shown = WindowTable(time, None, sessions, tuple(nodes)), sessions.describe(kind)
     by = ", ".join(text.slice(node_span(a)) for a in arguments[2:-1])
-    found = _windowed(flow, sql, (start, end), table, f"{shown} by {by}" if by else shown)
-    open_sql = f"SELECT `window_start` AS `_window_start`, `window_end` AS `_window_end` FROM {sql}"
+    found = _windowed(flow, windowed, (start, end), table, f"{shown} by {by}" if by else shown)
+    bounds = [called(quoted_column(bound), f"_{bound}") for bound in ("window_start", "window_end")]
+    open_sql = Query(select_from(bounds, windowed.copy()))
     return replace(found, open_sql=open_sql, open_time=replace(time, spans=_read_before(time.spans, gap)))
 
 

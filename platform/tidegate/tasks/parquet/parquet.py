@@ -4,6 +4,10 @@ rejected with a reason (W5).
 A value that its column can't hold exactly (`fitting`) rejects its row, and the row's values stand in its raw text. Rows
 of a row group that can't be read to its end are rejected as well, as many as the footer counts. Executor side, but for
 what makes a `Layout` or `Wanted`: numpy and pyarrow only.
+
+The one reader of users' files, also where Spark gets the rows. What tidegate wrote itself is read without it, since
+there is nothing to reject and no limit to hold: logs by panes (`tasks/panes.py`) and by Spark, their progress files by
+`iceberg/progress.py` (all that the next batch needs) and `store/metadata.py` (what is shown, also of earlier releases).
 """
 
 from __future__ import annotations

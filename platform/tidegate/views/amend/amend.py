@@ -20,15 +20,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import (
+from tidegate.iceberg.layout import ticks_of
+from tidegate.iceberg.protocol import (
     ABSORBED,
     AMENDED_AT,
     AMENDED_GROUPS,
     AMENDMENTS,
     FOLLOWED,
+    Commit,
+    Conflict,
+    Found,
+    GiveUp,
     Snapshot,
+    Stored,
+    drive,
 )
-from tidegate.iceberg.layout import ticks_of
 from tidegate.plan.stages import amendment_stages
 from tidegate.plan.view_stages import RevisionStage, SliceStage, StepStage
 from tidegate.sql.catalog.objects import Relation, View
@@ -319,31 +325,44 @@ class _Amendment:
         self, files: list[dict[str, Any]], removed: list[Any], counted: Mapping[str, int], frontier: int
     ) -> None:
         """On top of what others have committed meanwhile: a tick's windows are none of ours."""
-        for left in reversed(range(_TRIES)):
-            at = self._table.current()
-            if at.integer(AMENDMENTS) != self._base.integer(AMENDMENTS):
-                raise TidegateError(
-                    "TG502",
-                    (
-                        f'another process has amended "{self._view.name}" in the meantime; this amendment '
-                        "was not stored"
-                    ),
-                    hint="run again: it goes on from the result of the other process",
-                )
-            summary = {k: v for k, v in at.summary.items() if k.startswith("tidegate.")}
-            if counted.get("windows"):
-                summary[AMENDMENTS] = str((at.integer(AMENDMENTS) or 0) + 1)
-                summary[AMENDED_AT] = self._at.isoformat(timespec="seconds")
-                summary[AMENDED_GROUPS] = str((at.integer(AMENDED_GROUPS) or 0) + counted["delta"])
-            try:
-                self._table.append(
-                    files, self._target, summary | self._facts(frontier, at), at, removed=removed
-                )
-                return
-            except TidegateError as error:
-                if error.code != "TG502" or not left:
-                    raise
-                time.sleep(0.05)
+        commit = Commit(self._base, "amendments", tries=_TRIES, looks=True)
+        end = drive(
+            commit,
+            lambda _: Found(self._table.current()),
+            lambda at: self._attempted(files, removed, counted, frontier, at),
+        )
+        if isinstance(end, GiveUp) and end.why == "overtaken":
+            raise TidegateError(
+                "TG502",
+                (
+                    f'another process has amended "{self._view.name}" in the meantime; this amendment '
+                    "was not stored"
+                ),
+                hint="run again: it goes on from the result of the other process",
+            )
+        end.result()
+
+    def _attempted(
+        self,
+        files: list[dict[str, Any]],
+        removed: list[Any],
+        counted: Mapping[str, int],
+        frontier: int,
+        at: Snapshot,
+    ) -> Stored | Conflict:
+        summary = {k: v for k, v in at.summary.items() if k.startswith("tidegate.")}
+        if counted.get("windows"):
+            summary[AMENDMENTS] = str((at.integer(AMENDMENTS) or 0) + 1)
+            summary[AMENDED_AT] = self._at.isoformat(timespec="seconds")
+            summary[AMENDED_GROUPS] = str((at.integer(AMENDED_GROUPS) or 0) + counted["delta"])
+        summary |= self._facts(frontier, at)
+        try:
+            return Stored(self._table.append(files, self._target, summary, at, removed=removed))
+        except TidegateError as error:
+            if error.code != "TG502":
+                raise
+            time.sleep(0.05)
+            return Conflict(error)
 
     def _described(self, ranges: Sequence[Range]) -> str:
         kind = self._view.kind

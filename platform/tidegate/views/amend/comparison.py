@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.differences import KIND, differences
 from tidegate.iceberg.layout import quote, ticks_of
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.views.repeatable import order_dependent

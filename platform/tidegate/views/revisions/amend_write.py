@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tidegate.iceberg.commit import Snapshot
 from tidegate.iceberg.differences import comparable
 from tidegate.iceberg.layout import REVISION_TYPE, quote
+from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.retire import day_floor
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.tasks.writer import Target, WriteTask, run_task

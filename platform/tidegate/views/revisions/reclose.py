@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidegate.iceberg.commit import AMENDED_AT, AMENDED_GROUPS, AMENDMENTS, Snapshot
 from tidegate.iceberg.differences import KIND, comparable, differences
 from tidegate.iceberg.layout import quote, ticks_of
+from tidegate.iceberg.protocol import AMENDED_AT, AMENDED_GROUPS, AMENDMENTS, Snapshot
 from tidegate.plan.resets import BEYOND, Beyond
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.views.repeatable import order_dependent

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import ABSORBED
 from tidegate.iceberg.layout import ticks_of
+from tidegate.iceberg.protocol import ABSORBED
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed, with_step
 from tidegate.views.inputs import Pinned, pending

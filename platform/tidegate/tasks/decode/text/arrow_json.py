@@ -1,8 +1,11 @@
 """JSON messages decoded inside the gate's task: a row never becomes one of the JVM's.
 
-What a message says is what `text.py` says, here as in every other way of reading it. Only a value that Spark has to
-convert (a time in an unusual spelling) raises NeedsSpark, and the micro-batch goes through Spark: so no row is ever
-decided by the way that it went (W4).
+What a message says is what the one strict decoder says (`decoders.py`), here as in every other way of reading it: a
+message that is refused is looked at alone, by the same decoder, and rejected here. Only a value that Spark has to
+convert (a time in a spelling of which only Spark knows the meaning), or a message too long to be sent along, raises
+NeedsSpark. The whole micro-batch then goes through Spark and the same decoder, and not that message alone: the gate
+judges the rows of a partition in order, in one task, and a row that came back later would meet another watermark. So
+no row is ever decided by the way that it went (W4).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tidegate cleanup`: delete expired rows of tables WITH TTL, and tidy their files."""
+"""`tidegate cleanup`: delete expired rows of tables WITH TTL, compact their files and expire old snapshots."""
 
 from __future__ import annotations
 

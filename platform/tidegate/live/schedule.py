@@ -1,0 +1,288 @@
+"""Which group starts, backs off, starts again and ends, and when: a pure function of what has happened.
+
+No process, no clock and no thread here: events carry the time, and `Supervisor` does what `step` says.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tidegate.live.groups import Group
+from tidegate.plan.events import Event, MemberFailed, TickFinished, WorkerExited, WorkerFailed, WorkerSpawned
+from tidegate.plan.pauses import Pauses
+
+State = Literal["starting", "running", "backing_off", "failed", "stopped"]
+DONE, UNCLEAN, GIVEN_UP = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class BackOff(Pauses):
+    """When a worker that died is started again. One that ticked for `healthy` seconds has wiped out what was before."""
+
+    longest: float = 300.0
+    healthy: float = 300.0
+
+    def failures(self, before: int, ticked_for: float) -> int:
+        """How many count, now that a worker has died which had been ticking for so many seconds."""
+        if ticked_for >= self.healthy:
+            return 1
+        return before + 1
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is known of one group. `alive`: whether it has a worker; `pid`: of it. Times are of one clock, None: not
+    yet."""
+
+    group: Group
+    state: State = "starting"
+    alive: bool = False
+    pid: int | None = None
+    restarts: int = 0
+    failures: int = 0
+    ticking_since: float | None = None
+    last_tick: float | None = None
+    tick: TickFinished | None = None
+    failed: WorkerFailed | None = None
+    last_error: tuple[str | None, str] | None = None
+    restart_at: float | None = None
+    kill_at: float | None = None
+    killed: bool = False
+
+
+# -- what happens, and what is to be done ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The supervisor is up."""
+
+
+@dataclass(frozen=True)
+class Spawned:
+    """The worker of a group has been started."""
+
+    group: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Said:
+    """The worker of a group has told something."""
+
+    group: str
+    event: Event
+    at: float
+
+
+@dataclass(frozen=True)
+class Exited:
+    """The worker of a group is gone. `chance` in [0, 1) makes its pause longer."""
+
+    group: str
+    code: int
+    at: float
+    chance: float
+
+
+@dataclass(frozen=True)
+class StopWanted:
+    """All groups are to end: somebody has `asked`, or the given time is over."""
+
+    at: float
+    asked: bool
+
+
+@dataclass(frozen=True)
+class TimePassed:
+    """It is later."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Spawn:
+    """Start a worker for a group; `Spawned` follows."""
+
+    group: Group
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Ask a group's worker to end when it has finished its commit."""
+
+    group: Group
+
+
+@dataclass(frozen=True)
+class Kill:
+    """End a group's worker now."""
+
+    group: Group
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Let everybody hear of it."""
+
+    group: Group
+    event: Event
+
+
+Happened = Begun | Spawned | Said | Exited | StopWanted | TimePassed
+Action = Spawn | Stop | Kill | Tell
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All groups. `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself
+    has done its work. `asked`: whether somebody has asked them to end; `unclean`: whether one was killed, or failed
+    while it ended."""
+
+    watched: tuple[Watched, ...]
+    grace: float = 60.0
+    until_idle: bool = False
+    back_off: BackOff = BackOff()
+    stopping: bool = False
+    asked: bool = False
+    unclean: bool = False
+
+    def of(self, name: str) -> Watched:
+        """The group of this name."""
+        return next(one for one in self.watched if one.group.name == name)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a worker is there, or will be."""
+        return any(one.alive or one.restart_at is not None for one in self.watched)
+
+    @property
+    def due(self) -> float | None:
+        """When time has something to do next."""
+        times = [t for one in self.watched for t in (one.restart_at, one.kill_at) if t is not None]
+        return min(times, default=None)
+
+    @property
+    def exit_code(self) -> int:
+        """What the supervisor ends with, as things stand."""
+        if any(one.state == "failed" for one in self.watched):
+            return GIVEN_UP
+        return UNCLEAN if self.unclean else DONE
+
+    def _with(self, one: Watched) -> Schedule:
+        watched = tuple(one if o.group.name == one.group.name else o for o in self.watched)
+        return replace(self, watched=watched)
+
+
+Step = tuple[Schedule, tuple[Action, ...]]
+
+
+def step(schedule: Schedule, event: Happened) -> Step:
+    """What follows from an event. A group never has two workers, and no group waits for another one."""
+    match event:
+        case Begun():
+            return _each(schedule, _spawned)
+        case Spawned(name, pid):
+            one = replace(schedule.of(name), pid=pid)
+            return schedule._with(one), (Tell(one.group, WorkerSpawned(name, pid, one.restarts)),)
+        case Said(name, told, at):
+            one = _heard(schedule.of(name), told, at)
+            return schedule._with(one), (Tell(one.group, told),)
+        case Exited():
+            return _exited(schedule, event)
+        case StopWanted(at, asked):
+            again = schedule.asked and asked
+            schedule = replace(schedule, stopping=True, asked=schedule.asked or asked)
+            return _each(schedule, lambda one: _stopped(one, at + schedule.grace, again))
+        case TimePassed(at):
+            return _each(schedule, lambda one: _later(one, at))
+
+
+def _each(schedule: Schedule, change: Callable[[Watched], tuple[Watched, tuple[Action, ...]]]) -> Step:
+    changed = [change(one) for one in schedule.watched]
+    watched, actions = tuple(one for one, _ in changed), tuple(a for _, found in changed for a in found)
+    return replace(schedule, watched=watched), actions
+
+
+def _spawned(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
+    """With a worker, as one that has said nothing yet."""
+    one = replace(one, state="starting", alive=True, restart_at=None, failed=None)
+    return replace(one, ticking_since=None, last_tick=None), (Spawn(one.group),)
+
+
+def _heard(one: Watched, event: Event, at: float) -> Watched:
+    if isinstance(event, TickFinished):
+        one = replace(one, tick=event, last_tick=at)
+        return replace(one, state="running", ticking_since=at) if one.state == "starting" else one
+    if isinstance(event, WorkerFailed):
+        return replace(one, failed=event, last_error=(event.code, event.message))
+    if isinstance(event, MemberFailed):
+        return replace(one, last_error=(event.code, event.message))
+    return one
+
+
+def _exited(schedule: Schedule, event: Exited) -> Step:
+    was, code = schedule.of(event.group), event.code
+    if not was.alive:
+        raise AssertionError(f"{event.group} has no worker that could end")
+    why, pause = _manner(was, code), None
+    one = replace(was, alive=False, pid=None, kill_at=None)
+    if one.failed is not None and not one.failed.curable:
+        why = f"given up because a restart would not help: {_told(one.failed)}"
+        one = replace(one, state="failed")
+    elif schedule.stopping or (schedule.until_idle and code == 0):
+        one = replace(one, state="stopped")
+        schedule = replace(schedule, unclean=schedule.unclean or code != 0)
+    else:
+        ticked = 0.0 if one.ticking_since is None else event.at - one.ticking_since
+        failures = schedule.back_off.failures(one.failures, ticked)
+        pause = schedule.back_off.pause(failures, event.chance)
+        one = replace(one, state="backing_off", failures=failures, restart_at=event.at + pause)
+        if one.failed is None:
+            one = replace(one, last_error=(None, why))
+    told = WorkerExited(event.group, code, None if pause is None else round(pause, 3), why)
+    return schedule._with(one), (Tell(one.group, told),)
+
+
+def _stopped(one: Watched, kill_at: float, again: bool) -> tuple[Watched, tuple[Action, ...]]:
+    if not one.alive:
+        return (replace(one, restart_at=None, state="stopped") if one.restart_at is not None else one), ()
+    if again:
+        return _killed(one)
+    return replace(one, kill_at=kill_at), (Stop(one.group),)
+
+
+def _later(one: Watched, at: float) -> tuple[Watched, tuple[Action, ...]]:
+    """Start what has waited long enough, end what has had its grace."""
+    if one.restart_at is not None and one.restart_at <= at:
+        return _spawned(replace(one, restarts=one.restarts + 1))
+    if one.kill_at is not None and one.kill_at <= at:
+        return _killed(one)
+    return one, ()
+
+
+def _killed(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
+    return replace(one, kill_at=None, killed=True), (Kill(one.group),)
+
+
+def _manner(one: Watched, code: int) -> str:
+    """How a worker ended, in words."""
+    worker = f"worker {one.pid or '?'}"
+    if one.killed:
+        return f"{worker} was killed because it did not stop in time"
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"{worker} was killed by {name}"
+    if one.failed is not None:
+        return f"{worker} failed: {_told(one.failed)}"
+    return f"{worker} ended" + (f" with exit code {code}" if code else "")
+
+
+def _told(failed: WorkerFailed) -> str:
+    return f"{failed.code}: {failed.message}" if failed.code else failed.message

@@ -1,0 +1,182 @@
+"""When groups of live mode start, back off, start again and end (`live/schedule.py`), in every order of events of a
+small world: two groups, whose workers tick, fail and end whenever they can, time, and people who stop it all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tidegate.live.groups import Group
+from tidegate.live.schedule import (
+    DONE,
+    GIVEN_UP,
+    BackOff,
+    Begun,
+    Exited,
+    Happened,
+    Kill,
+    Said,
+    Schedule,
+    Spawn,
+    Spawned,
+    Stop,
+    StopWanted,
+    Tell,
+    TimePassed,
+    Watched,
+    step,
+)
+from tidegate.plan.events import TickFinished, WorkerExited, WorkerFailed
+
+BACK_OFF = BackOff(first=1.0, longest=2.0, healthy=100.0)
+GRACE = 30.0
+CODES = (0, -9)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A worker. `told`: what the supervisor has told it; `failed`: whether its error can be cured (None: it has
+    none)."""
+
+    told: tuple[str, ...] = ()
+    failed: bool | None = None
+    ticked: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """`left`: how often workers may still end without having been told to. `asked`: when and how all are to end."""
+
+    schedule: Schedule
+    processes: tuple[tuple[str, Process], ...] = ()
+    now: float = 0.0
+    left: int = 0
+    asked: tuple[bool, ...] = ()
+    since: float | None = None
+
+    def process(self, name: str) -> Process | None:
+        return dict(self.processes).get(name)
+
+    def having(self, name: str, process: Process | None) -> World:
+        others = {n: p for n, p in self.processes if n != name}
+        more = {} if process is None else {name: process}
+        return replace(self, processes=tuple(sorted((others | more).items())))
+
+
+def after(world: World, event: Happened) -> World:
+    """What the supervisor does with an event."""
+    was = world.schedule
+    schedule, actions = step(was, event)
+    own = getattr(event, "group", None)
+    for one in schedule.watched:
+        # What happens to one group is nothing to the others.
+        assert own in (None, one.group.name) or one == was.of(one.group.name)
+    world = replace(world, schedule=schedule)
+    for action in actions:
+        name = action.group.name
+        there = world.process(name)
+        if isinstance(action, Spawn):
+            assert there is None, "a group has two workers"
+            assert not world.asked, "a worker starts although all are to end"
+            was_there = was.of(name)
+            assert was_there.failed is None or was_there.failed.curable
+            assert was_there.restart_at is None or was_there.restart_at <= world.now
+            world = after(world.having(name, Process()), Spawned(name, 7))
+        elif isinstance(action, Stop | Kill):
+            assert there is not None, "a worker that is gone is told something"
+            kind = "stop" if isinstance(action, Stop) else "kill"
+            if kind == "kill":
+                assert world.asked.count(True) > 1 or (world.since or 0.0) + GRACE <= world.now
+            world = world.having(name, replace(there, told=(*there.told, kind)))
+        elif isinstance(action.event, WorkerExited):
+            _is_right(world, action, was.of(name))
+    return world
+
+
+def _is_nobody_forgotten(world: World) -> None:
+    for one in world.schedule.watched:
+        alive = world.process(one.group.name) is not None
+        assert one.alive == alive
+        assert alive or one.restart_at is not None or one.state in ("failed", "stopped")
+
+
+def _is_right(world: World, action: Tell, was: Watched) -> None:
+    event, one = action.event, world.schedule.of(action.group.name)
+    assert isinstance(event, WorkerExited)
+    if event.restart_seconds is None:
+        assert world.asked or one.state == "failed" or (world.schedule.until_idle and event.exit_code == 0)
+        return
+    assert not world.asked
+    assert one.failures == was.failures + 1
+    assert event.restart_seconds == min(2.0, 2.0 ** (one.failures - 1))
+    assert one.restart_at == world.now + event.restart_seconds
+
+
+def moves(world: World) -> Iterator[World]:
+    for name, process in world.processes:
+        if not process.ticked:
+            ticked = world.having(name, replace(process, ticked=True))
+            yield after(ticked, Said(name, TickFinished(name, 1, 5, False, 0.5, 0.1, ()), world.now))
+        if "kill" in process.told:
+            yield after(world.having(name, None), Exited(name, -9, world.now, 0.0))
+            continue
+        if "stop" in process.told:
+            yield after(world.having(name, None), Exited(name, 0, world.now, 0.0))
+        if world.left:
+            fewer = replace(world, left=world.left - 1)
+            for code in CODES:
+                yield after(fewer.having(name, None), Exited(name, code, world.now, 0.0))
+            if process.failed is None:
+                for curable in (True, False):
+                    failed = fewer.having(name, replace(process, failed=curable))
+                    yield after(
+                        failed, Said(name, WorkerFailed(name, "TG621", "m", None, curable), world.now)
+                    )
+        elif process.failed is not None:
+            yield after(world.having(name, None), Exited(name, 2, world.now, 0.0))
+    if (due := world.schedule.due) is not None:
+        now = max(due, world.now)
+        later = after(replace(world, now=now), TimePassed(now))
+        assert (later.schedule.due or now + 1) > now, "what is due is done"
+        yield later
+    if len(world.asked) < 2:
+        for asked in (True, False):
+            stopped = replace(world, asked=(*world.asked, asked), since=world.now)
+            yield after(stopped, StopWanted(world.now, asked))
+
+
+@pytest.mark.parametrize("until_idle", [False, True])
+@pytest.mark.parametrize(("names", "left"), [("ab", 1), ("a", 4)])
+def test_R2_in_every_order_a_group_has_one_worker_and_none_waits_for_another(
+    names: str, left: int, until_idle: bool
+) -> None:
+    groups = tuple(Watched(Group(name, (name,))) for name in names)
+    first = after(World(Schedule(groups, GRACE, until_idle, BACK_OFF), left=left), Begun())
+    assert [name for name, _ in first.processes] == list(names)
+    seen, waiting, ends = {first}, [first], []
+    while waiting:
+        world = waiting.pop()
+        following = list(moves(world))
+        _is_nobody_forgotten(world)
+        if not world.schedule.busy:
+            ends.append(world)
+        # Nobody waits for ever.
+        assert following or not world.schedule.busy
+        for one in following:
+            if one not in seen:
+                seen.add(one)
+                waiting.append(one)
+    assert len(seen) > 500
+    assert {end.schedule.exit_code for end in ends} == {0, 1, 2}
+    for end in ends:
+        states = {one.state for one in end.schedule.watched}
+        assert (end.schedule.exit_code == GIVEN_UP) == ("failed" in states)
+        assert end.schedule.exit_code != DONE or states == {"stopped"}
+        assert end.asked or until_idle or states == {"failed"}
+
+
+def test_a_worker_that_is_not_there_cannot_end() -> None:
+    with pytest.raises(AssertionError, match="a has no worker that could end"):
+        step(Schedule((Watched(Group("a", ("a",))),)), Exited("a", 0, 0.0, 0.0))
