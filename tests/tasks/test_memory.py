@@ -24,7 +24,7 @@ SOURCE = (
     "CREATE SOURCE {name} (id INT, text VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
     "WITH (connector = 'filesystem', path = 'in/{name}') FORMAT PLAIN ENCODE {encode};\n"
 )
-FILES, ROWS = 6, 20_000
+FILES, ROWS = 3, 20_000
 #: MiB: too little for Python's libraries alone, and more than any task takes.
 LEAST, MOST = 600, 3000
 #: How near the runs come to the least that is enough, in MiB.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.by_hand import by_hand
-from tests.conftest import ROOT, SPARK, Workbench
+from tests.conftest import IN_PROCESS, ROOT, SPARK, Workbench
 from tidegate import TidegateError
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view
@@ -301,28 +301,42 @@ FLUSH;
 
 
 KILLED = """
-import sys
-import tidegate
-from tidegate.amend.run import amend
-from tidegate.iceberg.commit import IcebergTable
-session = tidegate.connect(project=sys.argv[1])
-append = IcebergTable.append
+append = Table.append
 def stopping(self, *args, **kwargs):
     append(self, *args, **kwargs)
     print("here", flush=True)
     sys.stdin.read()
-IcebergTable.append = stopping
+Table.append = stopping
 amend(session, ["m"])
 """
+#: What begins a process that amends and is killed.
+OPENED = {
+    SPARK: """
+import sys
+import tidegate
+from tidegate.amend.run import amend
+from tidegate.iceberg.commit import IcebergTable as Table
+session = tidegate.connect(project=sys.argv[1])
+""",
+    IN_PROCESS: """
+import sys
+from pathlib import Path
+from tests.inprocess.session import open_session, without_a_jvm
+from tests.inprocess.tables import InProcessTable as Table
+from tidegate.amend.run import amend
+without_a_jvm().__enter__()
+session = open_session(Path(sys.argv[1]))
+""",
+}
 
 
 @pytest.mark.slow
-@pytest.mark.runner("spark")
 def test_R2_broken_off_before_and_killed_after_the_commit_of_an_amendment(
-    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, stored_table: type[Any]
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, stored_table: type[Any], runner: str
 ) -> None:
     """Before: nothing of it is there. After: what is downstream has not followed yet, and does with the next."""
-    sql = [line for line in SETUP.replace("INSERT", f"{SINK}INSERT", 1).split(";\n") if line.strip()]
+    text = SETUP.replace("INSERT", f"{SINK}INSERT", 1) if runner == SPARK else SETUP
+    sql = [line for line in text.split(";\n") if line.strip()]
     made = ";\n".join(
         s for s in sql if s.strip().startswith("CREATE") and "visits" not in s and "names" not in s
     )
@@ -339,7 +353,7 @@ def test_R2_broken_off_before_and_killed_after_the_commit_of_an_amendment(
         with pytest.raises(KeyboardInterrupt):
             amend(session, ["m"])
     assert len(rows(session, "m$revisions", "total")) == 3
-    killed(workbench.root)
+    killed(workbench.root, runner)
     session = workbench.session()
     assert len(rows(session, "m$revisions", "total")) == 5
     assert rows(session, "big", "total") == [("3",), ("3",), ("4",)]
@@ -349,9 +363,9 @@ def test_R2_broken_off_before_and_killed_after_the_commit_of_an_amendment(
     assert [audit_view(session, name).ok for name in ("m", "big")] == [True, True]
 
 
-def killed(root: Path) -> None:
+def killed(root: Path, runner: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(root)],
+        [sys.executable, "-c", OPENED[runner] + KILLED, str(root)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
