@@ -281,6 +281,19 @@ def test_R1_an_attempt_without_an_answer_is_looked_for_and_not_made_again() -> N
         assert actions(Commit(FIRST, tries=3), Begin(), lost, found) == [Attempt(FIRST), Look(7), last]
     # The first commit of a table.
     assert actions(Commit(), Begin(), lost, Found(NOTHING))[-1] == GiveUp("unknown")
+    # Where it can't be told apart from what others commit, nobody says that it was not stored.
+    nameless = AnswerLost(ERROR)
+    assert actions(Commit(FIRST, tries=3), Begin(), nameless, Found(SECOND))[-1] == GiveUp("unknown")
+
+
+def test_R1_whoever_has_lost_an_answer_and_cannot_look_hears_of_the_answer() -> None:
+    def look(_: int | None) -> Found:
+        raise OSError("the catalog is away")
+
+    for answer, kind in ((AnswerLost(ERROR, 7), type(ERROR)), (Conflict(ERROR, 7), OSError)):
+        with pytest.raises(kind) as caught:
+            drive(Commit(FIRST), look, lambda _, answer=answer: answer)  # type: ignore[misc]  # bound here
+        assert (caught.value is ERROR) == isinstance(answer, AnswerLost)
 
 
 def test_R2_a_conflict_with_its_own_commit_is_none() -> None:

@@ -113,6 +113,25 @@ def test_R2_commits_are_fenced_and_each_snapshot_can_be_read(session: Session) -
     assert (table.totals()["total-records"], table.totals()["added-records"]) == ("3", "2")
 
 
+def test_R2_a_writer_that_slept_through_many_commits_is_told_that_others_were_faster(
+    session: Session,
+) -> None:
+    """Of a table in a folder the metadata that it knows is gone by then: 20 versions are kept (`iceberg/layout.py`)."""
+    kept = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    identifier = made(session, **kept)
+    table, late = session.tables.open(identifier), session.tables.open(identifier)
+    base = late.current()
+    for number in range(4):
+        table.append([], None, {EPOCH: str(number)}, table.current())
+    with pytest.raises(TidegateError) as caught:
+        late.append([], None, {EPOCH: "1"}, base)
+    assert caught.value.code == "TG502"
+    assert (late.current().integer(EPOCH), len(late.snapshot_ids())) == (3, 4)
+
+
 @pytest.mark.runner("inprocess")
 def test_R1_a_commit_whose_answer_is_lost_is_found_if_it_is_there(
     session: Session, monkeypatch: pytest.MonkeyPatch

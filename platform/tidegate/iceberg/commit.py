@@ -322,9 +322,9 @@ def _attempted(update: Any) -> Stored | Conflict | AnswerLost:
         java = getattr(error, "java_exception", None)
         name = java.getClass().getSimpleName() if java is not None else ""
         if name in ("ValidationException", "CommitFailedException"):
-            return Conflict(error, _own(update))
+            return Conflict(error, _own_if_known(update))
         if name == "CommitStateUnknownException":
-            return AnswerLost(error, _own(update))
+            return AnswerLost(error, _own_if_known(update))
         raise
     return Stored(_own(update))
 
@@ -332,6 +332,17 @@ def _attempted(update: Any) -> Stored | Conflict | AnswerLost:
 def _own(update: Any) -> int:
     """The id that the snapshot of an attempt has, or would have. The table is read anew."""
     return int(update.updateEvent().snapshotId())
+
+
+def _own_if_known(update: Any) -> int | None:
+    """The same of an attempt that was no success. None where the table can't be read: of a catalog that is a folder the
+    metadata that an update begins with may be gone (`IcebergTable.refresh`), and one over a network may be away."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return _own(update)
+    except Py4JJavaError:
+        return None
 
 
 def committed(

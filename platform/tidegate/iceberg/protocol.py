@@ -92,7 +92,8 @@ class Conflict:
 
 @dataclass(frozen=True)
 class AnswerLost:
-    """Nobody knows whether the attempt was committed; its snapshot would have the id `commit`."""
+    """Nobody knows whether the attempt was committed; its snapshot would have the id `commit` (None: not even that is
+    known)."""
 
     error: Exception = field(compare=False)
     commit: int | None = None
@@ -188,7 +189,8 @@ def _after_look(commit: Commit, now: Snapshot, own: bool) -> Action:
         return Done(doubt.commit)
     base = _base(commit, now)
     if isinstance(doubt, AnswerLost):
-        return GiveUp("overtaken" if base is None else "unknown", error)
+        # What others seem to have committed may be the attempt itself, if it can't be told apart.
+        return GiveUp("overtaken" if base is None and doubt.commit is not None else "unknown", error)
     if base is None and (doubt is not None or commit.needs != "state"):
         return GiveUp("overtaken", error)
     if commit.tries <= 0:
@@ -220,8 +222,18 @@ def drive(
         commit, action = step(commit, event)
         match action:
             case Look(own):
-                event = look(own)
+                event = _looked(commit, look, own)
             case Attempt(base):
                 event = attempt(base)
             case Done() | GiveUp():
                 return action
+
+
+def _looked(commit: Commit, look: Callable[[int | None], Found], own: int | None) -> Found:
+    try:
+        return look(own)
+    except Exception as error:
+        if isinstance(commit.doubt, AnswerLost):
+            # What the writer has to hear is that nobody knows what became of its attempt.
+            raise commit.doubt.error from error
+        raise
