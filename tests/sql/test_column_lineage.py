@@ -80,6 +80,15 @@ def lineage(sql: str, name: str = "v") -> dict[str, str]:
             "SELECT w.at, w.id FROM WATERMARK(orders, at, INTERVAL '1 minute') AS w",
             {"at": "orders.at", "id": "orders.id"},
         ),
+        (
+            "SELECT at, CURRENT_WATERMARK(at) AS mark FROM orders",
+            {"at": "orders.at", "mark": "orders.at"},
+        ),
+        (
+            "SELECT time, CURRENT_WATERMARK(time) AS mark "
+            "FROM WATERMARK((SELECT at AS time FROM orders), time, INTERVAL '1 minute')",
+            {"time": "orders.at", "mark": "orders.at"},
+        ),
     ],
 )
 def test_where_columns_come_from(query: str, expected: dict[str, str]) -> None:

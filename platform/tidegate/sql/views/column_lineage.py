@@ -51,13 +51,17 @@ def column_lineage(catalog: Catalog, item: View | Sink) -> dict[str, tuple[Origi
 
 
 def _stored(catalog: Catalog, found: Object) -> Shown:
-    """What a relation or view shows: its own columns, and the hidden ones of its log under their names inside."""
+    """What a relation or view shows: its own columns, and the hidden ones of its log under their names inside.
+    CURRENT_WATERMARK (W14) comes from the column that carries the watermark."""
     if isinstance(found, Relation) and isinstance(found.connector, LogOptions):
         below = catalog.get(found.connector.relation)
-        return _made(found.connector.sql.tree, {SLICE: _stored(catalog, cast(Object, below))})
-    shown = {c.name: frozenset([Origin(found.name, c.name)]) for c in found.columns}
-    if isinstance(found, Relation):
-        shown |= {c.stored: frozenset([Origin(found.name, c.name)]) for c in hidden_columns(found)}
+        shown = _made(found.connector.sql.tree, {SLICE: _stored(catalog, cast(Object, below))})
+    else:
+        shown = {c.name: frozenset([Origin(found.name, c.name)]) for c in found.columns}
+        if isinstance(found, Relation):
+            shown |= {c.stored: frozenset([Origin(found.name, c.name)]) for c in hidden_columns(found)}
+    if isinstance(found, Relation) and found.watermark is not None:
+        shown = {**shown, "_wm": shown[found.watermark.column]}
     return shown
 
 
