@@ -161,6 +161,31 @@ def test_R1_a_commit_whose_answer_is_lost_is_found_if_it_is_there(
     assert shown(session, identifier) == [(1, "a", False)]
 
 
+@pytest.mark.runner("spark")
+def test_R2_a_commit_whose_files_iceberg_has_removed_is_not_taken_for_stored(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog that was asked twice refuses the second time. What Iceberg's Java does then makes a snapshot unreadable
+    that is there: to go on from it would hide that."""
+    from tidegate.iceberg import commit
+
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    added(session, table, [(1, "a", False)])
+    asked = commit._attempted
+
+    def twice(update: Any) -> Any:
+        assert type(asked(update)).__name__ == "Stored"
+        return asked(update)
+
+    monkeypatch.setattr(commit, "_attempted", twice)
+    with pytest.raises(TidegateError) as caught:
+        added(session, table, [(2, "b", False)], facts={EPOCH: "2"})
+    assert caught.value.code == "TG502"
+    with pytest.raises(Exception, match="NotFoundException"):
+        shown(session, identifier)
+
+
 def test_a_commit_without_files_says_something(session: Session) -> None:
     identifier = made(session)
     table = session.tables.open(identifier)

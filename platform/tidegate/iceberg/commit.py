@@ -296,7 +296,13 @@ class IcebergTable:
     def _look(self, commit: int | None) -> Found:
         self.refresh()
         found = self._at(self._table.currentSnapshot())
-        return Found(found, commit is not None and self._table.snapshot(commit) is not None)
+        return Found(found, commit is not None and self._is_whole(commit))
+
+    def _is_whole(self, commit: int) -> bool:
+        """Whether a snapshot is there, with its files. Iceberg's Java removes what an attempt has written when the
+        catalog refuses it, even if it was committed, since the catalog was asked twice: nobody can read that one."""
+        found = self._table.snapshot(commit)
+        return found is not None and self._table.io().newInputFile(found.manifestListLocation()).exists()
 
     def merge_rows(self, merge: Merge) -> None:
         """Change rows by those of a frame, in one commit; none where nothing matches."""
