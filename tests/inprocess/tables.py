@@ -30,7 +30,6 @@ from tidegate.iceberg.protocol import (
     Found,
     Snapshot,
     Stored,
-    going_on,
     standing,
 )
 from tidegate.project.owner import OWNER, Owner
@@ -163,9 +162,6 @@ class InProcessTable:
 
     def at(self, snapshot: int) -> Snapshot:
         return self._at(self._table.snapshot_by_id(snapshot))
-
-    def rebased(self, base: Snapshot) -> Snapshot:
-        return going_on(base, self.current())
 
     def summaries(self) -> list[dict[str, str]]:
         return [_summary(snapshot) for snapshot in self._table.snapshots()]

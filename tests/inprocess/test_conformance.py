@@ -11,7 +11,7 @@ from tests.conftest import Workbench
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
-from tidegate.iceberg.protocol import Snapshot
+from tidegate.iceberg.protocol import Snapshot, going_on
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.tasks.writer import WriteTask, run_task
@@ -229,11 +229,11 @@ def test_what_others_commit_on_top_is_seen_and_not_in_the_way(session: Session) 
     assert (now.summary[EPOCH], now.commit) == ("1", base.commit)
     assert now.id != base.id
     assert EPOCH not in table.totals()
-    assert table.rebased(base) == now
-    added(session, table, [(3, "c", False)], table.rebased(base), {EPOCH: "2"})
+    assert going_on(base, table.current()) == now
+    added(session, table, [(3, "c", False)], going_on(base, table.current()), {EPOCH: "2"})
     assert shown(session, identifier) == [(2, "b", False), (3, "c", False)]
     # What tidegate has committed meanwhile can't be passed over.
-    assert table.rebased(base) == base
+    assert going_on(base, table.current()) == base
 
 
 def test_properties_tags_and_later_releases(session: Session) -> None:

@@ -24,7 +24,6 @@ from tidegate.iceberg.protocol import (
     Snapshot,
     Stored,
     drive,
-    going_on,
     standing,
 )
 from tidegate.jvm.java import java_class
@@ -116,10 +115,6 @@ class IcebergTable:
             # A catalog that is a folder goes from one version of the metadata to the next. Where so many commits were
             # made since that this one's is gone, it says that it is missing; a new handle begins at the newest.
             self._table = self._load()
-
-    def rebased(self, base: Snapshot) -> Snapshot:
-        """`base` with what others did on top of it that tidegate's state does not depend on (`going_on`)."""
-        return going_on(base, self.current())
 
     def tag(self, name: str) -> None:
         """Keep the current snapshot, if there is one, as `VERSION AS OF name`; no expiry takes it."""

@@ -39,6 +39,11 @@ class Snapshot:
         text = self.summary.get(key)
         return None if text is None else int(text)
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What tidegate said, without what Iceberg counts."""
+        return {key: value for key, value in self.summary.items() if key.startswith("tidegate.")}
+
 
 #: Of a table to which nothing was committed.
 NOTHING = Snapshot(None, {})
@@ -60,7 +65,7 @@ def going_on(base: Snapshot, now: Snapshot) -> Snapshot:
     """`base` with what others did on top of it that tidegate's state does not depend on (compaction, expired snapshots,
     amendments of windows that are closed anyway). If tidegate itself has committed since, `base` as it is: nothing can
     be committed on it (TG502). `now`: the current snapshot."""
-    facts = {k: v for k, v in base.summary.items() if k.startswith("tidegate.") and k not in AMENDMENT}
+    facts = {k: v for k, v in base.facts.items() if k not in AMENDMENT}
     return now if facts and facts.items() <= now.summary.items() else base
 
 

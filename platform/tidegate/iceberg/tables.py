@@ -56,9 +56,6 @@ class Table(Protocol):
     def at(self, snapshot: int) -> Snapshot:
         """An earlier snapshot of it."""
 
-    def rebased(self, base: Snapshot) -> Snapshot:
-        """`base` with what others did on top of it that tidegate's state does not depend on."""
-
     def summaries(self) -> list[dict[str, str]]:
         """The summary of every snapshot that is kept, as of the last `current()`."""
 

@@ -10,7 +10,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import PROGRESS_ADDED, new_log, relation_identity, strategy_identity
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
-from tidegate.iceberg.protocol import Snapshot
+from tidegate.iceberg.protocol import Snapshot, going_on
 from tidegate.ingest.connector import Rows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
@@ -243,7 +243,7 @@ class Log(StoredLog):
         clock = watermark.kind.clock(at) if watermark is not None else None
         stall = getattr(self.relation.connector, "stall_timeout", None)
         progress_file = after.write(self._target, at, files, label, note, strategy, clock, stall, decisions)
-        base = self.table.rebased(self._snapshot)
+        base = going_on(self._snapshot, self.table.current())
         own = self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
         # Its own commit, and not what somebody else may have put on top of it: the next batch follows this one.
         self._snapshot = self.table.at(own)

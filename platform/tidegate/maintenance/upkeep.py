@@ -297,7 +297,7 @@ class _Work:
         policy, shape = self._policy, Shape.of(self._table)
         if self._is_state:
             # Its rows change all the time; a catalog of commits says nothing about which of them rest.
-            facts = {k: v for k, v in self._table.current().summary.items() if k.startswith("tidegate.")}
+            facts = self._table.current().facts
             gone, _ = compact(self._spark, self._table, None, policy.target_file_size, properties=facts)
             self.done.compacted += gone
             return

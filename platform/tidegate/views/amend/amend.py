@@ -350,7 +350,7 @@ class _Amendment:
         frontier: int,
         at: Snapshot,
     ) -> Stored | Conflict:
-        summary = {k: v for k, v in at.summary.items() if k.startswith("tidegate.")}
+        summary = at.facts
         if counted.get("windows"):
             summary[AMENDMENTS] = str((at.integer(AMENDMENTS) or 0) + 1)
             summary[AMENDED_AT] = self._at.isoformat(timespec="seconds")

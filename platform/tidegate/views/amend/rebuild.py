@@ -145,7 +145,7 @@ def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], Non
 def _swap(context: Context, new: Table, view: View, identifier: str, generation: int) -> None:
     """Everything of the new table takes the place of what is in `identifier`, in one commit."""
     properties = new.properties() | {GENERATION: str(generation), STALE: ""}
-    summary = {k: v for k, v in new.current().summary.items() if k.startswith("tidegate.")}
+    summary = new.current().facts
     day = None if view.kind is TimeKind.EPOCH else "_window_end"
     context.tables.replace_table(
         identifier, context.tables.rows(new.identifier), "_open", day, properties, summary
