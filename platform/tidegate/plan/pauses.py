@@ -1,6 +1,7 @@
 """How long what has failed waits for its next try.
 
-A file of its own: workers of live mode (`live`) and members of a group (`session`) wait by the same rule.
+A file of its own: workers of live mode (`live`), members of a group (`session`) and live runs of Dagster (`dagster`)
+wait by the same rule.
 """
 
 from __future__ import annotations

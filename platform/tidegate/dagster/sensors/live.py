@@ -32,6 +32,7 @@ from tidegate.dagster.markdown import as_text
 from tidegate.dagster.metadata import partition_table
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.sensors.lag import utc
+from tidegate.plan.pauses import Pauses
 from tidegate.project import Project
 from tidegate.project.jobs.live import LiveRun, live_members
 from tidegate.project.reading.durations import format_duration
@@ -41,9 +42,8 @@ from tidegate.store.status_values import RelationStatus, ViewStatus
 
 KEEPER_SECONDS = 30
 
-#: Pause before a failed run is followed by the next one; twice as long after each further failure.
-BACK_OFF_SECONDS = 30.0
-LONGEST_BACK_OFF_SECONDS = 1_800.0
+#: Before a failed run is followed by the next one.
+_PAUSES = Pauses(first=30.0, longest=1_800.0)
 
 #: Runs deleted in one tick: each may have thousands of events.
 _DELETED_AT_A_TIME = 3
@@ -106,8 +106,7 @@ def _decide(instance: DagsterInstance, job_name: str, now: datetime) -> tuple[bo
     failures = next(
         (n for n, r in enumerate(records) if r.dagster_run.status != DagsterRunStatus.FAILURE), len(records)
     )
-    pause = min(BACK_OFF_SECONDS * 2 ** (failures - 1), LONGEST_BACK_OFF_SECONDS)
-    left = pause - (now.timestamp() - _ended(records[0]))
+    left = _PAUSES.pause(failures, chance=0.0) - (now.timestamp() - _ended(records[0]))
     if left > 0:
         return False, f"failed {failures} times in a row, next try in {format_duration(left)}"
     return True, f"next try after {failures} failures"
