@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.worlds import every_world
 from tidegate.iceberg.protocol import (
     AMENDMENTS,
     NOTHING,
@@ -185,9 +186,9 @@ def _is_not_there(world: World, writer: Writer, end: GiveUp) -> None:
 def explored(first: World) -> tuple[int, list[World]]:
     """How many worlds follow from one, and those in which nothing is left to do. In each of them every epoch is there
     once, in order, and so is the late row."""
-    seen, waiting, ends = {repr(first)}, [first], []
-    while waiting:
-        world = waiting.pop()
+    count, ends = 0, []
+    for world, following in every_world(first, moves, repr):
+        count += 1
         last: dict[str, int] = {EPOCH: 0, AMENDMENTS: 0}
         for one in world.table:
             if one.by is not None:
@@ -195,15 +196,10 @@ def explored(first: World) -> tuple[int, list[World]]:
                 last[key] += 1
                 assert {k: int(one.summary.get(k, 0)) for k in last} == last, world.table
         assert last[AMENDMENTS] <= 1
-        following = list(moves(world))
         if all(w.stood is not None and w.commit is None for w in world.writers) and not world.late:
             ends.append(world)
-        for one in following:
-            if (key := repr(one)) not in seen:
-                seen.add(key)
-                waiting.append(one)
         assert following or world in ends
-    return len(seen), ends
+    return count, ends
 
 
 @pytest.mark.parametrize(

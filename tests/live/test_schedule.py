@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.worlds import every_world
 from tidegate.live.groups import Group
 from tidegate.live.schedule import (
     DONE,
@@ -155,20 +156,15 @@ def test_R2_in_every_order_a_group_has_one_worker_and_none_waits_for_another(
     groups = tuple(Watched(Group(name, (name,))) for name in names)
     first = after(World(Schedule(groups, GRACE, until_idle, BACK_OFF), left=left), Begun())
     assert [name for name, _ in first.processes] == list(names)
-    seen, waiting, ends = {first}, [first], []
-    while waiting:
-        world = waiting.pop()
-        following = list(moves(world))
+    count, ends = 0, []
+    for world, following in every_world(first, moves):
+        count += 1
         _is_nobody_forgotten(world)
         if not world.schedule.busy:
             ends.append(world)
         # Nobody waits for ever.
         assert following or not world.schedule.busy
-        for one in following:
-            if one not in seen:
-                seen.add(one)
-                waiting.append(one)
-    assert len(seen) > 500
+    assert count > 500
     assert {end.schedule.exit_code for end in ends} == {0, 1, 2}
     for end in ends:
         states = {one.state for one in end.schedule.watched}
