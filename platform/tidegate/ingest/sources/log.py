@@ -25,6 +25,7 @@ from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
 from tidegate.plan.stages import SourceStage
 from tidegate.runtime.queries import run_query
 from tidegate.sql.dialect.query import SLICE
+from tidegate.sql.options.connectors import LOG_PLACE
 from tidegate.tasks.smaller import FEW_ROWS, Size
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from tidegate.project import Storage
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.connectors import LogOptions
-
-#: What `LogOptions.sql` must yield beside the gate's columns.
-_PLACE = ("_source_partition", "_offset", "_arrival")
 
 
 class LogConnector(Connector):
@@ -202,7 +200,7 @@ class LogConnector(Connector):
         the files of all others."""
         rows = self._on_time(after, until)
         messages = [name for name, _ in self._upstream.message_columns]
-        rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *_PLACE, *messages)
+        rows = rows.select(*[quote(c.name) for c in self._upstream.columns], *LOG_PLACE, *messages)
         return run_query(self._tables.spark, self._gate.name, self._options.sql, {SLICE: rows})
 
     def _on_time(self, after: int, until: int) -> DataFrame:

@@ -44,10 +44,14 @@ class ReplayOptions(ConnectorOptions):
     max_rows_per_batch: Rows = 50_000
 
 
+#: Where a row of a log stands, and when it arrived: what `LogOptions.sql` reads and yields beside the gate's columns.
+LOG_PLACE = ("_source_partition", "_offset", "_arrival")
+
+
 class LogOptions(ConnectorOptions):
     """The implicit connector of WATERMARK(…) in FROM (W14), which nobody writes in WITH (…): the on-time rows of
-    `relation`'s log. `sql` is Spark SQL that reads `slice`, those rows with `_source_partition`, `_offset` and
-    `_arrival`, and yields the gate's columns and these three."""
+    `relation`'s log. `sql` is Spark SQL that reads `slice`, those rows with `LOG_PLACE`, and yields the gate's columns
+    and these three."""
 
     connector: Literal["log"] = "log"
     relation: str

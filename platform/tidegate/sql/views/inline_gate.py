@@ -28,7 +28,7 @@ from tidegate.sql.dialect.system_names import ROWTIME
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.dialect.types import display
 from tidegate.sql.grammar.syntax import CreateRelationSyntax, Name, WatermarkSyntax
-from tidegate.sql.options.connectors import LogOptions
+from tidegate.sql.options.connectors import LOG_PLACE, LogOptions
 from tidegate.sql.resolve.derivation import derive
 from tidegate.sql.resolve.hidden import rowtime_stored, scope_columns
 from tidegate.sql.resolve.relations import analyse_watermark, as_time, check_column_name
@@ -42,7 +42,6 @@ from tidegate.sql.resolve.scope import (
 )
 from tidegate.watermark import Derived, Identity, TimeKind
 
-_PLACE = ("_source_partition", "_offset", "_arrival")
 _USAGE = "WATERMARK(relation, time_column, time_column - INTERVAL '1 minute')"
 
 
@@ -131,7 +130,7 @@ def _with_rowtime(rows: _Rows) -> _Rows:
         return rows
     time = called(quoted_column(rowtime_stored(rows.relation)), ROWTIME)
     made = select_from(
-        [*(quoted_column(c.name) for c in rows.columns), time, *map(quoted_column, _PLACE)], rows.made
+        [*(quoted_column(c.name) for c in rows.columns), time, *map(quoted_column, LOG_PLACE)], rows.made
     )
     return replace(rows, columns=(*rows.columns, Column(ROWTIME, "timestamp", False)), made=subquery(made))
 
@@ -263,7 +262,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
         require_scalar(text, resolved, "in WHERE")
         require_type(text, condition.this, scope.type(resolved), ("boolean",), "WHERE")
         only = safe(resolved, scope.lookup)
-    made = subquery(select_from([*items, *map(quoted_column, _PLACE)], inner.made, only))
+    made = subquery(select_from([*items, *map(quoted_column, LOG_PLACE)], inner.made, only))
     return _Rows(inner.relation, inner.name, tuple(columns), made, windows, times)
 
 
