@@ -102,7 +102,7 @@ def advance_nulls(session: Session) -> None:
     connector = connect(session, relation, log, None)
     assert connector is not None
     connector.pending()
-    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("nulls"))
+    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("nulls"), session.clock)
     while feed.advance(lambda event: None):
         pass
     connector.close()

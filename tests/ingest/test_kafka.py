@@ -404,7 +404,7 @@ def test_secrets_are_in_no_plan_table_or_log(
     connector = connect(session, relation, log)
     assert connector is not None
     connector.pending()
-    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"))
+    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"), session.clock)
     assert feed.ready()  # the plan is there now
     for statement in ("EXPLAIN s", "DESCRIBE EXTENDED s", "SHOW CREATE SOURCE s"):
         assert "hunter2" not in str(session.execute(statement).rows())

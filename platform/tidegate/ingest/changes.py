@@ -21,7 +21,7 @@ def change(context: Context, statement: Change, register: Callable[[], None]) ->
     with context.lease(relation.name):
         log = Log.of(context, relation)  # its state is up to date now, and stays so under the lease
         register()
-        event = insert(context.spark, log, statement.spark_sql, statement.op)
+        event = insert(context.spark, log, statement.spark_sql, context.clock(), statement.op)
     total = event.on_time + event.late + event.rejected
     text = f"{statement.what} {event.on_time}"
     if event.late or event.rejected:

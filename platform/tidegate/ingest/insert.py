@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -29,13 +29,14 @@ PARTITION = "0"
 _INSTANT = TimeKind.TIMESTAMPTZ
 
 
-def insert(spark: SparkSession, log: Log, sql: str, op: str | None = None) -> BatchCommitted:
-    """Append the rows of a query, in its order. `sql` yields the table's stored columns, not yet cast. `op`: what the
-    rows do to a table with a PRIMARY KEY, 'upsert' (also None) or 'delete'.
+def insert(
+    spark: SparkSession, log: Log, sql: str, arrived: datetime, op: str | None = None
+) -> BatchCommitted:
+    """Append the rows of a query, in its order. `sql` yields the table's stored columns, not yet cast. `arrived`: when.
+    `op`: what the rows do to a table with a PRIMARY KEY, 'upsert' (also None) or 'delete'.
 
     A row with a value that does not convert is rejected with its text, not lost and not an error.
     """
-    arrived = datetime.now(UTC)
     rows = log.stages.carry_out(SourceStage, lambda _: _converted(spark.sql(sql), log, arrived, op))
     log.progress.enumerate([PARTITION])
     return log.add(log.progress.epoch + 1, rows, arrived)

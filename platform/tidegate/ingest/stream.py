@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
@@ -24,14 +23,7 @@ from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
 if TYPE_CHECKING:
     from tidegate.ingest.ingest import Log
     from tidegate.project import Storage
-    from tidegate.runtime.runner import Drive
-
-Clock = Callable[[], datetime]
-
-
-def now() -> datetime:
-    """The wall clock, UTC."""
-    return datetime.now(UTC)
+    from tidegate.runtime.runner import Clock, Drive
 
 
 class PlanInbox:
@@ -71,9 +63,7 @@ class SourceFeed:
     `folder`: URI for its plans. `clock` gives the wall clock of new plans.
     """
 
-    def __init__(
-        self, storage: Storage, log: Log, connector: Connector, folder: str, clock: Clock = now
-    ) -> None:
+    def __init__(self, storage: Storage, log: Log, connector: Connector, folder: str, clock: Clock) -> None:
         self.log, self.connector = log, connector
         self._clock = clock
         self._inbox = PlanInbox(storage, f"{folder}/plans")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.runtime.borrowed import Borrowed
-from tidegate.runtime.lease import lease
 from tidegate.runtime.owners import Owners
 from tidegate.runtime.stages import Stages, Watcher
 from tidegate.sql.catalog.objects import Column, Relation, View
@@ -36,6 +35,8 @@ class Context:
         self.project = project
         self.runner, self.tables = runner, runner.tables
         self.spark = runner.tables.spark
+        #: The wall clock, UTC.
+        self.clock = runner.clock
         self.catalog = project.catalog()
         #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
         self.foreign = frozenset[str]()
@@ -139,7 +140,9 @@ class Context:
 
     @contextmanager
     def _holding(self, name: str, part: str) -> Iterator[None]:
-        with lease(self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name + part):
+        with self.runner.lease(
+            self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name + part
+        ):
             self._held.add((name, part))
             try:
                 yield

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.heartbeat import drive
+from tidegate.runtime.lease import lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidegate.iceberg.tables import Tables
+
+
+Clock = Callable[[], datetime]
+
+
+def now() -> datetime:
+    """The wall clock, UTC."""
+    return datetime.now(UTC)
 
 
 class Drive(Protocol):
@@ -33,10 +45,12 @@ class Drive(Protocol):
 @dataclass(frozen=True)
 class Runner:
     """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
-    them, and `drive`, which carries out the steps of a run."""
+    them, `drive`, which carries out the steps of a run, the wall `clock`, and the `lease` of a name (`lease.py`)."""
 
     tables: Tables
     drive: Drive
+    clock: Clock = now
+    lease: Callable[[Path, str], AbstractContextManager[None]] = lease
 
 
 def spark_runner(spark: SparkSession) -> Runner:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -69,7 +68,7 @@ def reset_watermark(context: Context, statement: ResetWatermark) -> Result:
             )
         if stay:
             _ask(context, relation, stay, statement)
-        log.reset(to, datetime.now(UTC))
+        log.reset(to, context.clock())
     message = f"reset the watermark of {relation.name} to {log.format(log.progress.published)}"
     message += f" (it was {log.format(before)}); rows from there on are on time again, late rows stay late"
     if follow:

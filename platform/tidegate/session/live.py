@@ -120,7 +120,7 @@ class SourceMember(Member):
             more = feed.advance(notify)
         else:
             assert isinstance(connector, LogConnector)
-            more = advance(log, connector, notify)
+            more = advance(log, connector, notify, self.context.clock)
         return log.progress.epoch != before, more
 
     def problems(self) -> list[TidegateError]:
@@ -138,7 +138,11 @@ class SourceMember(Member):
         if isinstance(connector, LogConnector):
             return log, connector, None
         folder = self.context.work_folder(self.name)
-        return log, connector, SourceFeed(self.context.project.storage, log, connector, folder)
+        return (
+            log,
+            connector,
+            SourceFeed(self.context.project.storage, log, connector, folder, self.context.clock),
+        )
 
 
 class ViewMember(Member):

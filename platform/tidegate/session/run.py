@@ -183,11 +183,13 @@ def run_source(
         log.progress.enumerate(pending.partitions)
         notify(SourceStarted(relation.name, pending.rows, pending.files))
         if isinstance(connector, LogConnector):
-            follow(log, connector, on_batch)
+            follow(log, connector, on_batch, context.clock)
         else:
             folder = context.work_folder(relation.name)
             catch_up(
-                context.runner.drive, SourceFeed(context.project.storage, log, connector, folder), on_batch
+                context.runner.drive,
+                SourceFeed(context.project.storage, log, connector, folder, context.clock),
+                on_batch,
             )
         problems = connector.problems()
     if problems:

@@ -96,7 +96,7 @@ def _(statement: st.InsertValues | st.InsertSelect, context: Context) -> Result:
     relation = context.relation(statement.table)
     _register(context, getattr(statement, "relations", ()), getattr(statement, "hidden", ()))
     with context.lease(relation.name):
-        event = insert(context.spark, Log.of(context, relation), statement.spark_sql)
+        event = insert(context.spark, Log.of(context, relation), statement.spark_sql, context.clock())
     parts = [f"{event.on_time} on time", f"{event.late} late", f"{event.rejected} rejected"]
     total = event.on_time + event.late + event.rejected
     text = f"inserted {total}: {', '.join(parts)}; watermark {event.watermark}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidegate.ingest.ingest import Log
     from tidegate.plan.events import BatchCommitted
     from tidegate.project import Storage
+    from tidegate.runtime.runner import Clock
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.connectors import LogOptions
 
@@ -234,28 +235,32 @@ class LogConnector(Connector):
         return counts
 
 
-def follow(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None]) -> None:
+def follow(
+    log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None], clock: Clock
+) -> None:
     """Bring a gate's log up to what `pending` found. Its lease is held by the caller.
 
     No plan is kept outside the log: a batch depends on no clock and no listing, so one that broke off is planned
     anew from the position of the last commit, and reads the same rows (W4, R2).
     """
-    while advance(log, connector, on_batch):
+    while advance(log, connector, on_batch, clock):
         pass
 
 
-def advance(log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None]) -> bool:
+def advance(
+    log: Log, connector: LogConnector, on_batch: Callable[[BatchCommitted], None], clock: Clock
+) -> bool:
     """At most one batch of a gate; whether there may be more. A reset of the upstream's watermark is followed where it
     came, between two of its commits (W9)."""
     step = next(iter(connector.resets(log.progress.resets)), None)
     connector.only_before(None if step is None else step.epoch)
-    plan = connector.plan(log.progress.epoch + 1, datetime.now(UTC))
+    plan = connector.plan(log.progress.epoch + 1, clock())
     if plan is not None:
         on_batch(_added(log, connector, plan))
         return connector.waits() or step is not None
     if step is None:
         return False
-    log.reset(step.mark, datetime.now(UTC), {FOLLOWED_RESETS: json.dumps({connector.follows: step.number})})
+    log.reset(step.mark, clock(), {FOLLOWED_RESETS: json.dumps({connector.follows: step.number})})
     return True
 
 

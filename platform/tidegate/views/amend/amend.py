@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
@@ -116,7 +116,7 @@ def amend_view(
     # A catalog that is a folder does not keep two committers apart: there a live run's lease is in the way (TG508).
     is_folder = context.project.storage.settings.catalog.type == "hadoop"
     with context.lease(view.name, "" if is_folder else "$amend"):
-        return _Amendment(context, view, stored, scope, dry_run, at or datetime.now(UTC), notify).run()
+        return _Amendment(context, view, stored, scope, dry_run, at or context.clock(), notify).run()
 
 
 class _Amendment:

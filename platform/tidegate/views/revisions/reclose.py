@@ -10,7 +10,6 @@ and each row once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.iceberg.differences import KIND, comparable, differences
@@ -111,7 +110,7 @@ class Reclosing:
             now = self._as_revised(now, then, hit, number).localCheckpoint()
             added = now.where(F.col(OWN_TICK) == number).count()
         amendment = (self._base.integer(AMENDMENTS) or 0) + 1
-        at = datetime.now(UTC)
+        at = self._context.clock()
         writer = Writer(self._context, view, self._table, self._base, amendment, at)
         more, removed, delta = writer.write(now, self._changed(hit), sums[1], sums[2])
         grown = (self._base.integer(AMENDED_GROUPS) or 0) + delta - added
