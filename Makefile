@@ -10,10 +10,12 @@ AUDIT := .tidegate/audit
 AUDIT_STAMP := $(AUDIT)/.installed
 # How many processes share `make test`: one more than CI has cores, since some of them always wait for servers and runs.
 PROCESSES ?= 3
+# Histories that `make simulate` plays.
+SEEDS ?= 20000
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
+.PHONY: help demo test test-fast property simulate mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +42,9 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_RUNNERS=all TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \
 	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
 	  $(BIN)/python -m pytest -k "property or failpoints"
+
+simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped
+	@$(BIN)/python -m tests.simulate.run --seeds $(SEEDS) $(ARGS)
 
 mutants: java $(STAMP) ## Guards of the rules are broken one by one, each has to fail a test (ARGS="NAME … --list --from N")
 	@$(BIN)/python -m tests.mutants.run $(ARGS)

@@ -7,6 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.io import load_file_io
@@ -16,6 +18,8 @@ from pyiceberg.table import CommitTableResponse, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+
+from tests.inprocess.files import stored
 
 _HINT = "version-hint.text"
 
@@ -34,7 +38,7 @@ class _Change(Transaction):
         return self._seen[1]
 
 
-class _FolderTable(Table):
+class FolderTable(Table):
     def transaction(self) -> Transaction:
         return _Change(self)
 
@@ -48,6 +52,16 @@ class FolderCatalog(NoopCatalog):
         self._io = load_file_io({}, f"file:{warehouse}")
         #: What is in a file of metadata, by its path and what says that it is still the same file.
         self._read: dict[str, tuple[tuple[int, int], TableMetadata]] = {}
+
+    def stored(self, path: str) -> pa.Table:
+        """The rows of a data file."""
+        return stored(path)
+
+    def store(self, path: str, rows: pa.Table) -> int:
+        """Write a data file; its size in bytes."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, path)
+        return os.stat(path).st_size
 
     def folder(self, identifier: tuple[str, ...]) -> Path:
         return self._warehouse.joinpath(*identifier)
@@ -81,7 +95,7 @@ class FolderCatalog(NoopCatalog):
         if metadata is None or known != (stat.st_ino, stat.st_mtime_ns):
             metadata = TableMetadataUtil.parse_raw(Path(path).read_text(encoding="utf-8"))
             self._read[path] = (stat.st_ino, stat.st_mtime_ns), metadata
-        return _FolderTable(identifier, metadata, path, self._io, self)
+        return FolderTable(identifier, metadata, path, self._io, self)
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:
         return self.open(tuple(identifier.split(".")) if isinstance(identifier, str) else identifier)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.exceptions import ValidationException
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
@@ -29,8 +30,11 @@ def path_of(uri: str) -> str:
 
 
 def files_of(table: PyTable, snapshot: int) -> Sequence[Any]:
-    """What a snapshot is made of, which never changes."""
-    return _planned(_Hashed(table), snapshot)
+    """What a snapshot is made of, which never changes. Raises ValidationException for one that the table, as it was
+    loaded, does not have."""
+    if table.snapshot_by_id(snapshot) is None:
+        raise ValidationException(f"Cannot find snapshot with ID {snapshot}")
+    return planned(_Hashed(table), snapshot)
 
 
 class _Hashed:
@@ -48,13 +52,13 @@ class _Hashed:
 
 
 @lru_cache(4096)
-def _planned(key: _Hashed, snapshot: int) -> Sequence[Any]:
+def planned(key: _Hashed, snapshot: int) -> Sequence[Any]:
     return list(key.table.scan(snapshot_id=snapshot).plan_files())
 
 
 @lru_cache(2048)
-def _stored(path: str) -> pa.Table:
-    """A data file. It is never written again, and its name is no other one's."""
+def stored(path: str) -> pa.Table:
+    """A data file on this machine. It is never written again, and its name is no other one's."""
     return pq.read_table(path, partitioning=None, use_threads=False)
 
 
@@ -85,10 +89,6 @@ def data_file(
 
 def bound_of(bounds: Mapping[int, bytes] | None, field: int) -> int | None:
     return struct.unpack("<q", bounds[field])[0] if bounds and field in bounds else None
-
-
-def read_file(path: str, schema: pa.Schema) -> pa.Table:
-    return conformed(_stored(path), schema)
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

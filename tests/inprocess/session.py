@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.inprocess.catalog import FolderCatalog
 from tests.inprocess.frames import adapt
 from tests.inprocess.requests import Stub
 from tests.inprocess.tables import InProcessTables
@@ -96,4 +97,4 @@ def session_on(project: Project) -> Session:
     project.catalog()
     warehouse = project.storage.local_warehouse
     assert warehouse is not None
-    return Session(project, Runner(InProcessTables(new_spark(), warehouse), drive))
+    return Session(project, Runner(InProcessTables(new_spark(), FolderCatalog(warehouse)), drive))

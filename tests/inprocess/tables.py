@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, schema_to_pyarrow, visit_pyarrow
 from pyiceberg.manifest import DataFile
@@ -18,7 +16,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from tests.inprocess.catalog import FolderCatalog
-from tests.inprocess.files import bound_of, conformed, data_file, files_of, path_of, read_file, schema_of
+from tests.inprocess.files import bound_of, conformed, data_file, files_of, path_of, schema_of
 from tests.inprocess.frames import frame_of
 from tidegate.iceberg.commit import committed, require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
@@ -47,10 +45,10 @@ _OWN = {"commit.retry.num-retries": "0"}
 
 
 class InProcessTables:
-    """The tables of one warehouse folder."""
+    """The tables of one catalog."""
 
-    def __init__(self, spark: SparkSession, warehouse: Path) -> None:
-        self.spark, self.catalog = spark, FolderCatalog(warehouse)
+    def __init__(self, spark: SparkSession, catalog: FolderCatalog) -> None:
+        self.spark, self.catalog = spark, catalog
 
     def exists(self, identifier: str) -> bool:
         return self.catalog.exists(_parts(identifier))
@@ -106,8 +104,12 @@ class InProcessTables:
         table = self.catalog.open(_parts(identifier))
         schema = schema_of(table)
         at = table.current_snapshot() if snapshot is None else table.snapshot_by_id(snapshot)
+        if at is None and snapshot is not None:
+            raise ValidationException(f"Cannot find snapshot with ID {snapshot} in {identifier}")
         paths = [path_of(f.file.file_path) for f in files_of(table, at.snapshot_id)] if at is not None else []
-        read = [read_file(path, schema) for path in paths] or [conformed(schema.empty_table(), schema)]
+        read = [conformed(self.catalog.stored(path), schema) for path in paths] or [
+            conformed(schema.empty_table(), schema)
+        ]
         if with_file:
             named = zip(read, [f"file:{path}" for path in paths] or [""], strict=True)
             read = [
@@ -372,11 +374,9 @@ class InProcessTable:
             yield rows.filter(pc.fill_null(where, False)), list(partition.values())
 
     def _written(self, rows: pa.Table, partition: list[Any]) -> DataFile:
-        folder = Path(path_of(self.location)) / "data"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{uuid.uuid4().hex}.parquet"
-        pq.write_table(rows, path)
-        return data_file(f"file:{path}", partition, rows.num_rows, path.stat().st_size, {}, {})
+        path = f"{path_of(self.location)}/data/{uuid.uuid4().hex}.parquet"
+        size = self._tables.catalog.store(path, rows)
+        return data_file(f"file:{path}", partition, rows.num_rows, size, {}, {})
 
 
 def _changed(name: str, merge: Merge) -> str:

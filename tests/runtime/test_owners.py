@@ -80,6 +80,7 @@ GUARDS = {
     "sinks/statefile.py:StateFile.remove": SINK,
     "sinks/statefile.py:StateFile.write": SINK,
     "ingest/stream.py:PlanInbox.forget": OPEN,
+    "ingest/stream.py:PlanInbox.tidy": OPEN,
     "ingest/stream.py:PlanInbox.write": OPEN,
     "tables/table.py:KeyedTable._go_back": OPEN,
     "tables/table.py:KeyedTable._merge": OPEN,

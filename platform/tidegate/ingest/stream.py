@@ -53,6 +53,13 @@ class PlanInbox:
         if self._filesystem.get_file_info(path).type == pafs.FileType.File:
             self._filesystem.delete_file(path)
 
+    def tidy(self, epoch: int) -> None:
+        """Remove what runs that broke off have left of plans up to this epoch, which is committed."""
+        for info in self._filesystem.get_file_info(pafs.FileSelector(self._path, allow_not_found=True)):
+            number = info.base_name.removeprefix(".").removeprefix("plan-")
+            if number.isdecimal() and int(number) <= epoch:
+                self._filesystem.delete_file(info.path)
+
     def _file(self, epoch: int) -> str:
         return f"{self._path}/plan-{epoch:012d}"
 
@@ -67,6 +74,7 @@ class SourceFeed:
         self.log, self.connector = log, connector
         self._clock = clock
         self._inbox = PlanInbox(storage, f"{folder}/plans")
+        self._inbox.tidy(log.progress.epoch)
         self._planned: BatchPlan | None = None
         #: How sparingly batches are read, and how many have gone well so.
         self._care = self._well = 0

@@ -1,0 +1,255 @@
+"""What must hold in every state that a reader can see, and at the end of a history: by the oracles alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+
+from tests.oracle import Oracle, Row
+from tests.simulate.driver import World
+from tests.simulate.pipelines import DELAY, VIEWS, Pipeline, seconds
+from tests.simulate.store import path_in
+from tests.simulate.tables import Identifier
+
+Place = tuple[str, int]
+
+
+class Wrong(AssertionError):
+    """A promise that was broken."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A row of a log, as it was decided."""
+
+    id: int | None
+    outcome: str
+    epoch: int
+    at: int | None
+
+
+@dataclass
+class Checks:
+    """Everything that readers have seen of one world. `wrong`: the first promise that was broken."""
+
+    world: World
+    pipeline: Pipeline
+    log: dict[Place, Judged] = field(default_factory=dict)
+    epoch: int = 0
+    #: By epoch: the watermark of each partition that the log knows, and the published one.
+    marks: dict[int, tuple[dict[str, int | None], int | None]] = field(default_factory=dict)
+    emitted: dict[str, Counter[tuple[Any, ...]]] = field(default_factory=dict)
+    frontiers: dict[str, int | None] = field(default_factory=dict)
+    wrong: Wrong | None = None
+    _files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def watch(self) -> None:
+        """Look at every commit, and at every delivery."""
+        self.world.catalog.watcher = self._committed
+        self.world.store.watcher = self._file
+
+    # -- at every commit ---------------------------------------------------------------------------------------
+
+    def _committed(
+        self, table: Identifier, before: TableMetadata | None, after: TableMetadata | None
+    ) -> None:
+        try:
+            if after is None:
+                raise Wrong(f"{table[-1]} was dropped")
+            with self.world.outside.looking():
+                self._looked(table, after)
+        except Wrong as wrong:
+            self.wrong = self.wrong or wrong
+
+    def _looked(self, table: Identifier, after: TableMetadata) -> None:
+        if after.current_snapshot_id is None:
+            return
+        name = table[-1]
+        snapshot = self.world.catalog.table(table, after).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        summary = snapshot.summary.additional_properties
+        rows = self._rows(table, after)
+        if name in self.pipeline.views:
+            self._look_at_view(name, rows, summary)
+        elif name == "events":
+            self._look_at_log(rows, summary)
+
+    def _rows(self, table: Identifier, metadata: TableMetadata) -> list[dict[str, Any]]:
+        """Of the newest snapshot."""
+        catalog, found = self.world.catalog, []
+        for path in live_files(self.world, table, metadata):
+            if path not in self._files:
+                content = self.world.store.files.get(path)
+                if content is None:
+                    raise Wrong(f"{table[-1]} has a file that is not there: {path}")
+                self._files[path] = catalog.parsed(path, content).to_pylist()
+            found += self._files[path]
+        return found
+
+    def _look_at_log(self, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
+        log: dict[Place, Judged] = {}
+        for row in rows:
+            if row["_outcome"] == "watermark":
+                continue
+            place = (row["_source_partition"], row["_offset"])
+            if place in log:
+                raise Wrong(f"R2: row {place} is there twice")
+            log[place] = Judged(row.get("id"), row["_outcome"], row["_epoch"], seconds(row.get("ts")))
+        for place, judged in self.log.items():
+            if log.get(place) != judged:
+                raise Wrong(f"R2: row {place} was {judged}, and is {log.get(place)}")
+        epoch = int(summary.get("tidegate.epoch", self.epoch))
+        if epoch not in (self.epoch, self.epoch + 1):
+            raise Wrong(f"R2: epoch {epoch} after {self.epoch}")
+        self.log, self.epoch = log, epoch
+        self._note_marks(rows)
+
+    def _note_marks(self, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            if row["_outcome"] != "watermark" or row["_epoch"] in self.marks:
+                continue
+            same = [r for r in rows if r["_outcome"] == "watermark" and r["_epoch"] == row["_epoch"]]
+            known = {r["_source_partition"]: _mark(r["_progress"]["watermark"]) for r in same}
+            known.pop(None, None)
+            published = [r["_progress"]["published"] for r in same if r["_source_partition"] is None]
+            self.marks[row["_epoch"]] = (known, _mark(published[0]) if published else None)
+
+    def _look_at_view(self, name: str, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
+        view = VIEWS[name]
+        shown = Counter(
+            tuple(seconds(row[column]) for column in view.columns)
+            for row in rows
+            if row["_open"] is False and row.get("_revision") is None
+        )
+        frontier = _mark(int(summary["tidegate.frontier"])) if "tidegate.frontier" in summary else None
+        before = self.frontiers.get(name)
+        if before is not None and (frontier is None or frontier < before):
+            raise Wrong(f"C2: the frontier of {name} went from {before} back to {frontier}")
+        self.frontiers[name] = frontier
+        if gone := self.emitted.get(name, Counter()) - shown:
+            raise Wrong(f"C2: {name} had emitted {_few(gone)}, which went")
+        right = Counter(view.truth(self._on_time(), frontier))
+        if shown != right:
+            raise Wrong(
+                f"C2: {name} at {frontier}: too much {_few(shown - right)}, too little {_few(right - shown)}"
+            )
+        self.emitted[name] = shown
+
+    def _on_time(self) -> list[Row]:
+        rows = self.world.produced
+        return [
+            Row(place[0], place[1], judged.at, None, rows[judged.id])
+            for place, judged in sorted(self.log.items())
+            if judged.outcome == "on_time" and judged.id is not None
+        ]
+
+    def _file(self, what: str, path: str) -> None:
+        """Deliveries grow by rows that the view has emitted, and by nothing else."""
+        out = f"{self.world.root}/out/"
+        if not path.startswith(out) or "/_tidegate/" in path or self.wrong is not None:
+            return
+        if what == "went":
+            self.wrong = Wrong(f"B1: the delivered file {path} went")
+        elif extra := self.delivered() - self._lines():
+            self.wrong = Wrong(f"B1: delivered, but not emitted: {_few(extra)}")
+
+    def delivered(self) -> Counter[str]:
+        """The lines that a reader of the sink's folder has."""
+        out = f"{self.world.root}/out/"
+        paths = [p for p in self.world.store.files if p.startswith(out) and "/_tidegate/" not in p]
+        text = "".join(self.world.store.files[path].decode() for path in paths)
+        # (Sail writes a zone where Spark writes none.)
+        return Counter(text.replace("000Z", "000").splitlines())
+
+    def _lines(self) -> Counter[str]:
+        from tests.simulate.pipelines import line_of
+
+        emitted = self.emitted.get(self.pipeline.views[0], Counter())
+        return Counter({line_of(VIEWS[self.pipeline.views[0]], row): n for row, n in emitted.items()})
+
+    # -- at the end --------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """After a run that no fault has met. Raises Wrong."""
+        if self.wrong is not None:
+            raise self.wrong
+        self._every_row_once()
+        published = self._decisions()
+        for name in self.pipeline.views:
+            right = Counter(VIEWS[name].truth(self._on_time(), published))
+            if missing := right - self.emitted.get(name, Counter()):
+                raise Wrong(f"C2: {name} has not emitted {_few(missing)} at {published}")
+        if self.pipeline.sink and self.delivered() != self._lines():
+            missing = self._lines() - self.delivered()
+            raise Wrong(f"B1: emitted, but not delivered: {_few(missing)}")
+        self._files_are_known()
+
+    def _every_row_once(self) -> None:
+        found = Counter(judged.id for judged in self.log.values())
+        given = Counter(self.world.produced.keys())
+        if found != given:
+            raise Wrong(f"R1: lost {_few(given - found)}, more than once {_few(found - given)}")
+
+    def _decisions(self) -> int | None:
+        """W1 to W6, batch by batch as the log says that they were cut; the published watermark."""
+        oracle = Oracle(lambda row: None if row.event_time is None else row.event_time - DELAY)
+        for epoch in range(1, self.epoch + 1):
+            known, published = self.marks.get(epoch, ({}, None))
+            oracle.enumerate(sorted(known))
+            rows = sorted((place, one) for place, one in self.log.items() if one.epoch == epoch)
+            for (partition, offset), one in rows:
+                reject = None if one.at is not None else "no time"
+                decision = oracle.read(Row(partition, offset, one.at, reject))
+                if decision.outcome != one.outcome:
+                    place, right = (partition, offset), decision.outcome
+                    raise Wrong(f"W1: row {place} at {one.at} is {one.outcome}, by the rules {right}")
+            oracle.flush()
+            if known and oracle.wp != known:
+                raise Wrong(f"W2: after epoch {epoch} the watermarks are {known}, by the rules {oracle.wp}")
+            if oracle.g != published:
+                raise Wrong(f"W6: after epoch {epoch} {published} was published, by the rules {oracle.g}")
+        return oracle.g
+
+    def _files_are_known(self) -> None:
+        """Whatever a table is made of is there; and what lies about is where upkeep looks for it."""
+        store, catalog = self.world.store, self.world.catalog
+        homes = [f"{self.world.root}/input/", f"{self.world.root}/out/"]
+        with self.world.outside.looking():
+            for table, versions in catalog.tables.items():
+                for path in live_files(self.world, table, versions[-1]):
+                    if path not in store.files:
+                        raise Wrong(f"R1: {table[-1]} has a file that is not there: {path}")
+                homes.append(f"{path_in(versions[-1].location)}/")
+        for path in store.files:
+            if "/_streams/" in path:
+                if "/plans/" in path:
+                    raise Wrong(f"a plan stays that nobody needs: {path}")
+            elif not any(path.startswith(home) for home in homes):
+                raise Wrong(f"a file where upkeep never looks: {path}")
+
+
+def live_files(world: World, table: Identifier, metadata: TableMetadata) -> list[str]:
+    """The data files of the newest snapshot."""
+    snapshot = world.catalog.table(table, metadata).current_snapshot()
+    if snapshot is None:
+        return []
+    found, io = [], world.catalog._io
+    for manifest in snapshot.manifests(io):
+        entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+        found += [path_in(entry.data_file.file_path) for entry in entries]
+    return found
+
+
+def _mark(value: int | None) -> int | None:
+    """Microseconds since 1970, as the oracles count."""
+    from tests.simulate.pipelines import BASE
+
+    return None if value is None else value // 1_000_000 - int(BASE.timestamp())
+
+
+def _few(found: Counter[Any]) -> str:
+    return f"{list(found.items())[:3]}"

@@ -1,0 +1,112 @@
+"""A driver: a process that runs the engine on the simulated outside."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from tests.inprocess.files import planned
+from tests.inprocess.session import drive, new_spark
+from tests.inprocess.tables import InProcessTables
+from tests.simulate.outside import Driver, Outside
+from tests.simulate.store import Handler, Store
+from tests.simulate.tables import SimulatedCatalog
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+from tidegate.project.storage import Storage
+from tidegate.runtime.runner import Runner
+from tidegate.session.session import Session
+
+_ROLES = (
+    (re.compile(r"/_streams/[^/]+/[^/]+/plans(/|$)"), "plan"),
+    (re.compile(r"/_streams/[^/]+/[^/]+/memory(/|$)"), "memory"),
+    (re.compile(r"/_tidegate/position"), "position"),
+    (re.compile(r"/_tidegate/staging(/|$)"), "staging"),
+    (re.compile(r"/out(/|$)"), "delivery"),
+    (re.compile(r"/input(/|$)"), "input"),
+    (re.compile(r"/_streams(/|$)"), "position"),
+    (re.compile(r"/data(/|$)"), "data"),
+    (re.compile(r"/metadata(/|$)"), "metadata"),
+)
+
+
+def role_of(path: str) -> str:
+    """What a path is to the engine."""
+    return next((role for pattern, role in _ROLES if pattern.search(path)), "other")
+
+
+@dataclass(frozen=True)
+class SimulatedStorage(Storage):
+    """All of whose files are simulated."""
+
+    files: pafs.FileSystem | None = field(default=None, compare=False)
+
+    def filesystem(self, uri: str | None = None) -> tuple[pafs.FileSystem, str]:
+        _, path = super().filesystem(uri)
+        assert self.files is not None
+        return self.files, path
+
+
+@cache
+def project_folder(sql: str) -> Path:
+    """A project on disk with these definitions; nothing else is ever written into it."""
+    root = Path(tempfile.mkdtemp(prefix="simulated-")) / "project"
+    (root / "assets").mkdir(parents=True)
+    (root / "assets" / "all.sql").write_text(sql)
+    return root
+
+
+class World:
+    """The outside of one project: its store and its catalog."""
+
+    def __init__(self, outside: Outside, sql: str, logs: tuple[str, ...]) -> None:
+        # Ids follow from the seed: what is known of a snapshot may be another history's.
+        planned.cache_clear()
+        self.outside, self.root = outside, project_folder(sql)
+        self.store = Store(outside, role_of)
+        self.files = pafs.PyFileSystem(Handler(self.store))
+        self._logs = logs
+        #: Processes that have not ended, and every row that was given, by its id.
+        self.drivers: list[Driver] = []
+        self.produced: dict[int, dict[str, Any]] = {}
+        project = Project.load(self.root)
+        warehouse = project.storage.local_warehouse
+        assert warehouse is not None
+        self.namespace = project.env.warehouse.namespace
+        self.catalog = SimulatedCatalog(warehouse, self.store, self._table_role)
+
+    def _table_role(self, name: str) -> str:
+        if name.endswith("$state"):
+            return "state"
+        return "log" if name in self._logs else "view"
+
+    def open(self) -> Session:
+        """A session, as a new process opens it."""
+        project = Project.load(self.root)
+        storage = Storage(self.root, project.env.warehouse, owner=project.owner)
+        project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
+        runner = Runner(InProcessTables(new_spark(), self.catalog), drive, self.outside.clock, self._lease)
+        return Session(project, runner)
+
+    @contextmanager
+    def _lease(self, folder: Path, name: str) -> Iterator[None]:
+        """A lock that knows the processes of its own machine, and ends with its holder."""
+        driver = self.outside.driver
+        others = [one for one in self.drivers if one is not driver and one.machine == driver.machine]
+        if any(name in one.locks for one in others):
+            raise TidegateError("TG508", f'another process is writing "{name}"')
+        mine = name not in driver.locks
+        driver.locks.add(name)
+        try:
+            yield
+        finally:
+            if mine:
+                driver.locks.discard(name)

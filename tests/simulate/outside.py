@@ -1,0 +1,197 @@
+"""The world outside of the engine under one seed. Whatever the engine asks of it is a step: it is counted, a fault may
+meet it, and another driver may go on before it.
+
+A step has a name, `operation role`: "write plan", "commit log". A fault is met by the n-th step of an act; which faults
+can meet a step follows from its operation.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+KILLED_BEFORE, KILLED_AFTER, KILLED_HALFWAY = "killed before", "killed after", "killed halfway"
+REFUSED, LOST, TORN, FULL = "refused", "lost answer", "torn", "disk full"
+HIDDEN, SLOW = "missing until later", "slow"
+CONFLICT, STALE, LOST_REQUEST = "conflict", "stale", "lost request"
+CRASHED, HUNG = "worker crashed", "worker hung"
+
+#: Which faults may meet the steps of an operation.
+FAULTS: dict[str, tuple[str, ...]] = {
+    "write": (KILLED_BEFORE, KILLED_HALFWAY, KILLED_AFTER, REFUSED, LOST, TORN, FULL, SLOW),
+    "move": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
+    "delete": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
+    "read": (KILLED_BEFORE, REFUSED, HIDDEN, SLOW),
+    "look": (KILLED_BEFORE, REFUSED, SLOW),
+    "list": (KILLED_BEFORE, REFUSED, SLOW),
+    "load": (KILLED_BEFORE, REFUSED, STALE, SLOW),
+    "create": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
+    "drop": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
+    "commit": (KILLED_BEFORE, KILLED_AFTER, REFUSED, CONFLICT, LOST, LOST_REQUEST, SLOW),
+    "compute": (KILLED_BEFORE, KILLED_AFTER, CRASHED, HUNG, SLOW),
+}
+
+
+class Killed(BaseException):
+    """The end of a driver's process: nothing that handles errors sees it."""
+
+
+class InjectedError(OSError):
+    """What the outside answers where a fault meets a step."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What meets the `step`-th step (from 0) of the `act`-th act."""
+
+    act: int
+    step: int
+    kind: str
+
+
+@dataclass
+class Met:
+    """A fault that a step has met."""
+
+    fault: Fault
+    step: str
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A fault for the `nth` step of this name in a history, from 0 on."""
+
+    step: str
+    kind: str
+    nth: int
+
+
+class Chooser:
+    """Decides which fault meets a step: those of a list; else what is wished for, and by chance `share` of 1,000."""
+
+    def __init__(
+        self, rng: Random, fixed: Sequence[Fault] | None, wishes: Sequence[Wish] = (), share: int = 0
+    ) -> None:
+        self._fixed = None if fixed is None else {(fault.act, fault.step): fault.kind for fault in fixed}
+        self._rng, self._share = rng, share
+        self._wishes = {(wish.step, wish.nth): wish.kind for wish in wishes}
+        self._passed: Counter[str] = Counter()
+
+    def kind(self, act: int, step: int, name: str, most: int) -> str | None:
+        """The fault of this step. `most`: so many more may come."""
+        nth, self._passed[name] = self._passed[name], self._passed[name] + 1
+        if self._fixed is not None:
+            return self._fixed.get((act, step))
+        if most <= 0:
+            return None
+        wished = self._wishes.get((name, nth))
+        if wished is None and self._rng.randrange(1000) < self._share:
+            return self._rng.choice(FAULTS[name.partition(" ")[0]])
+        return wished
+
+
+@dataclass
+class Driver:
+    """A process that runs the engine, on a machine. `dead`: nothing that it still does has an effect."""
+
+    name: str
+    machine: str = "a"
+    dead: bool = False
+    locks: set[str] = field(default_factory=set)
+
+
+class Outside:
+    """Clock, ids, steps and faults of one history."""
+
+    def __init__(self, seed: int, chooser: Chooser, most_faults: int = 4) -> None:
+        self.rng, self._chooser, self._most = Random(seed), chooser, most_faults
+        self._ids = Random(seed + 1)
+        self.now = START
+        self.act = -1
+        self.steps_of_act = 0
+        self.steps: list[str] = []
+        self.met: list[Met] = []
+        self.driver = Driver("driver 0")
+        #: Faults meet steps only while this is set.
+        self.armed = False
+        self._quiet = 0
+        #: Called before each step: the place at which another driver goes on.
+        self.pause: Callable[[], None] = lambda: None
+
+    def begin(self, act: int) -> None:
+        """The next act."""
+        self.act, self.steps_of_act = act, 0
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def new_id(self) -> uuid.UUID:
+        return uuid.UUID(int=self._ids.getrandbits(128), version=4)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def step(self, name: str, effect: Callable[[str | None], Any]) -> Any:
+        """Do one thing outside of the engine. `effect` is given the fault that it has to show itself, if any."""
+        if self._quiet:
+            return effect(None)
+        driver = self.driver
+        if driver.dead:
+            raise Killed(name)
+        if self.armed:
+            self.pause()
+            if driver.dead:
+                raise Killed(name)
+        fault = self._fault(name)
+        if fault == KILLED_BEFORE:
+            self._kill(driver, name)
+        if fault == REFUSED:
+            raise InjectedError(f"503 for {name}")
+        if fault == SLOW:
+            self.pass_time(self.rng.choice([1, 60, 1200]))
+        found = effect(fault)
+        if fault in (KILLED_AFTER, KILLED_HALFWAY):
+            self._kill(driver, name)
+        if fault == LOST and not name.startswith("commit"):
+            raise InjectedError(f"no answer for {name}")
+        return found
+
+    def _kill(self, driver: Driver, name: str) -> None:
+        driver.dead = True
+        driver.locks.clear()
+        raise Killed(name)
+
+    def _fault(self, name: str) -> str | None:
+        number, self.steps_of_act = self.steps_of_act, self.steps_of_act + 1
+        if not self.armed:
+            return None
+        self.steps.append(name)
+        kind = self._chooser.kind(self.act, number, name, self._most - len(self.met))
+        if kind is not None and kind in FAULTS[name.partition(" ")[0]]:
+            self.met.append(Met(Fault(self.act, number, kind), name))
+            return kind
+        return None
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """While the block runs, who looks is no driver: nothing is a step."""
+        self._quiet += 1
+        try:
+            yield
+        finally:
+            self._quiet -= 1
+
+    @contextmanager
+    def holds(self) -> Iterator[Outside]:
+        """While the block runs, ids are this world's."""
+        with patch.object(uuid, "uuid4", self.new_id):
+            yield self

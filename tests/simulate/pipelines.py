@@ -1,0 +1,139 @@
+"""What simulated projects are made of: one source, some views over it, maybe a sink; with what the oracle says of each.
+
+Times are whole seconds since `BASE`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.oracle import Row
+from tests.oracle_sessions import closed, sessions
+from tests.oracle_windows import Windows, final, grouped, hop, tumble
+
+BASE = datetime(2026, 1, 1, tzinfo=UTC)
+DELAY = 20
+
+Shown = tuple[Any, ...]
+#: Emitted rows of what a view reads, and the watermark in force, to the view's own rows.
+Truth = Callable[[Sequence[Row], int | None], list[Shown]]
+
+SOURCE = """CREATE SOURCE events (id INT, p VARCHAR, k VARCHAR, v INT, ts TIMESTAMP,
+    WATERMARK FOR ts AS ts - INTERVAL '20 seconds')
+WITH (connector = 'filesystem', path = 'input', partition.columns = 'p', max_files_per_batch = '{files}')
+FORMAT PLAIN ENCODE JSON;
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """One view. `columns`: those that are compared, as the truth gives them; times as seconds."""
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    truth: Truth
+
+
+def _counted(windows: Windows, keys: Sequence[str]) -> Truth:
+    def truth(rows: Sequence[Row], mark: int | None) -> list[Shown]:
+        groups = final(grouped(rows, windows, keys), mark)
+        return [(*g.keys, g.start, g.end, len(g.rows), _sum(g.rows)) for g in groups]
+
+    return truth
+
+
+def _sum(rows: Sequence[Row]) -> int | None:
+    values = [row.payload["v"] for row in rows if row.payload["v"] is not None]
+    return sum(values) if values else None
+
+
+def _sessions(rows: Sequence[Row], mark: int | None) -> list[Shown]:
+    return [(*s.keys, s.start, s.end, len(s.rows)) for s in closed(sessions(rows, 15, ("k",)), mark)]
+
+
+def _sorted(rows: Sequence[Row], mark: int | None) -> list[Shown]:
+    """C4: rows below the watermark, each once."""
+    return [(row.payload["id"], row.event_time) for row in rows if mark is not None and row.event_time < mark]
+
+
+VIEWS = {
+    view.name: view
+    for view in (
+        View(
+            "tumbling",
+            "SELECT k, window_start, window_end, count(*) AS n, sum(v) AS s "
+            "FROM TUMBLE(events, ts, INTERVAL '10 seconds') GROUP BY k, window_start, window_end",
+            ("k", "window_start", "window_end", "n", "s"),
+            _counted(tumble(10), ("k",)),
+        ),
+        View(
+            "hopping",
+            "SELECT k, window_start, window_end, count(*) AS n, sum(v) AS s "
+            "FROM HOP(events, ts, INTERVAL '10 seconds', INTERVAL '30 seconds') "
+            "GROUP BY k, window_start, window_end",
+            ("k", "window_start", "window_end", "n", "s"),
+            _counted(hop(10, 30), ("k",)),
+        ),
+        View(
+            "visits",
+            "SELECT k, window_start, window_end, count(*) AS n "
+            "FROM SESSION(events, ts, k, INTERVAL '15 seconds') GROUP BY k, window_start, window_end",
+            ("k", "window_start", "window_end", "n"),
+            _sessions,
+        ),
+        View("sorted", "SELECT id, ts FROM events", ("id", "ts"), _sorted),
+    )
+}
+SINK = """CREATE SINK delivered FROM {view} WITH (connector = 'filesystem', path = 'out')
+FORMAT PLAIN ENCODE CSV (without_header = true);
+"""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A project. `sink`: of the first view."""
+
+    views: tuple[str, ...]
+    files_per_batch: int = 1
+    sink: bool = False
+
+    def sql(self) -> str:
+        """Its definitions."""
+        text = SOURCE.format(files=self.files_per_batch)
+        for name in self.views:
+            text += f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name].sql} EMIT ON WINDOW CLOSE;\n"
+        return text + (SINK.format(view=self.views[0]) if self.sink else "")
+
+
+def seconds(value: Any) -> Any:
+    """A time as the oracles count; other values as they are."""
+    if isinstance(value, datetime):
+        return int((value.replace(tzinfo=UTC) - BASE).total_seconds())
+    return value
+
+
+def written(at: int) -> str:
+    """A time as it stands in a file."""
+    return (BASE + timedelta(seconds=at)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as it stands in a file."""
+    return {**row, "ts": None if row["ts"] is None else written(row["ts"])}
+
+
+def line_of(view: View, row: Shown) -> str:
+    """A row as a line of the sink's files."""
+    times = ("window_start", "window_end", "ts")
+
+    def text(name: str, value: Any) -> str:
+        if value is None:
+            return ""
+        if name in times:
+            return (BASE + timedelta(seconds=value)).strftime("%Y-%m-%dT%H:%M:%S.000000")
+        return str(value)
+
+    return ",".join(text(name, value) for name, value in zip(view.columns, row, strict=True))

@@ -1,0 +1,268 @@
+"""A script is played: the engine's own code on the simulated outside, watched by the checks."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
+
+from tests.simulate.check import Checks, Wrong
+from tests.simulate.driver import World
+from tests.simulate.outside import Chooser, Driver, InjectedError, Killed, Met, Outside
+from tests.simulate.pipelines import as_json
+from tests.simulate.script import Act, Arrive, Run, Script, Together, Wait
+from tidegate.errors import TidegateError
+from tidegate.session.session import Session
+
+#: How a run may end that faults have met. Anything else is a defect of the engine.
+_EXPECTED = (
+    TidegateError,
+    OSError,
+    pa.ArrowException,
+    CommitFailedException,
+    CommitStateUnknownException,
+    ValidationException,
+)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A history that was played. `script`: with the faults that were met; `wrong`: which promise was broken."""
+
+    script: Script
+    steps: int
+    batches: int
+    partitions: int
+    met: tuple[Met, ...]
+    wrong: str | None = None
+
+
+def play(script: Script) -> Played:
+    """Play a history to its end, or to the first promise that is broken."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda found: None if _is_met(found.exc_value) else before(found)
+    try:
+        return _Play(script).play()
+    finally:
+        sys.unraisablehook = before
+
+
+def _is_met(error: BaseException | None) -> bool:
+    """Whether it is a fault that met a file which nobody had closed, when that was forgotten."""
+    return isinstance(error, Killed | InjectedError)
+
+
+class _Play:
+    def __init__(self, script: Script) -> None:
+        rng = Random(script.seed)
+        chooser = Chooser(rng, script.faults, script.wishes, script.share)
+        self._script, self._rng = script, rng
+        self.outside = Outside(script.seed, chooser)
+        self.world = World(self.outside, script.pipeline.sql(), ("events",))
+        self.checks = Checks(self.world, script.pipeline)
+        self.checks.watch()
+        self._sessions: dict[str, Session] = {}
+        self._arrived = 0
+        self._drivers = 0
+
+    def play(self) -> Played:
+        wrong = None
+        with self.outside.holds():
+            try:
+                for number, act in enumerate(self._script.acts):
+                    self.outside.begin(number)
+                    self._do(act)
+                    if self.checks.wrong is not None:
+                        raise self.checks.wrong
+                self._end()
+            except Wrong as error:
+                wrong = str(error)
+            finally:
+                for session in self._sessions.values():
+                    session.close()
+        partitions = {place[0] for place in self.checks.log}
+        faults = tuple(met.fault for met in self.outside.met)
+        return Played(
+            replace(self._script, faults=faults),
+            len(self.outside.steps),
+            self.checks.epoch,
+            len(partitions),
+            tuple(self.outside.met),
+            wrong,
+        )
+
+    def _do(self, act: Act) -> None:
+        if isinstance(act, Arrive):
+            self._arrive(act)
+        elif isinstance(act, Wait):
+            self.outside.pass_time(act.seconds)
+        elif isinstance(act, Run):
+            self.outside.driver = self._driver("a", act.fresh)
+            self._run(self.outside.driver)
+        else:
+            _Turns(self, act).play()
+
+    def _arrive(self, act: Arrive) -> None:
+        lines = []
+        for number, partition, key, value, at in act.rows:
+            row = {"id": number, "p": partition, "k": key, "v": value, "ts": at}
+            self.world.produced[number] = {"id": number, "k": key, "v": value}
+            lines.append(json.dumps(as_json(row)))
+        path = f"{self.world.root}/input/{self._arrived:03d}.json"
+        self.world.store.put(path, ("\n".join(lines) + "\n").encode())
+        self._arrived += 1
+        self.outside.pass_time(10)
+
+    def _driver(self, machine: str, fresh: bool) -> Driver:
+        known = next((one for one in self.world.drivers if one.machine == machine and not one.dead), None)
+        if known is not None and not fresh:
+            return known
+        if known is not None:
+            self._ended(known)
+        self._drivers += 1
+        driver = Driver(f"driver {self._drivers}", machine)
+        self.world.drivers.append(driver)
+        return driver
+
+    def _ended(self, driver: Driver) -> None:
+        self.world.drivers.remove(driver)
+        session = self._sessions.pop(driver.name, None)
+        if session is not None:
+            session.close()
+
+    def _run(self, driver: Driver) -> None:
+        """One run, with faults."""
+        before = len(self.outside.met)
+        self.outside.armed = True
+        try:
+            if driver.name not in self._sessions:
+                self._sessions[driver.name] = self.world.open()
+            self._sessions[driver.name].run()
+        except Killed:
+            self._ended(driver)
+        except _EXPECTED as error:
+            if isinstance(error, AssertionError) or not (self.outside.met[before:] or self._excused()):
+                raise Wrong(f"a run failed that no fault has met: {_told(error)}") from error
+        except Exception as error:
+            raise Wrong(f"a run failed as none may: {_told(error)}") from error
+        finally:
+            self.outside.armed = False
+
+    def _excused(self) -> bool:
+        """Whether what happened before may still end a run: another driver, a file that is missing until later, a
+        session whose view of a table is from before a fault."""
+        return bool(self.outside.met) or any(isinstance(act, Together) for act in self._script.acts)
+
+    def _end(self) -> None:
+        """Faults end, and the next run makes everything good."""
+        for driver in list(self.world.drivers):
+            self._ended(driver)
+        self.outside.pass_time(3600)
+        self.outside.begin(len(self._script.acts))
+        self.outside.driver = self._driver("c", True)
+        try:
+            session = self._sessions[self.outside.driver.name] = self.world.open()
+            session.run()
+        except Exception as error:
+            raise Wrong(f"the last run failed, which no fault has met: {_told(error)}") from error
+        self.checks.finish()
+
+
+class _Turns:
+    """Two drivers, each in a thread of its own; one goes on at a time."""
+
+    def __init__(self, play: _Play, act: Together) -> None:
+        self._play, self._turns = play, list(act.turns)
+        self._wake: dict[str, threading.Event] = {}
+        self._alive: list[Driver] = []
+        self._left = 0
+        self._errors: list[BaseException] = []
+
+    def play(self) -> None:
+        outside = self._play.outside
+        drivers = [self._play._driver("a", False), self._play._driver("b", True)]
+        self._wake = {driver.name: threading.Event() for driver in drivers}
+        self._alive = list(drivers)
+        threads = [threading.Thread(target=self._body, args=(driver,)) for driver in drivers]
+        done = threading.Event()
+        self._done = done
+        outside.pause = self._pause
+        try:
+            for thread in threads:
+                thread.start()
+            self._give(drivers[0])
+            done.wait()
+            for thread in threads:
+                thread.join()
+        finally:
+            outside.pause = lambda: None
+        for driver in drivers:
+            if driver.machine == "b" and not driver.dead:
+                self._play._ended(driver)
+        if self._errors:
+            raise self._errors[0]
+
+    def _give(self, driver: Driver) -> None:
+        self._left = self._turns.pop(0) if self._turns else 10_000
+        self._play.outside.driver = driver
+        self._play.outside.armed = True
+        self._wake[driver.name].set()
+
+    def _body(self, driver: Driver) -> None:
+        self._wake[driver.name].wait()
+        self._wake[driver.name].clear()
+        try:
+            self._play._run(driver)
+        except BaseException as error:
+            self._errors.append(error)
+        self._alive.remove(driver)
+        if self._alive:
+            self._give(self._alive[0])
+        else:
+            self._done.set()
+
+    def _pause(self) -> None:
+        """Before a step: the other one's turn may have come."""
+        self._left -= 1
+        me = self._play.outside.driver
+        others = [one for one in self._alive if one is not me]
+        if self._left >= 0 or not others:
+            return
+        self._give(others[0])
+        self._wake[me.name].wait()
+        self._wake[me.name].clear()
+
+
+def _told(error: BaseException) -> str:
+    lines = traceback.format_exception(error)
+    return f"{type(error).__name__}: {error}\n{''.join(lines[-6:])}"
+
+
+def _kind(wrong: str | None) -> str:
+    """Which promise it is: what is smaller is to break the same one."""
+    return (wrong or "").partition(":")[0]
+
+
+def shrink(script: Script, say: Callable[[str], None] = lambda text: None) -> Played:
+    """The smallest script found that breaks a promise, of one that does."""
+    from tests.simulate.script import smaller
+
+    best = play(script)
+    assert best.wrong is not None
+    going = True
+    while going:
+        going = False
+        for one in smaller(best.script):
+            found = play(one)
+            if found.wrong is not None and _kind(found.wrong) == _kind(best.wrong):
+                best, going = found, True
+                say(f"{len(one.acts)} acts, {len(one.faults or ())} faults")
+                break
+    return best

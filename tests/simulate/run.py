@@ -1,0 +1,113 @@
+"""`make simulate`: random histories of the engine on a simulated outside, each from one seed.
+
+python -m tests.simulate.run --seeds 20000           # goes on where it was stopped
+python -m tests.simulate.run --seed 1234             # one history, as a script; a failing one is made smaller
+python -m tests.simulate.run --script FILE           # one that was printed
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.simulate.campaign import Progress, Tally, play_all
+
+#: Where a long run takes down what it has done.
+PROGRESS = Path(".tidegate/simulate/progress.json")
+
+
+def main(given: list[str] | None = None) -> int:
+    """0: all promises were kept; 1: some were broken."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulate.run",
+        description="Random histories of crashes, conflicts and lost answers",
+    )
+    parser.add_argument("--seeds", type=int, default=1000, help="how many histories (1000)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--seed", type=int, help="play this one, and print it")
+    parser.add_argument("--script", type=Path, help="play the history in this file")
+    parser.add_argument("--processes", type=int, default=2, help="how many processes share the seeds (2)")
+    parser.add_argument("--progress", type=Path, default=PROGRESS, help=f"what was done ({PROGRESS})")
+    parser.add_argument("--afresh", action="store_true", help="forget what was done before")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    asked = parser.parse_args(given)
+    if asked.seed is not None or asked.script is not None:
+        return one(asked.seed, asked.script)
+    if asked.afresh:
+        asked.progress.unlink(missing_ok=True)
+    progress = Progress(asked.progress, asked.first, asked.seeds, _version())
+    began, before, shown = time.monotonic(), progress.tally.seeds, [0.0]
+
+    def say(tally: Tally) -> None:
+        if time.monotonic() - shown[0] < 10:
+            return
+        shown[0] = time.monotonic()
+        rate = (tally.seeds - before) / (shown[0] - began)
+        left = (asked.seeds - tally.seeds) / rate / 60 if rate else 0
+        print(
+            f"{tally.seeds:,} of {asked.seeds:,} seeds, {rate:.1f} a second, {left:.0f} minutes left; "
+            f"{len(tally.failures)} failed",
+            file=sys.stderr,
+        )
+
+    tally = play_all(progress, asked.processes, say)
+    seconds = time.monotonic() - began
+    if asked.json:
+        print(json.dumps(tally.to_dict()))
+    else:
+        print(_told(tally, seconds, tally.seeds - before))
+    return 1 if tally.failures else 0
+
+
+def one(seed: int | None, file: Path | None) -> int:
+    """Play one history; a failing one is made smaller."""
+    from tests.inprocess.session import without_a_jvm
+    from tests.simulate.play import play, shrink
+    from tests.simulate.script import Script, script_of
+
+    script = script_of(seed or 0) if file is None else Script.of_text(file.read_text("utf-8"))
+    with without_a_jvm():
+        played = play(script)
+        print(played.script.text())
+        print("\n".join(f"{met.step}: {met.fault.kind}" for met in played.met))
+        if played.wrong is None:
+            print(f"every promise was kept: {played.steps} steps, {played.batches} batches")
+            return 0
+        print(f"wrong: {played.wrong}\nIt is made smaller …", flush=True)
+        least = shrink(played.script, lambda text: print(f"  {text}", flush=True))
+    print(f"{least.script.text()}wrong: {least.wrong}")
+    return 1
+
+
+def _told(tally: Tally, seconds: float, now: int) -> str:
+    middle = tally.medians()
+    lines = [
+        f"{tally.seeds:,} histories, {tally.cpu_seconds / max(tally.seeds, 1):.2f} CPU-seconds each"
+        + (f"; {now:,} of them now, {now / seconds * 3600:,.0f} an hour" if now else ""),
+        f"in the middle {middle['steps']:g} I/O steps, {middle['batches']:g} batches, "
+        f"{middle['partitions']:g} partitions, {middle['faults']:g} faults",
+        f"{len(tally.pairs)} pairs of a step and a fault, {tally.pairs.total():,} faults in all",
+    ]
+    if rare := sorted((n, pair) for pair, n in tally.pairs.items() if n < 100):
+        lines.append(f"met fewer than 100 times: {', '.join(f'{pair} ({n})' for n, pair in rare)}")
+    for seed, text in sorted(tally.failures.items()):
+        lines.append(f"\nseed {seed} failed: {text}")
+    lines.append(f"{len(tally.failures)} failed" if tally.failures else "every promise was kept")
+    return "\n".join(lines)
+
+
+def _version() -> str:
+    """Of the tree: what another one did counts for nothing."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
+    changed = subprocess.run(["git", "diff", "HEAD"], capture_output=True, text=True, check=False).stdout
+    import hashlib
+
+    return hashlib.sha256((head + changed).encode()).hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

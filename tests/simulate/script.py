@@ -1,0 +1,196 @@
+"""What happens in one history, as plain values: written by a seed, printed as a small script, and made smaller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+from tests.simulate.outside import FAULTS, Fault, Wish
+from tests.simulate.pipelines import VIEWS, Pipeline
+
+#: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
+STEPS = (
+    *(f"{operation} {role}" for operation in ("commit", "create", "load") for role in ("log", "view")),
+    *(f"{operation} plan" for operation in ("write", "move", "delete", "look", "read")),
+    *(f"{operation} data" for operation in ("write", "read", "look")),
+    *(f"{operation} metadata" for operation in ("write", "read")),
+    *(f"{operation} input" for operation in ("look", "list", "read")),
+    *(f"{operation} position" for operation in ("write", "move", "look", "read")),
+    *(f"{operation} staging" for operation in ("write", "delete", "look")),
+    *(f"{operation} delivery" for operation in ("move", "list")),
+    "list memory",
+    "compute task",
+)
+
+
+@dataclass(frozen=True)
+class Arrive:
+    """A file of rows appears in the source's folder."""
+
+    rows: tuple[tuple[int, str, str, int | None, int | None], ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A driver runs everything. `fresh`: in a new process, else in the one that is there."""
+
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Together:
+    """Two drivers on two machines run everything, in turns: each goes on for some steps. `turns`: how many."""
+
+    turns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Time passes."""
+
+    seconds: int
+
+
+Act = Arrive | Run | Together | Wait
+_ACTS = {kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Wait)}
+
+
+@dataclass(frozen=True)
+class Script:
+    """A history. `faults`: None: as the seed says, while it is played."""
+
+    seed: int
+    pipeline: Pipeline
+    acts: tuple[Act, ...]
+    faults: tuple[Fault, ...] | None = None
+    wishes: tuple[Wish, ...] = ()
+    share: int = 0
+
+    def text(self) -> str:
+        """As a small script: a line for each act, and for each fault."""
+        lines = [f"seed {self.seed}", f"pipeline {json.dumps(asdict(self.pipeline))}"]
+        for number, act in enumerate(self.acts):
+            lines.append(f"{type(act).__name__.lower()} {json.dumps(asdict(act))}")
+            lines += [
+                f"  fault at step {fault.step}: {fault.kind}"
+                for fault in self.faults or ()
+                if fault.act == number
+            ]
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def of_text(cls, text: str) -> Script:
+        """What `text` gives."""
+        seed, pipeline, acts, faults = 0, Pipeline(()), list[Act](), list[Fault]()
+        for line in text.splitlines():
+            word, _, rest = line.strip().partition(" ")
+            if word == "seed":
+                seed = int(rest)
+            elif word == "pipeline":
+                given = json.loads(rest)
+                pipeline = Pipeline(**given | {"views": tuple(given["views"])})
+            elif word == "fault":
+                place, _, kind = rest.removeprefix("at step ").partition(": ")
+                faults.append(Fault(len(acts) - 1, int(place), kind))
+            elif word in _ACTS:
+                acts.append(_act(word, json.loads(rest)))
+        return cls(seed, pipeline, tuple(acts), tuple(faults))
+
+
+def _act(word: str, given: Mapping[str, Any]) -> Act:
+    values = {
+        key: tuple(tuple(one) if isinstance(one, list) else one for one in value)
+        if isinstance(value, list)
+        else value
+        for key, value in given.items()
+    }
+    made: Act = _ACTS[word](**values)
+    return made
+
+
+def script_of(seed: int) -> Script:
+    """The history that a seed stands for."""
+    rng = Random(seed)
+    views = tuple(rng.sample(sorted(VIEWS), rng.choice([1, 1, 2])))
+    pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.5)
+    wishes = tuple(_wish(rng) for _ in range(rng.choice([1, 2, 3])))
+    return Script(seed, pipeline, _acts(rng), None, wishes, rng.choice([0, 5, 10]))
+
+
+def _wish(rng: Random) -> Wish:
+    step = rng.choice(STEPS)
+    return Wish(step, rng.choice(FAULTS[step.partition(" ")[0]]), rng.choice([0, 0, 0, 1, 1, 2, 3]))
+
+
+def _acts(rng: Random) -> tuple[Act, ...]:
+    acts: list[Act] = []
+    rows = _Rows(rng)
+    for _ in range(rng.choice([2, 2, 3])):
+        acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
+        if rng.random() < 0.1:
+            acts.append(Wait(rng.choice([5, 60, 3600])))
+        if rng.random() < 0.15:
+            acts.append(Together(tuple(rng.choice([1, 2, 5, 12, 30]) for _ in range(6))))
+        else:
+            acts.append(Run(fresh=rng.random() < 0.3))
+    return tuple(acts)
+
+
+class _Rows:
+    """Rows near to each other in time; some late, some far ahead, some without a time."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng, self._now, self._id = rng, 0, 0
+
+    def file(self) -> tuple[tuple[int, str, str, int | None, int | None], ...]:
+        rng, found = self._rng, []
+        parts = rng.choice(["a", "ab", "ab", "abc"])
+        for _ in range(rng.randint(1, 5)):
+            self._now += rng.choice([0, 1, 5, 10, 20, 40])
+            at: int | None = max(self._now - rng.choice([0, 0, 0, 5, 20, 21, 60]), 0)
+            if rng.random() < 0.05:
+                at = None
+            self._id += 1
+            value = None if rng.random() < 0.1 else rng.randint(-3, 9)
+            found.append((self._id, rng.choice(parts), rng.choice("xy"), value, at))
+        return tuple(found)
+
+
+def smaller(script: Script) -> Sequence[Script]:
+    """Scripts with something less, those with the most less first."""
+    assert script.faults is not None
+    found = []
+    for number in range(len(script.acts)):
+        acts = script.acts[:number] + script.acts[number + 1 :]
+        faults = tuple(
+            Fault(fault.act - (fault.act > number), fault.step, fault.kind)
+            for fault in script.faults
+            if fault.act != number
+        )
+        found.append(Script(script.seed, script.pipeline, acts, faults))
+    for number in range(len(script.faults)):
+        found.append(
+            Script(
+                script.seed,
+                script.pipeline,
+                script.acts,
+                script.faults[:number] + script.faults[number + 1 :],
+            )
+        )
+    if len(script.pipeline.views) > 1:
+        for view in script.pipeline.views:
+            one = Pipeline((view,), script.pipeline.files_per_batch, script.pipeline.sink)
+            found.append(Script(script.seed, one, script.acts, script.faults))
+    if script.pipeline.sink:
+        without = Pipeline(script.pipeline.views, script.pipeline.files_per_batch)
+        found.append(Script(script.seed, without, script.acts, script.faults))
+    for number, act in enumerate(script.acts):
+        if isinstance(act, Arrive) and len(act.rows) > 1:
+            for row in range(len(act.rows)):
+                less = Arrive(act.rows[:row] + act.rows[row + 1 :])
+                acts = (*script.acts[:number], less, *script.acts[number + 1 :])
+                found.append(Script(script.seed, script.pipeline, acts, script.faults))
+    return found

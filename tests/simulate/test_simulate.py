@@ -1,0 +1,106 @@
+"""Random histories on the simulated outside, and what makes them (`make simulate` plays many more)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.inprocess.session import without_a_jvm
+from tests.simulate.campaign import Progress, Tally, play_seeds
+from tests.simulate.outside import FAULTS, Fault
+from tests.simulate.play import play, shrink
+from tests.simulate.script import STEPS, Arrive, Script, script_of
+
+#: Scripts of seeds that once failed.
+KEPT = sorted((Path(__file__).parent / "kept").glob("*.txt"))
+#: Seeds in CI; each class is one process's.
+SEEDS = int(os.environ.get("TIDEGATE_SIMULATE_SEEDS", "500"))
+PORTIONS = 4
+
+
+@pytest.fixture(autouse=True)
+def _no_jvm() -> Iterator[None]:
+    with without_a_jvm():
+        yield
+
+
+@pytest.mark.medium
+class TestSeeds:
+    """R1, R2, W1 to W6, C2, B1: nothing is lost, nothing is there twice, every decision stands."""
+
+    @pytest.mark.parametrize("portion", range(PORTIONS))
+    def test_histories(self, portion: int) -> None:
+        tally = play_seeds(range(portion, SEEDS, PORTIONS))
+        assert not tally.failures, "\n".join(f"seed {s}: {text}" for s, text in tally.failures.items())
+        middle = tally.medians()
+        assert middle["steps"] >= 40
+        assert middle["batches"] >= 3
+        assert middle["partitions"] >= 2
+        assert middle["faults"] >= 2
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
+def test_a_history_that_once_failed_is_right(file: Path) -> None:
+    played = play(Script.of_text(file.read_text("utf-8")))
+    assert played.wrong is None
+
+
+@pytest.mark.medium
+def test_a_seed_is_the_same_history_whenever_it_is_played() -> None:
+    for seed in (8, 14, 44):
+        one, other = play(script_of(seed)), play(script_of(seed))
+        assert one == other
+        assert one.met
+        again = play(Script.of_text(one.script.text()))
+        assert (again.met, again.steps) == (one.met, one.steps)
+
+
+@pytest.mark.medium
+def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a row that is late counts as a failure."""
+    from tests.simulate.check import Checks, Wrong
+
+    def finish(self: Checks) -> None:
+        if any(judged.outcome == "late" for judged in self.log.values()):
+            raise Wrong("a row was late")
+
+    monkeypatch.setattr(Checks, "finish", finish)
+    played = next(one for one in map(play, map(script_of, range(100))) if one.wrong is not None)
+    least = shrink(played.script)
+    assert least.wrong == "a row was late"
+    assert not least.script.faults
+    # One row that raises the watermark, and one that is late.
+    assert sum(len(act.rows) for act in least.script.acts if isinstance(act, Arrive)) == 2
+
+
+def test_a_script_is_read_as_it_is_written() -> None:
+    for seed in range(50):
+        script = replace(script_of(seed), faults=(Fault(1, 7, "killed before"), Fault(1, 9, "lost answer")))
+        read = Script.of_text(script.text())
+        assert (read.acts, read.faults, read.pipeline) == (script.acts, script.faults, script.pipeline)
+
+
+def test_every_wished_fault_can_meet_its_step() -> None:
+    for step in STEPS:
+        assert step.partition(" ")[0] in FAULTS
+
+
+def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "progress.json"
+    progress = Progress(file, 0, 50, "this tree")
+    portions = list(progress.waiting())
+    assert [len(portion) for portion in portions] == [20, 20, 10]
+    tally = Tally(20, cpu_seconds=1.5)
+    tally.steps[40] += 20
+    tally.pairs["write plan: torn"] += 3
+    tally.failures[7] = "wrong"
+    progress.add(portions[0], tally)
+    again = Progress(file, 0, 50, "this tree")
+    assert list(again.waiting()) == portions[1:]
+    assert again.tally == tally
+    assert list(Progress(file, 0, 50, "another tree").waiting()) == portions
