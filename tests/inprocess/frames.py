@@ -24,7 +24,7 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 @contextmanager
-def _inside_a_task() -> Iterator[None]:
+def inside_a_task() -> Iterator[None]:
     """What asks for the number of its task gets 0."""
     from pyspark import TaskContext
 
@@ -39,7 +39,7 @@ def _inside_a_task() -> Iterator[None]:
 def _map_in_arrow(frame: DataFrame, task: Task, schema: Any, *_: Any, **__: Any) -> DataFrame:
     """A task over the rows of a frame, at once and in their order: one task has them all."""
     rows = frame.toArrow()
-    with _inside_a_task():
+    with inside_a_task():
         made = list(task(iter(rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)])))
     if not made:
         return frame.sparkSession.createDataFrame([], schema)

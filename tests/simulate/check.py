@@ -10,9 +10,10 @@ from pyiceberg.table.metadata import TableMetadata
 
 from tests.oracle import Oracle, Row
 from tests.simulate.driver import World
-from tests.simulate.pipelines import DELAY, VIEWS, Pipeline, seconds
+from tests.simulate.pipelines import BASE, DELAY, VIEWS, Pipeline, line_of, seconds
 from tests.simulate.store import path_in
 from tests.simulate.tables import Identifier
+from tidegate.session.session import Session
 
 Place = tuple[str, int]
 
@@ -44,7 +45,11 @@ class Checks:
     emitted: dict[str, Counter[tuple[Any, ...]]] = field(default_factory=dict)
     frontiers: dict[str, int | None] = field(default_factory=dict)
     wrong: Wrong | None = None
+    #: Whether the rows that views emit stay as they were: nothing amends them.
+    exact: bool = True
     _files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    #: What the newest snapshot of each table is made of.
+    _live: dict[Identifier, set[str]] = field(default_factory=dict)
 
     def watch(self) -> None:
         """Look at every commit, and at every delivery."""
@@ -81,7 +86,9 @@ class Checks:
     def _rows(self, table: Identifier, metadata: TableMetadata) -> list[dict[str, Any]]:
         """Of the newest snapshot."""
         catalog, found = self.world.catalog, []
-        for path in live_files(self.world, table, metadata):
+        paths = live_files(self.world, table, metadata)
+        self._live[table] = set(paths)
+        for path in paths:
             if path not in self._files:
                 content = self.world.store.files.get(path)
                 if content is None:
@@ -120,35 +127,44 @@ class Checks:
 
     def _look_at_view(self, name: str, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
         view = VIEWS[name]
+        revised = {window_of(row) for row in rows if (row.get("_revision") or {}).get("kind") == "window"}
         shown = Counter(
             tuple(seconds(row[column]) for column in view.columns)
             for row in rows
-            if row["_open"] is False and row.get("_revision") is None
+            if row["_open"] is False and row.get("_revision") is None and window_of(row) not in revised
         )
         frontier = _mark(int(summary["tidegate.frontier"])) if "tidegate.frontier" in summary else None
         before = self.frontiers.get(name)
         if before is not None and (frontier is None or frontier < before):
             raise Wrong(f"C2: the frontier of {name} went from {before} back to {frontier}")
         self.frontiers[name] = frontier
-        if gone := self.emitted.get(name, Counter()) - shown:
-            raise Wrong(f"C2: {name} had emitted {_few(gone)}, which went")
         right = Counter(view.truth(self._on_time(), frontier))
-        if shown != right:
-            raise Wrong(
-                f"C2: {name} at {frontier}: too much {_few(shown - right)}, too little {_few(right - shown)}"
-            )
-        self.emitted[name] = shown
+        if gone := self.emitted.get(name, Counter()) - right:
+            raise Wrong(f"C2: {name} had emitted {_few(gone)}, which is not so any more")
+        self.emitted[name] = right
+        if revised and view.amended is None:
+            return
+        # (A window that was amended is looked at when every late row is absorbed.)
+        kept = Counter({row: n for row, n in right.items() if view.window(row) not in revised})
+        if shown != kept:
+            extra, missing = shown - kept, kept - shown
+            raise Wrong(f"C2: {name} at {frontier}: too much {_few(extra)}, too little {_few(missing)}")
 
     def _on_time(self) -> list[Row]:
+        return self._judged("on_time")
+
+    def _judged(self, outcome: str) -> list[Row]:
         rows = self.world.produced
         return [
             Row(place[0], place[1], judged.at, None, rows[judged.id])
             for place, judged in sorted(self.log.items())
-            if judged.outcome == "on_time" and judged.id is not None
+            if judged.outcome == outcome and judged.id is not None
         ]
 
     def _file(self, what: str, path: str) -> None:
         """Deliveries grow by rows that the view has emitted, and by nothing else."""
+        if what == "went" and (known := [table for table, live in self._live.items() if path in live]):
+            self.wrong = self.wrong or Wrong(f"R1: {known[0][-1]} has a file that was removed: {path}")
         out = f"{self.world.root}/out/"
         if not path.startswith(out) or "/_tidegate/" in path or self.wrong is not None:
             return
@@ -158,23 +174,28 @@ class Checks:
             self.wrong = Wrong(f"B1: delivered, but not emitted: {_few(extra)}")
 
     def delivered(self) -> Counter[str]:
-        """The lines that a reader of the sink's folder has."""
+        """The lines that a reader of the sink's folder has. Where views may be amended, only which windows they are
+        of: what is delivered after an amendment is as that left it (B2)."""
         out = f"{self.world.root}/out/"
         paths = [p for p in self.world.store.files if p.startswith(out) and "/_tidegate/" not in p]
         text = "".join(self.world.store.files[path].decode() for path in paths)
         # (Sail writes a zone where Spark writes none.)
-        return Counter(text.replace("000Z", "000").splitlines())
+        return Counter(map(self._shown, text.replace("000Z", "000").splitlines()))
+
+    def _shown(self, line: str) -> str:
+        return line if self.exact else ",".join(line.split(",")[:3])
 
     def _lines(self) -> Counter[str]:
-        from tests.simulate.pipelines import line_of
-
         emitted = self.emitted.get(self.pipeline.views[0], Counter())
-        return Counter({line_of(VIEWS[self.pipeline.views[0]], row): n for row, n in emitted.items()})
+        view, found = VIEWS[self.pipeline.views[0]], Counter[str]()
+        for row, count in emitted.items():
+            found[self._shown(line_of(view, row))] += count
+        return found
 
     # -- at the end --------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """After a run that no fault has met. Raises Wrong."""
+    def finish(self, amended: Session | None = None) -> None:
+        """After a run that no fault has met. `amended`: who has let every view absorb its late rows. Raises Wrong."""
         if self.wrong is not None:
             raise self.wrong
         self._every_row_once()
@@ -183,10 +204,25 @@ class Checks:
             right = Counter(VIEWS[name].truth(self._on_time(), published))
             if missing := right - self.emitted.get(name, Counter()):
                 raise Wrong(f"C2: {name} has not emitted {_few(missing)} at {published}")
+        if amended is not None:
+            for name in self.pipeline.views:
+                self._amended(name, amended, published)
         if self.pipeline.sink and self.delivered() != self._lines():
             missing = self._lines() - self.delivered()
             raise Wrong(f"B1: emitted, but not delivered: {_few(missing)}")
         self._files_are_known()
+
+    def _amended(self, name: str, session: Session, published: int | None) -> None:
+        """B1, B3: every window that is closed holds its late rows, too."""
+        view = VIEWS[name]
+        if view.amended is None:
+            return
+        rows = session.table(name).select(*view.columns).collect()
+        shown = Counter(tuple(seconds(value) for value in row) for row in rows)
+        right = Counter(view.amended(self._judged("on_time"), self._judged("late"), published))
+        if shown != right:
+            extra, missing = shown - right, right - shown
+            raise Wrong(f"B1: {name}, amended: too much {_few(extra)}, too little {_few(missing)}")
 
     def _every_row_once(self) -> None:
         found = Counter(judged.id for judged in self.log.values())
@@ -232,6 +268,11 @@ class Checks:
                 raise Wrong(f"a file where upkeep never looks: {path}")
 
 
+def window_of(row: dict[str, Any]) -> tuple[Any, Any]:
+    """The window of a stored row."""
+    return seconds(row["_window_start"]), seconds(row["_window_end"])
+
+
 def live_files(world: World, table: Identifier, metadata: TableMetadata) -> list[str]:
     """The data files of the newest snapshot."""
     snapshot = world.catalog.table(table, metadata).current_snapshot()
@@ -246,8 +287,6 @@ def live_files(world: World, table: Identifier, metadata: TableMetadata) -> list
 
 def _mark(value: int | None) -> int | None:
     """Microseconds since 1970, as the oracles count."""
-    from tests.simulate.pipelines import BASE
-
     return None if value is None else value // 1_000_000 - int(BASE.timestamp())
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from tests.inprocess.files import planned
+from tests.inprocess.files import forget_files
 from tests.inprocess.session import drive, new_spark
 from tests.inprocess.tables import InProcessTables
+from tests.inprocess.upkeep import InProcessUpkeep
 from tests.simulate.outside import Driver, Outside
 from tests.simulate.store import Handler, Store
-from tests.simulate.tables import SimulatedCatalog
+from tests.simulate.tables import Identifier, SimulatedCatalog
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import Storage
@@ -69,7 +70,7 @@ class World:
 
     def __init__(self, outside: Outside, sql: str, logs: tuple[str, ...]) -> None:
         # Ids follow from the seed: what is known of a snapshot may be another history's.
-        planned.cache_clear()
+        forget_files()
         self.outside, self.root = outside, project_folder(sql)
         self.store = Store(outside, role_of)
         self.files = pafs.PyFileSystem(Handler(self.store))
@@ -82,11 +83,21 @@ class World:
         assert warehouse is not None
         self.namespace = project.env.warehouse.namespace
         self.catalog = SimulatedCatalog(warehouse, self.store, self._table_role)
+        self.catalog.conflicting = self._compacted
 
     def _table_role(self, name: str) -> str:
         if name.endswith("$state"):
             return "state"
         return "log" if name in self._logs else "view"
+
+    def _compacted(self, table: Identifier) -> bool:
+        """Put the files of a table together, as somebody else's upkeep does; whether there was something to do."""
+        with self.outside.looking():
+            before = self.catalog.newest(table)
+            tables = InProcessTables(None, self.catalog)  # type: ignore[arg-type]  # upkeep of rows needs no session
+            opened = tables.open(".".join(("tidegate", *(f"`{part}`" for part in table))))
+            InProcessUpkeep(None, opened).compact(least_files=2)  # type: ignore[arg-type]
+            return self.catalog.newest(table) is not before
 
     def open(self) -> Session:
         """A session, as a new process opens it."""

@@ -14,16 +14,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from pyiceberg.table import snapshots
+from pyspark.errors import PySparkRuntimeError
+
+from tests.inprocess import frames
+from tests.inprocess.upkeep import InProcessUpkeep
+
+_INSIDE_A_TASK = frames.inside_a_task
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 KILLED_BEFORE, KILLED_AFTER, KILLED_HALFWAY = "killed before", "killed after", "killed halfway"
 REFUSED, LOST, TORN, FULL = "refused", "lost answer", "torn", "disk full"
 HIDDEN, SLOW = "missing until later", "slow"
 CONFLICT, STALE, LOST_REQUEST = "conflict", "stale", "lost request"
-CRASHED, HUNG = "worker crashed", "worker hung"
+CRASHED = "task failed"
 
 #: Which faults may meet the steps of an operation.
 FAULTS: dict[str, tuple[str, ...]] = {
@@ -37,7 +45,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "create": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
     "drop": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
     "commit": (KILLED_BEFORE, KILLED_AFTER, REFUSED, CONFLICT, LOST, LOST_REQUEST, SLOW),
-    "compute": (KILLED_BEFORE, KILLED_AFTER, CRASHED, HUNG, SLOW),
+    "compute": (KILLED_BEFORE, CRASHED, SLOW),
 }
 
 
@@ -192,6 +200,23 @@ class Outside:
 
     @contextmanager
     def holds(self) -> Iterator[Outside]:
-        """While the block runs, ids are this world's."""
-        with patch.object(uuid, "uuid4", self.new_id):
+        """While the block runs, ids and the times of snapshots are this world's, and so is what becomes of tasks."""
+        clock = SimpleNamespace(time=lambda: self.now.timestamp())
+        with (
+            patch.object(uuid, "uuid4", self.new_id),
+            patch.object(snapshots, "time", clock),
+            patch.object(frames, "inside_a_task", self._inside_a_task),
+            patch.object(InProcessUpkeep.compact, "__defaults__", (None, None, 2, None, ())),
+        ):
             yield self
+
+    @contextmanager
+    def _inside_a_task(self) -> Iterator[None]:
+        with _INSIDE_A_TASK():
+            yield
+        self.step("compute task", _break)
+
+
+def _break(fault: str | None) -> None:
+    if fault == CRASHED:
+        raise PySparkRuntimeError("Job aborted due to stage failure: a task has failed")

@@ -35,6 +35,14 @@ class View:
     sql: str
     columns: tuple[str, ...]
     truth: Truth
+    #: The same where every late row is absorbed (B1), of rows on time, late rows, and the watermark.
+    amended: Callable[[Sequence[Row], Sequence[Row], int | None], list[Shown]] | None = None
+
+    def window(self, row: Shown) -> tuple[Any, Any]:
+        """The window of a row as the truth gives it; None for rows that are in none."""
+        names = ("window_start", "window_end")
+        found = [row[self.columns.index(name)] if name in self.columns else None for name in names]
+        return found[0], found[1]
 
 
 def _counted(windows: Windows, keys: Sequence[str]) -> Truth:
@@ -43,6 +51,10 @@ def _counted(windows: Windows, keys: Sequence[str]) -> Truth:
         return [(*g.keys, g.start, g.end, len(g.rows), _sum(g.rows)) for g in groups]
 
     return truth
+
+
+def _together(truth: Truth) -> Callable[[Sequence[Row], Sequence[Row], int | None], list[Shown]]:
+    return lambda on_time, late, mark: truth([*on_time, *late], mark)
 
 
 def _sum(rows: Sequence[Row]) -> int | None:
@@ -68,6 +80,7 @@ VIEWS = {
             "FROM TUMBLE(events, ts, INTERVAL '10 seconds') GROUP BY k, window_start, window_end",
             ("k", "window_start", "window_end", "n", "s"),
             _counted(tumble(10), ("k",)),
+            _together(_counted(tumble(10), ("k",))),
         ),
         View(
             "hopping",
@@ -76,6 +89,7 @@ VIEWS = {
             "GROUP BY k, window_start, window_end",
             ("k", "window_start", "window_end", "n", "s"),
             _counted(hop(10, 30), ("k",)),
+            _together(_counted(hop(10, 30), ("k",))),
         ),
         View(
             "visits",

@@ -8,6 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 import pyarrow as pa
@@ -17,8 +18,11 @@ from tests.simulate.check import Checks, Wrong
 from tests.simulate.driver import World
 from tests.simulate.outside import Chooser, Driver, InjectedError, Killed, Met, Outside
 from tests.simulate.pipelines import as_json
-from tests.simulate.script import Act, Arrive, Run, Script, Together, Wait
+from tests.simulate.script import Act, Amend, Arrive, Keep, Run, Script, Together, Wait
+from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
+from tidegate.maintenance.upkeep import maintain_all
+from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 
 #: How a run may end that faults have met. Anything else is a defect of the engine.
@@ -66,7 +70,8 @@ class _Play:
         self._script, self._rng = script, rng
         self.outside = Outside(script.seed, chooser)
         self.world = World(self.outside, script.pipeline.sql(), ("events",))
-        self.checks = Checks(self.world, script.pipeline)
+        amends = any(isinstance(act, Amend) for act in script.acts)
+        self.checks = Checks(self.world, script.pipeline, exact=not amends)
         self.checks.watch()
         self._sessions: dict[str, Session] = {}
         self._arrived = 0
@@ -104,8 +109,11 @@ class _Play:
         elif isinstance(act, Wait):
             self.outside.pass_time(act.seconds)
         elif isinstance(act, Run):
-            self.outside.driver = self._driver("a", act.fresh)
-            self._run(self.outside.driver)
+            self._work(self._driver("a", act.fresh), Session.run)
+        elif isinstance(act, Keep):
+            self._work(self._driver("a", False), partial(_keep, self.outside, act.orphans))
+        elif isinstance(act, Amend):
+            self._work(self._driver("a", False), amend)
         else:
             _Turns(self, act).play()
 
@@ -137,14 +145,15 @@ class _Play:
         if session is not None:
             session.close()
 
-    def _run(self, driver: Driver) -> None:
-        """One run, with faults."""
+    def _work(self, driver: Driver, work: Callable[[Session], object]) -> None:
+        """What one driver does, with faults."""
+        self.outside.driver = driver
         before = len(self.outside.met)
         self.outside.armed = True
         try:
             if driver.name not in self._sessions:
                 self._sessions[driver.name] = self.world.open()
-            self._sessions[driver.name].run()
+            work(self._sessions[driver.name])
         except Killed:
             self._ended(driver)
         except _EXPECTED as error:
@@ -170,9 +179,13 @@ class _Play:
         try:
             session = self._sessions[self.outside.driver.name] = self.world.open()
             session.run()
+            if any(isinstance(act, Amend) for act in self._script.acts):
+                amend(session)
+                self.checks.finish(session)
+            else:
+                self.checks.finish()
         except Exception as error:
             raise Wrong(f"the last run failed, which no fault has met: {_told(error)}") from error
-        self.checks.finish()
 
 
 class _Turns:
@@ -219,7 +232,7 @@ class _Turns:
         self._wake[driver.name].wait()
         self._wake[driver.name].clear()
         try:
-            self._play._run(driver)
+            self._play._work(driver, Session.run)
         except BaseException as error:
             self._errors.append(error)
         self._alive.remove(driver)
@@ -238,6 +251,13 @@ class _Turns:
         self._give(others[0])
         self._wake[me.name].wait()
         self._wake[me.name].clear()
+
+
+def _keep(outside: Outside, orphans: bool, session: Session) -> None:
+    """Upkeep, of tables that are small and snapshots that are young."""
+    policy = Policy(keep_snapshots=60, most_snapshots=3, compact_when_files=2, settle=0, orphans_after=86_400)
+    now = outside.now.timestamp()
+    maintain_all(session, policy=lambda _: policy, now=now, guard=0, orphans=orphans)
 
 
 def _told(error: BaseException) -> str:

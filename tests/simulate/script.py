@@ -54,8 +54,20 @@ class Wait:
     seconds: int
 
 
-Act = Arrive | Run | Together | Wait
-_ACTS = {kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Wait)}
+@dataclass(frozen=True)
+class Keep:
+    """A driver does the upkeep of all tables. `orphans`: it looks for files that no snapshot knows, too."""
+
+    orphans: bool = False
+
+
+@dataclass(frozen=True)
+class Amend:
+    """A driver lets views absorb their late rows."""
+
+
+Act = Arrive | Run | Together | Wait | Keep | Amend
+_ACTS = {kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Wait, Keep, Amend)}
 
 
 @dataclass(frozen=True)
@@ -127,11 +139,15 @@ def _wish(rng: Random) -> Wish:
 
 def _acts(rng: Random) -> tuple[Act, ...]:
     acts: list[Act] = []
-    rows = _Rows(rng)
+    rows, amends = _Rows(rng), rng.random() < 0.3
     for _ in range(rng.choice([2, 2, 3])):
         acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
         if rng.random() < 0.1:
-            acts.append(Wait(rng.choice([5, 60, 3600])))
+            acts.append(Wait(rng.choice([5, 60, 3600, 100_000])))
+        if acts and rng.random() < 0.2:
+            acts.append(Keep(rng.random() < 0.5))
+        if amends and acts and rng.random() < 0.5:
+            acts.append(Amend())
         if rng.random() < 0.15:
             acts.append(Together(tuple(rng.choice([1, 2, 5, 12, 30]) for _ in range(6))))
         else:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -116,6 +117,10 @@ class SimulatedCatalog(FolderCatalog):
         if path not in self._stored:
             self._stored[path] = pq.read_table(io.BytesIO(content), use_threads=False)
         return self._stored[path]
+
+    def listed(self, folder: str) -> list[pafs.FileInfo]:
+        found = self._files.list(folder, recursive=True, allow_missing=True)
+        return [file for file in found if file.type is pafs.FileType.File]
 
     def store(self, path: str, rows: pa.Table) -> int:
         out = io.BytesIO()
