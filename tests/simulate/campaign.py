@@ -80,7 +80,7 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
             tally.batches[played.batches] += 1
             tally.partitions[played.partitions] += 1
             tally.faults[len(played.met)] += 1
-            tally.pairs.update(f"{met.step}: {met.fault.kind}" for met in played.met)
+            tally.pairs.update(f"{fault.step}: {fault.kind}" for fault in played.met)
             if played.wrong is not None:
                 tally.failures[seed] = f"{played.wrong}\n{played.script.text()}"
     tally.cpu_seconds = time.process_time() - began

@@ -59,19 +59,12 @@ class InjectedError(OSError):
 
 @dataclass(frozen=True)
 class Fault:
-    """What meets the `step`-th step (from 0) of the `act`-th act."""
+    """What meets the `nth` step of a name in the `act`-th act; both count from 0."""
 
     act: int
-    step: int
-    kind: str
-
-
-@dataclass
-class Met:
-    """A fault that a step has met."""
-
-    fault: Fault
     step: str
+    nth: int
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -89,16 +82,18 @@ class Chooser:
     def __init__(
         self, rng: Random, fixed: Sequence[Fault] | None, wishes: Sequence[Wish] = (), share: int = 0
     ) -> None:
-        self._fixed = None if fixed is None else {(fault.act, fault.step): fault.kind for fault in fixed}
+        self._fixed = (
+            None if fixed is None else {(fault.act, fault.step, fault.nth): fault.kind for fault in fixed}
+        )
         self._rng, self._share = rng, share
         self._wishes = {(wish.step, wish.nth): wish.kind for wish in wishes}
         self._passed: Counter[str] = Counter()
 
-    def kind(self, act: int, step: int, name: str, most: int) -> str | None:
-        """The fault of this step. `most`: so many more may come."""
+    def kind(self, act: int, name: str, number: int, most: int) -> str | None:
+        """The fault of a step, the `number`-th of its name in this act. `most`: so many more may come."""
         nth, self._passed[name] = self._passed[name], self._passed[name] + 1
         if self._fixed is not None:
-            return self._fixed.get((act, step))
+            return self._fixed.get((act, name, number))
         if most <= 0:
             return None
         wished = self._wishes.get((name, nth))
@@ -125,9 +120,9 @@ class Outside:
         self._ids = Random(seed + 1)
         self.now = START
         self.act = -1
-        self.steps_of_act = 0
+        self._of_act: Counter[str] = Counter()
         self.steps: list[str] = []
-        self.met: list[Met] = []
+        self.met: list[Fault] = []
         self.driver = Driver("driver 0")
         #: Faults meet steps only while this is set.
         self.armed = False
@@ -137,7 +132,7 @@ class Outside:
 
     def begin(self, act: int) -> None:
         """The next act."""
-        self.act, self.steps_of_act = act, 0
+        self.act, self._of_act = act, Counter()
 
     def clock(self) -> datetime:
         return self.now
@@ -179,13 +174,13 @@ class Outside:
         raise Killed(name)
 
     def _fault(self, name: str) -> str | None:
-        number, self.steps_of_act = self.steps_of_act, self.steps_of_act + 1
         if not self.armed:
             return None
+        number, self._of_act[name] = self._of_act[name], self._of_act[name] + 1
         self.steps.append(name)
-        kind = self._chooser.kind(self.act, number, name, self._most - len(self.met))
+        kind = self._chooser.kind(self.act, name, number, self._most - len(self.met))
         if kind is not None and kind in FAULTS[name.partition(" ")[0]]:
-            self.met.append(Met(Fault(self.act, number, kind), name))
+            self.met.append(Fault(self.act, name, number, kind))
             return kind
         return None
 

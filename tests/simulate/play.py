@@ -16,7 +16,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 
 from tests.simulate.check import Checks, Wrong
 from tests.simulate.driver import World
-from tests.simulate.outside import Chooser, Driver, InjectedError, Killed, Met, Outside
+from tests.simulate.outside import Chooser, Driver, Fault, InjectedError, Killed, Outside
 from tests.simulate.pipelines import as_json
 from tests.simulate.script import Act, Amend, Arrive, Keep, Run, Script, Together, Wait
 from tidegate.amend.run import amend
@@ -44,8 +44,12 @@ class Played:
     steps: int
     batches: int
     partitions: int
-    met: tuple[Met, ...]
     wrong: str | None = None
+
+    @property
+    def met(self) -> tuple[Fault, ...]:
+        """The faults that were met."""
+        return self.script.faults or ()
 
 
 def play(script: Script) -> Played:
@@ -93,13 +97,12 @@ class _Play:
                 for session in self._sessions.values():
                     session.close()
         partitions = {place[0] for place in self.checks.log}
-        faults = tuple(met.fault for met in self.outside.met)
+        faults = tuple(self.outside.met)
         return Played(
             replace(self._script, faults=faults),
             len(self.outside.steps),
             self.checks.epoch,
             len(partitions),
-            tuple(self.outside.met),
             wrong,
         )
 
@@ -179,13 +182,11 @@ class _Play:
         try:
             session = self._sessions[self.outside.driver.name] = self.world.open()
             session.run()
-            if any(isinstance(act, Amend) for act in self._script.acts):
+            if not self.checks.exact:
                 amend(session)
-                self.checks.finish(session)
-            else:
-                self.checks.finish()
         except Exception as error:
             raise Wrong(f"the last run failed, which no fault has met: {_told(error)}") from error
+        self.checks.finish(None if self.checks.exact else session)
 
 
 class _Turns:

@@ -73,7 +73,6 @@ def one(seed: int | None, file: Path | None) -> int:
     with without_a_jvm():
         played = play(script)
         print(played.script.text())
-        print("\n".join(f"{met.step}: {met.fault.kind}" for met in played.met))
         if played.wrong is None:
             print(f"every promise was kept: {played.steps} steps, {played.batches} batches")
             return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
@@ -87,7 +87,7 @@ class Script:
         for number, act in enumerate(self.acts):
             lines.append(f"{type(act).__name__.lower()} {json.dumps(asdict(act))}")
             lines += [
-                f"  fault at step {fault.step}: {fault.kind}"
+                f"  fault at {fault.step} {fault.nth}: {fault.kind}"
                 for fault in self.faults or ()
                 if fault.act == number
             ]
@@ -105,8 +105,9 @@ class Script:
                 given = json.loads(rest)
                 pipeline = Pipeline(**given | {"views": tuple(given["views"])})
             elif word == "fault":
-                place, _, kind = rest.removeprefix("at step ").partition(": ")
-                faults.append(Fault(len(acts) - 1, int(place), kind))
+                place, _, kind = rest.removeprefix("at ").partition(": ")
+                step, _, nth = place.rpartition(" ")
+                faults.append(Fault(len(acts) - 1, step, int(nth), kind))
             elif word in _ACTS:
                 acts.append(_act(word, json.loads(rest)))
         return cls(seed, pipeline, tuple(acts), tuple(faults))
@@ -182,7 +183,7 @@ def smaller(script: Script) -> Sequence[Script]:
     for number in range(len(script.acts)):
         acts = script.acts[:number] + script.acts[number + 1 :]
         faults = tuple(
-            Fault(fault.act - (fault.act > number), fault.step, fault.kind)
+            replace(fault, act=fault.act - (fault.act > number))
             for fault in script.faults
             if fault.act != number
         )

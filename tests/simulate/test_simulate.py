@@ -65,7 +65,7 @@ def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> N
     """Where a row that is late counts as a failure."""
     from tests.simulate.check import Checks, Wrong
 
-    def finish(self: Checks) -> None:
+    def finish(self: Checks, amended: object) -> None:
         if any(judged.outcome == "late" for judged in self.log.values()):
             raise Wrong("a row was late")
 
@@ -80,7 +80,10 @@ def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_script_is_read_as_it_is_written() -> None:
     for seed in range(50):
-        script = replace(script_of(seed), faults=(Fault(1, 7, "killed before"), Fault(1, 9, "lost answer")))
+        script = replace(
+            script_of(seed),
+            faults=(Fault(1, "write plan", 0, "killed before"), Fault(1, "read data", 9, "slow")),
+        )
         read = Script.of_text(script.text())
         assert (read.acts, read.faults, read.pipeline) == (script.acts, script.faults, script.pipeline)
 
