@@ -26,6 +26,7 @@ from pyiceberg.table.metadata import (
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
+from tests.inprocess.avro import work_out_once
 from tests.inprocess.files import stored
 
 _HINT = "version-hint.text"
@@ -33,6 +34,8 @@ _HINT = "version-hint.text"
 #: What is in a file of metadata, by its path and what says that it is still the same file.
 _KNOWN: dict[str, tuple[tuple[int, int, int], TableMetadata]] = {}
 _AT_MOST = 1_000
+
+work_out_once()
 
 # Metadata never changes, nor does anything in it: what follows from it is a copy that differs in one thing. pyiceberg
 # copies all of it with everything in it after each change, which is most of what a commit costs.
