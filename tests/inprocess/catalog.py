@@ -16,13 +16,43 @@ from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table, Transaction
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
+from pyiceberg.table.metadata import (
+    TableMetadata,
+    TableMetadataUtil,
+    TableMetadataV1,
+    TableMetadataV2,
+    TableMetadataV3,
+    new_table_metadata,
+)
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
+from tests.inprocess.avro import work_out_once
 from tests.inprocess.files import stored
 
 _HINT = "version-hint.text"
+
+#: What is in a file of metadata, by its path and what says that it is still the same file.
+_KNOWN: dict[str, tuple[tuple[int, int, int], TableMetadata]] = {}
+_AT_MOST = 1_000
+
+work_out_once()
+
+# Metadata never changes, nor does anything in it: what follows from it is a copy that differs in one thing. pyiceberg
+# copies all of it with everything in it after each change, which is most of what a commit costs.
+for _kind in (TableMetadataV1, TableMetadataV2, TableMetadataV3):
+    _kind.__deepcopy__ = lambda metadata, memo=None: metadata.__copy__()  # type: ignore[method-assign]
+
+
+def _facts(path: str) -> tuple[int, int, int]:
+    stat = os.stat(path)
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _remember(path: str, facts: tuple[int, int, int], metadata: TableMetadata) -> None:
+    if len(_KNOWN) >= _AT_MOST:
+        _KNOWN.clear()
+    _KNOWN[path] = facts, metadata
 
 
 class _Change(Transaction):
@@ -51,8 +81,6 @@ class FolderCatalog(NoopCatalog):
         super().__init__("folder")
         self._warehouse = warehouse
         self._io = load_file_io({}, f"file:{warehouse}")
-        #: What is in a file of metadata, by its path and what says that it is still the same file.
-        self._read: dict[str, tuple[tuple[int, int], TableMetadata]] = {}
 
     def stored(self, path: str) -> pa.Table:
         """The rows of a data file."""
@@ -91,11 +119,12 @@ class FolderCatalog(NoopCatalog):
         if version is None:
             raise NoSuchTableError(".".join(identifier))
         path = self._path(identifier, version)
-        stat = os.stat(path)
-        known, metadata = self._read.get(path, (None, None))
-        if metadata is None or known != (stat.st_ino, stat.st_mtime_ns):
+        facts, known = _facts(path), _KNOWN.get(path)
+        if known is not None and known[0] == facts:
+            metadata = known[1]
+        else:
             metadata = TableMetadataUtil.parse_raw(Path(path).read_text(encoding="utf-8"))
-            self._read[path] = (stat.st_ino, stat.st_mtime_ns), metadata
+            _remember(path, facts, metadata)
         return FolderTable(identifier, metadata, path, self._io, self)
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:
@@ -151,5 +180,6 @@ class FolderCatalog(NoopCatalog):
             ) from None
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(metadata.model_dump_json(exclude_none=True))
+        _remember(path, _facts(path), metadata)
         (Path(path).parent / _HINT).write_text(str(version), encoding="utf-8")
         return path

@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tests.inprocess.held import answer_locally, frame_of, rows_of
 from tests.inprocess.views import put_view
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from tidegate.tasks.transfer import Task
-
-
-def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows as a frame; a time without a zone stays one."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 @contextmanager
@@ -48,6 +42,8 @@ def _map_in_arrow(frame: DataFrame, task: Task, schema: Any, *_: Any, **__: Any)
 
 def _as_it_is(frame: DataFrame, *_: Any, **__: Any) -> DataFrame:
     """What a frame holds now, computed once."""
+    if rows_of(frame) is not None:
+        return frame
     return frame_of(frame.sparkSession, frame.toArrow())
 
 
@@ -98,6 +94,7 @@ def adapt(frame: Any) -> None:
     """Give the class of Spark Connect's frames what happens in this process instead of the server."""
     if frame.mapInArrow is _map_in_arrow:
         return
+    answer_locally(frame)
     frame.withColumn = _with_column(frame.withColumn)
     frame.unionByName = _union_by_name(frame.unionByName)
     for name, method in _METHODS.items():

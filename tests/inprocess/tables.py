@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, schema_to_pyarrow, visit_pyarrow
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.transforms import DayTransform
 
 from tests.inprocess.catalog import FolderCatalog
+from tests.inprocess.columns import partition_field, schema_in
 from tests.inprocess.files import (
     bound_of,
     conformed,
@@ -71,10 +71,10 @@ class InProcessTables:
     def create_table(self, table: NewTable) -> None:
         if self.exists(table.identifier):
             return
-        schema = self._schema(table.columns)
+        schema = schema_in(self.spark, table.columns)
         # Buckets only spread the rows of large tables.
         parts = [part for part in table.partitions if not part.startswith("bucket(")]
-        fields = [_partition_field(schema, number, part) for number, part in enumerate(parts)]
+        fields = [partition_field(schema, number, part) for number, part in enumerate(parts)]
         # Rows are deleted by files that are written anew, for which the format needs nothing of its third version.
         properties = {k: v for k, v in table.properties.items() if k != "format-version"}
         self.catalog.make(_parts(table.identifier), schema, PartitionSpec(*fields), {**properties, **_OWN})
@@ -82,7 +82,7 @@ class InProcessTables:
     def add_stored_column(self, identifier: str, column: str, kind: str) -> None:
         path = tuple(re.findall(r"`([^`]+)`|([^.`]+)", column))
         names = tuple(quoted or bare for quoted, bare in path)
-        (field,) = self._schema([("x", kind)]).fields
+        (field,) = schema_in(self.spark, [("x", kind)]).fields
         with self.catalog.open(_parts(identifier)).update_schema() as update:
             update.add_column(names, field.field_type)
 
@@ -129,11 +129,6 @@ class InProcessTables:
             ]
         # Each of its pieces would be converted by itself.
         return frame_of(self.spark, pa.concat_tables(read).combine_chunks())
-
-    def _schema(self, columns: Sequence[tuple[str, str]]) -> Schema:
-        text = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in columns)
-        arrow = self.spark.sql(f"SELECT {text}").limit(0).toArrow().schema
-        return assign_fresh_schema_ids(visit_pyarrow(arrow, _ConvertToIcebergWithoutIDs()))
 
 
 class InProcessTable:
@@ -414,12 +409,3 @@ class _Named:
 def _parts(identifier: str) -> tuple[str, ...]:
     """`catalog.namespace.`name`` without the catalog."""
     return tuple(quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^.`]+)", identifier))[1:]
-
-
-def _partition_field(schema: Schema, number: int, part: str) -> PartitionField:
-    days = re.fullmatch(r"days\((.*)\)", part)
-    quoted = days.group(1) if days else part
-    name = quoted[1:-1].replace("``", "`") if quoted.startswith("`") else quoted
-    source = schema.find_field(name).field_id
-    transform = DayTransform() if days else IdentityTransform()
-    return PartitionField(source, 1000 + number, transform, f"{name}_day" if days else name)

@@ -1,0 +1,184 @@
+"""Frames whose rows, or whose columns at least, are known in this process: what is asked of them needs no server."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS = "_tidegate_rows"
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows as a frame; a time without a zone stays one."""
+    from pyspark.sql.connect.dataframe import DataFrame as Frame
+
+    schema, arrow = _types(rows.schema.remove_metadata())
+    kept = rows.cast(arrow)
+    return held(Frame(_relation()(kept, schema.json()), spark), kept)  # type: ignore[arg-type,return-value]
+
+
+def held(frame: Any, rows: pa.Table) -> Any:
+    """A frame of which it is known that it has these rows, in the types that `toArrow` gives."""
+    schema, _ = _types(rows.schema)
+    frame._cached_schema = schema
+    vars(frame)[_ROWS] = rows
+    return frame
+
+
+def rows_of(frame: Any) -> pa.Table | None:
+    """What a frame has, where that is known."""
+    return vars(frame).get(_ROWS)
+
+
+@lru_cache(2048)
+def _types(schema: pa.Schema) -> tuple[Any, pa.Schema]:
+    """Spark's types of what is in Arrow, and what `toArrow` gives of those."""
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    found = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    return found, to_arrow_schema(found, error_on_duplicated_field_names_in_struct=True)
+
+
+class _Asked(threading.local):
+    """Whether this thread asks for the columns of plans, and not for their rows."""
+
+    for_columns = False
+
+
+_asked = _Asked()
+
+
+@lru_cache(1)
+def _relation() -> Any:
+    """The class of plans that are rows of this process."""
+    from pyspark.sql.connect.plan import LocalRelation
+
+    class Rows(LocalRelation):
+        """Rows that travel to the server where they are asked for."""
+
+        def _serialize_table(self) -> bytes:
+            return _no_rows(self._table.schema) if _asked.for_columns else super()._serialize_table()
+
+    return Rows
+
+
+@lru_cache(2048)
+def _no_rows(schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema):
+        pass
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+#: The columns of plans that the server has told before, by settings and plan.
+_columns: dict[tuple[str, bytes], Any] = {}
+
+
+def _schema(frame: Any) -> Any:
+    """As PySpark's `_schema`. What columns a plan has depends on no row, and on no session but its settings."""
+    if frame._cached_schema is None:
+        client = frame._session.client
+        _asked.for_columns = True
+        try:
+            query = frame._plan.to_proto(client)
+        finally:
+            _asked.for_columns = False
+        _generalize(query, {}, False)
+        key = client._session_id, query.SerializeToString(deterministic=True)
+        if key not in _columns:
+            _columns[key] = client.schema(query)
+        frame._cached_schema = _columns[key]
+    return frame._cached_schema
+
+
+def _generalize(message: Any, numbers: dict[int, int], of_alias: bool) -> None:
+    """Make plans equal that have the same columns: their parts are numbered from 1 (each frame has a number of its own
+    in this process), and a value that is a column by itself, as a clock is, counts by its type only. A value inside of
+    an expression stays: it may say of which type that is."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            if field.message_type.GetOptions().map_entry:
+                continue
+            kind = field.message_type.name
+            for one in value if field.is_repeated else (value,):
+                if kind == "Literal" and of_alias:
+                    _without_value(one)
+                else:
+                    _generalize(one, numbers, kind == "Alias" or (of_alias and kind == "Expression"))
+        elif field.name == "plan_id":
+            message.plan_id = numbers.setdefault(value, len(numbers) + 1)
+        elif field.name == "plan_ids":
+            value[:] = [numbers.setdefault(number, len(numbers) + 1) for number in value]
+
+
+def _without_value(literal: Any) -> None:
+    kind = literal.WhichOneof("literal_type")
+    if kind == "string":
+        literal.string = ""
+    elif kind in ("timestamp", "timestamp_ntz"):
+        setattr(literal, kind, 0)
+
+
+def _to_table(real: Any) -> Any:
+    def to_table(frame: Any) -> Any:
+        rows = rows_of(frame)
+        return real(frame) if rows is None else (rows, frame._cached_schema)
+
+    return to_table
+
+
+def _to_arrow(real: Any) -> Any:
+    def to_arrow(frame: Any) -> Any:
+        rows = rows_of(frame)
+        return real(frame) if rows is None else rows
+
+    return to_arrow
+
+
+def _to_df(real: Any) -> Any:
+    def to_df(frame: Any, *names: str) -> Any:
+        rows, named = rows_of(frame), real(frame, *names)
+        if rows is not None:
+            return held(named, rows.rename_columns(list(names)))
+        if frame._cached_schema is not None and len(names) == len(frame._cached_schema):
+            named._cached_schema = _renamed(frame._cached_schema, names)
+        return named
+
+    return to_df
+
+
+def _renamed(schema: Any, names: tuple[str, ...]) -> Any:
+    from pyspark.sql.types import StructField, StructType
+
+    fields = zip(names, schema, strict=True)
+    return StructType([StructField(name, one.dataType, one.nullable, one.metadata) for name, one in fields])
+
+
+def _limit(real: Any) -> Any:
+    def limit(frame: Any, number: int) -> Any:
+        rows, fewer = rows_of(frame), real(frame, number)
+        return fewer if rows is None else held(fewer, rows.slice(0, number))
+
+    return limit
+
+
+def _count(real: Any) -> Any:
+    def count(frame: Any) -> int:
+        rows = rows_of(frame)
+        return real(frame) if rows is None else rows.num_rows  # type: ignore[no-any-return]
+
+    return count
+
+
+def answer_locally(frame: Any) -> None:
+    """Give the class of Spark Connect's frames these answers."""
+    frame._schema = property(_schema)
+    wrapped = {"_to_table": _to_table, "toArrow": _to_arrow, "toDF": _to_df, "limit": _limit, "count": _count}
+    for name, wrap in wrapped.items():
+        setattr(frame, name, wrap(getattr(frame, name)))
