@@ -15,7 +15,7 @@ from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.iceberg.upkeep_table import Shape
+from tidegate.iceberg.shape import Shape
 from tidegate.maintenance import upkeep
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
@@ -96,7 +96,7 @@ def test_R2_everything_works_after_compaction_and_expiry(
 
     assert upkeep.due(session, "clicks", EAGER, LATER) != []
     with monkeypatch.context() as patched:
-        patched.setattr(upkeep, "expire", die)
+        patched.setattr(type(session.tables.upkeep(session.stored("clicks"))), "expire", die)
         with pytest.raises(KeyboardInterrupt):
             eager(session, "clicks")
     assert [rows(session, query) for query in queries] == before
@@ -292,7 +292,7 @@ def commit_many(session: Session, commits: int, every: int, policy: Policy) -> l
             # However long it took: what it has left is what is measured.
             for done in running:
                 done.result()
-            shape = Shape.of(session.tables.open(log.table.identifier))
+            shape = session.tables.upkeep(log.table.identifier).shape()
             folder = Path(log.table.location.removeprefix("file:")) / "metadata"
             newest = max(folder.glob("*.metadata.json"), key=lambda p: int(p.name[1:].split(".")[0]))
             measured.append(

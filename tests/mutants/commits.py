@@ -263,7 +263,7 @@ GUARDS = (
         "newest-snapshot",
         "R2",
         "The newest snapshot that tidegate wrote does not expire.",
-        "iceberg/upkeep_table.py",
+        "iceberg/shape.py",
         "        return min(bound, newest)",
         "        return bound",
         (

@@ -40,6 +40,7 @@ CALLS |= {
     "delete_rows",
     "replace_table",
 }
+CALLS |= {"expire", "compact", "merge_manifests", "remove_orphans", "remove_files"}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
 
 TABLE = "looks at the owner at every commit"
@@ -85,12 +86,21 @@ GUARDS = {
     "tables/table.py:KeyedTable._go_back": OPEN,
     "tables/table.py:KeyedTable._merge": OPEN,
     "tables/table.py:KeyedTable.cleanup": OPEN,
+    "tables/table.py:KeyedTable.catch_up": OPEN,
+    "tables/table.py:KeyedTable.compact": OPEN,
+    "tables/table.py:KeyedTable.expire_snapshots": OPEN,
+    "ingest/ingest.py:Log._commit": OPEN,
+    "views/retention.py:cleanup": "opened under Context.lease",
+    "maintenance/upkeep.py:_Work._compact": LEASE,
+    "maintenance/upkeep.py:_Work._expire": LEASE,
+    "maintenance/upkeep.py:_Work._orphans": LEASE,
     "maintenance/upkeep.py:_Work._retire": LEASE,
-    "iceberg/upkeep_table.py:compact": LEASE,
-    "iceberg/upkeep_table.py:expire": LEASE,
-    "iceberg/upkeep_table.py:keep_bounds": LEASE,
-    "iceberg/upkeep_table.py:merge_manifests": LEASE,
-    "iceberg/upkeep_table.py:remove_orphans": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep._keep_bounds": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep.compact": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep.expire": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep.merge_manifests": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep.remove_files": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep.remove_orphans": LEASE,
     "views/view_table.py:ViewTable.__init__": LEASE,
     "tasks/writer.py:FileWriter.abandon": "in a task of a batch, of its own files",
 }

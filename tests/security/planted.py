@@ -19,7 +19,6 @@ import tidegate
 from tidegate.alerts.send import send
 from tidegate.alerts.state import Message
 from tidegate.errors import TidegateError
-from tidegate.iceberg.upkeep_table import compact
 from tidegate.jvm.java import java_class
 from tidegate.live.http import read_token
 from tidegate.masking import masked_traceback
@@ -41,7 +40,7 @@ def main() -> None:
     # A table that is compacted is read in a session that Spark makes itself.
     print(
         "COMPACTED",
-        compact(session.spark, session.tables.open(session.identifier("readings")), least_files=2),
+        session.tables.upkeep(session.identifier("readings")).compact(least_files=2),
     )
     print("ROWS", session.table("per_minute").count())
     for statement in ("SHOW CREATE SOURCE orders", "DESCRIBE orders", "EXPLAIN orders"):

@@ -7,7 +7,6 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.view import audit_view
-from tidegate.iceberg.upkeep_table import Shape
 from tidegate.maintenance.upkeep import maintain
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
@@ -105,6 +104,6 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
     # Upkeep keeps the old results, which have a name, and does not take them for something that it has to do.
     table = session.tables.open(session.stored("per_minute"))
     maintain(session, "per_minute", Policy(keep_snapshots=0, most_snapshots=1), guard=0)
-    assert len(Shape.of(table).snapshots) == 1
+    assert len(session.tables.upkeep(table.identifier).shape().snapshots) == 1
     old = session.spark.read.option("versionAsOf", "generation_1").table(table.identifier).where("NOT _open")
     assert sorted((r["k"], r["c"]) for r in old.collect()) == [("a", 1), ("a", 1), ("b", 1)]

@@ -1,6 +1,6 @@
 """Rows beyond their retention: whole files go, unread and uncopied, and what went is written down (A1, R5, T3).
 
-One Iceberg transaction deletes the files and says, in the table's properties, up to which event time rows may be gone
+One commit deletes the files and says, in the table's properties, up to which event time rows may be gone
 and how many there were; the counts of each partition are in a small file beside the data that the properties name. So
 an audit still adds up: raw = found + retired. A deletion does not conflict with a stream's commit: that fears new data.
 """
@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import PROGRESS, REJECTED, quote
-from tidegate.iceberg.upkeep_table import java_class
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import Table, Tables, Upkeep
     from tidegate.project import Storage
 
 OUTCOMES = ("on_time", "late", "rejected")
@@ -102,61 +100,58 @@ def day_floor(kind: TimeKind, ticks: int) -> int:
     return ticks if kind is TimeKind.DATE else ticks // DAY_MICROS * DAY_MICROS
 
 
-def condemned(
-    spark: SparkSession, table: IcebergTable, kind: TimeKind | None, edge: Edge, number: str
-) -> DataFrame:
+def condemned(upkeep: Upkeep, kind: TimeKind | None, edge: Edge, number: str) -> DataFrame:
     """The files that lie beyond the edge as a whole: `file_path`, `record_count`, `split`. From the manifests alone.
 
     `number`: the column that numbers commits; a file whose numbers nobody knows stays.
     """
     from pyspark.sql import functions as F
 
-    fields = list(table.java.spec().fields())
-    split = F.col(f"partition.`{fields[0].name()}`")
-    day = F.col(f"partition.`{fields[1].name()}`") if len(fields) > 1 else F.lit(None)
-    newest = F.col(f"readable_metrics.`{number}`.upper_bound")
-    is_history, nothing = split.eqNullSafe(F.lit(PROGRESS)), F.lit(False)
+    files = upkeep.data_files(number)
+    split, day, newest = F.col("split"), F.col("day"), F.col("newest")
+    nothing = F.lit(False)
     is_view = number == "_tick"
     # Of a view also what amendments have replaced; what it carries from tick to tick has no day.
     data = split.isNull() | ~split if is_view else split.isin(*OUTCOMES)
     whole_days = timeless = past = nothing
-    if edge.before is not None and kind is not None and len(fields) > 1:
+    if edge.before is not None and kind is not None:
         days = edge.before if kind is TimeKind.DATE else edge.before // DAY_MICROS
-        whole_days = data & (F.unix_date(day.cast("date")) < F.lit(days))
+        whole_days = data & (F.unix_date(day) < F.lit(days))
     if edge.arrived is not None and not is_view:
-        without = data if len(fields) < 2 else (split == F.lit(REJECTED)) & day.isNull()
+        # A table without days has every row here; of one with days those that were rejected since they have no time.
+        without = data if kind in (None, TimeKind.EPOCH) else (split == F.lit(REJECTED)) & day.isNull()
         timeless = without & (newest <= F.lit(edge.arrived))
     if edge.upto is not None:
         whole_days, timeless = (c & (newest <= F.lit(edge.upto)) for c in (whole_days, timeless))
     if edge.history is not None and not is_view:
-        past = is_history & (newest <= F.lit(edge.history))
-    files = spark.table(f"{table.identifier}.files").where(F.col("content") == 0)
+        past = (split == F.lit(PROGRESS)) & (newest <= F.lit(edge.history))
     return files.where(F.coalesce(whole_days | timeless | past, nothing)).select(
         "file_path", "record_count", split.cast("string").alias("split")
     )
 
 
 def retire(
-    spark: SparkSession,
+    tables: Tables,
     storage: Storage,
-    table: IcebergTable,
+    upkeep: Upkeep,
     kind: TimeKind | None,
     time_column: str | None,
     edge: Edge,
     number: str,
 ) -> int:
-    """Delete what is beyond the edge and account for it, in one transaction; how many rows (of history, too) went.
+    """Delete what is beyond the edge and account for it, in one commit; how many rows (of history, too) went.
 
-    Raises what Iceberg raises if a compaction took one of the files meanwhile (`is_conflict`).
+    Raises what the port raises if a compaction took one of the files meanwhile (`Upkeep.is_conflict`).
     """
+    table = upkeep.table
     snapshot = table.current().id
     before = retired(table, storage)
     # Bounded: the files of the days that go.
-    files = [tuple(row) for row in condemned(spark, table, kind, edge, number).collect()]
+    files = [tuple(row) for row in condemned(upkeep, kind, edge, number).collect()]
     if not files:
         return 0
     data = [path for path, _, split in files if split != PROGRESS]
-    counted = _count(spark, table, snapshot, data, time_column, number) if data else {}
+    counted = _count(tables, table.identifier, snapshot, data, time_column, number) if data else {}
     rows = sum(rows for _, rows, split in files if split != PROGRESS)
     if rows != sum(gone.rows for gone in counted.values()):
         raise AssertionError(
@@ -165,31 +160,22 @@ def retire(
     after = dict(before.partitions)
     for name, gone in counted.items():
         after[name] = after.get(name, Gone()).plus(gone)
-    transaction = table.java.newTransaction()
-    delete = transaction.newDelete()
-    delete.validateFilesExist()
-    text = java_class(table, "java.lang.StringBuilder")
-    for path, _, _ in files:
-        # Not as a String: Py4J would then choose Iceberg's protected method of this name, which removes the file itself
-        # and leaves it in the table.
-        delete.deleteFile(text(path))
-    delete.commit()
+    said = {}
     if data:
-        properties = transaction.updateProperties().set(ROWS, str(before.rows + rows))
+        said[ROWS] = str(before.rows + rows)
         if edge.before is not None:
             mark = edge.before if before.before is None else max(edge.before, before.before)
-            properties = properties.set(RETAINED_FROM, str(mark))
-        properties.set(ACCOUNTS, _write(storage, table, after)).commit()
-    transaction.commitTransaction()
-    table.current()
+            said[RETAINED_FROM] = str(mark)
+        said[ACCOUNTS] = _write(storage, table, after)
+    upkeep.remove_files([path for path, _, _ in files], said)
     if data:
         _forget(storage, table)
     return sum(rows for _, rows, _ in files)
 
 
 def _count(
-    spark: SparkSession,
-    table: IcebergTable,
+    tables: Tables,
+    identifier: str,
     snapshot: int | None,
     files: list[str],
     time_column: str | None,
@@ -198,9 +184,8 @@ def _count(
     """Rows of some files by partition; of a view as one. What comes back is bounded by the number of partitions."""
     from pyspark.sql import functions as F
 
-    rows = spark.read.option("versionAsOf", snapshot).table(table.identifier)
-    chosen = spark.createDataFrame([(path,) for path in files], "file string")
-    rows = rows.join(F.broadcast(chosen), rows["_file"] == chosen["file"], "left_semi")
+    chosen = tables.spark.createDataFrame([(path,) for path in files], "_file string")
+    rows = tables.rows(identifier, snapshot, with_file=True).join(F.broadcast(chosen), "_file", "left_semi")
     if number == "_tick":
         return {"": Gone(on_time=rows.count())}
     timeless = F.lit(False) if time_column is None else F.col(quote(time_column)).isNull()
@@ -213,7 +198,7 @@ def _count(
     return {row[0] or "": Gone(*row[1:]) for row in found.collect()}
 
 
-def _write(storage: Storage, table: IcebergTable, partitions: Mapping[str, Gone]) -> str:
+def _write(storage: Storage, table: Table, partitions: Mapping[str, Gone]) -> str:
     """The counts as a file beside the data; its name."""
     filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
     filesystem.create_dir(folder, recursive=True)
@@ -224,7 +209,7 @@ def _write(storage: Storage, table: IcebergTable, partitions: Mapping[str, Gone]
     return name
 
 
-def _forget(storage: Storage, table: IcebergTable) -> None:
+def _forget(storage: Storage, table: Table) -> None:
     """Remove counts that are superseded, but for the newest few: somebody may be reading those of just now."""
     import pyarrow.fs as pafs
 

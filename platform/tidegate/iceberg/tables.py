@@ -2,8 +2,7 @@
 
 Users' runs go through `SparkTables`, which asks Iceberg's Java in the driver's JVM. The tests have a second
 implementation, on pyiceberg, for the runner without a JVM; one conformance suite holds both to the same answers.
-Upkeep (compaction, expiry, orphan files) and sinks into Iceberg need actions that only Iceberg's Java has, and take an
-`IcebergTable`.
+Sinks into Iceberg need what only Iceberg's Java has, and take an `IcebergTable`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot
+from tidegate.iceberg.shape import FEW_FILES, Rested, Shape
+from tidegate.iceberg.upkeep_table import SparkUpkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,6 +111,62 @@ class Table(Protocol):
         and such a commit may say nothing of `summary`; so may one where there was nothing to delete."""
 
 
+class Upkeep(Protocol):
+    """What upkeep asks of one stored table. Nothing of it disturbs a writer: a stream's commits are fenced against new
+    data, and here none is added; files are replaced by others with the same rows, or removed. What is due, which
+    snapshots and rows may go, and the account of them is decided above this port.
+
+    What changes the table raises whatever was in its way; `is_conflict` says whether
+    that was a commit of somebody else."""
+
+    @property
+    def table(self) -> Table:
+        """The table itself."""
+
+    def shape(self) -> Shape:
+        """Its metadata in figures, read anew."""
+
+    def manifests(self) -> int:
+        """How many manifests the newest snapshot has, as of the last `shape()` or the last change by this port."""
+
+    def expire(self, bound: int, retain_last: int = 1) -> None:
+        """Expire the snapshots older than `bound` (ms, `Shape.bound`) except for the newest `retain_last` and those
+        that a tag keeps, and delete the files that they alone held."""
+
+    def compact(
+        self,
+        rested: Rested | None = None,
+        target_bytes: int | None = None,
+        least_files: int = FEW_FILES,
+        properties: Mapping[str, str] | None = None,
+        bounds: Sequence[str] = (),
+    ) -> tuple[int, int]:
+        """Put small files of a partition together, `least_files` or more, and rewrite those with rows marked as
+        deleted, in one commit: how many files went, and how many came. Rows of one file keep their order. `rested`: of
+        these files alone. `properties`: of the snapshot. `bounds`: the columns by whose bounds slices skip files, which
+        must not be lost.
+        """
+
+    def merge_manifests(self) -> None:
+        """Write the manifests anew, few of them."""
+
+    def remove_orphans(self, older_than_ms: int) -> int:
+        """Delete files in the table's folders that no snapshot knows and that are older: what killed tasks left. How
+        many. A batch that is judged but not committed yet has such files, too: that is what the age is for."""
+
+    def data_files(self, number: str) -> DataFrame:
+        """The data files of the newest snapshot, a row each, from the manifests alone: `file_path`, `record_count`,
+        `split` and `day` (of their partition; NULL where there is none), and `newest`, the upper bound of the column
+        `number`, NULL where nobody knows it."""
+
+    def remove_files(self, paths: Sequence[str], properties: Mapping[str, str]) -> None:
+        """Remove these data files from the table and set these properties of it, in one commit. It does not happen if
+        one of the files is gone meanwhile."""
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether somebody else's commit was in the way: another try starts from what is there now."""
+
+
 class Tables(Protocol):
     """The stored tables that one session of Spark reads and writes, by their identifiers."""
 
@@ -121,6 +178,9 @@ class Tables(Protocol):
     def open(self, identifier: str, owner: Owner | None = None) -> Table:
         """A table. `owner`: who writes; None where it is only read, or the caller has asked (`runtime/owners.py`).
         Raises TG622 for one of a later release (E8)."""
+
+    def upkeep(self, identifier: str, owner: Owner | None = None) -> Upkeep:
+        """The upkeep of a table; as `open`."""
 
     def create_table(self, table: NewTable) -> None:
         """Make a table unless it is there."""
@@ -160,6 +220,9 @@ class SparkTables:
     def open(self, identifier: str, owner: Owner | None = None) -> IcebergTable:
         return IcebergTable(self.spark, identifier, owner)
 
+    def upkeep(self, identifier: str, owner: Owner | None = None) -> SparkUpkeep:
+        return SparkUpkeep(self.spark, self.open(identifier, owner))
+
     def create_table(self, table: NewTable) -> None:
         self.spark.sql(table.sql())
 
@@ -192,10 +255,3 @@ class SparkTables:
         reader = self.spark.read if snapshot is None else self.spark.read.option("versionAsOf", snapshot)
         rows = reader.table(identifier)
         return rows.select("*", "_file") if with_file else rows
-
-
-def in_java(table: Table) -> IcebergTable:
-    """The table as Iceberg's Java has it, for upkeep that nothing else can do."""
-    if not isinstance(table, IcebergTable):
-        raise AssertionError(f"{table.identifier} is not open in Iceberg's Java")
-    return table

@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import PROGRESS
 from tidegate.iceberg.retire import Edge, day_floor
-from tidegate.iceberg.upkeep_table import Shape
+from tidegate.iceberg.shape import Shape
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
@@ -26,7 +25,7 @@ NOTHING = Edge(None, None, None, None)
 def edge_of(
     context: Context,
     source: Relation | View,
-    table: IcebergTable,
+    identifier: str,
     shape: Shape,
     policy: Policy,
     now: float,
@@ -51,13 +50,13 @@ def edge_of(
     if policy.retention is not None:
         before = _before(context, source, summary, policy.retention, now, notes)
         if history and isinstance(source, Relation) and not (before is None and notes):
-            arrived = _epoch_at(context, table, now - policy.retention)
+            arrived = _epoch_at(context, identifier, now - policy.retention)
     past = None
     if policy.history is not None and isinstance(source, Relation) and history:
         if isinstance(source.connector, FilesystemOptions | ReplayOptions):
             notes.append("the history of the watermarks is kept: it lists the files that have been read")
         else:
-            past = _epoch_at(context, table, now - policy.history)
+            past = _epoch_at(context, identifier, now - policy.history)
             past = None if past is None else min(past, int(summary.get("tidegate.epoch") or 0) - 1)
     return Edge(before, arrived, past, upto), notes
 
@@ -105,12 +104,12 @@ def _upto(context: Context, source: Relation | View, notes: list[str]) -> int | 
     return min((commit for _, commit in found), default=None)
 
 
-def _epoch_at(context: Context, table: IcebergTable, moment: float) -> int | None:
+def _epoch_at(context: Context, identifier: str, moment: float) -> int | None:
     """The newest epoch that was committed before a moment (seconds), as the history of the watermarks says."""
     from pyspark.sql import functions as F
 
     at = F.lit(datetime.fromtimestamp(moment, UTC))
-    history = context.tables.rows(table.identifier).where(
+    history = context.tables.rows(identifier).where(
         (F.col("_outcome") == PROGRESS) & F.col("_source_partition").isNull() & (F.col("_arrival") < at)
     )
     row = history.agg(F.max("_epoch")).first()

@@ -15,20 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.protocol import Commit, Found, GiveUp, drive
+from tidegate.iceberg.protocol import Commit, Conflict, Found, GiveUp, Stored, drive
 from tidegate.iceberg.retire import condemned, retire
-from tidegate.iceberg.tables import in_java
-from tidegate.iceberg.upkeep_table import (
-    Shape,
-    attempted,
-    compact,
-    expire,
-    keep_bounds,
-    manifests,
-    merge_manifests,
-    remove_orphans,
-)
-from tidegate.jvm.java import java_class
+from tidegate.iceberg.shape import Rested, Shape
 from tidegate.maintenance.edges import edge_of
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
@@ -88,8 +77,7 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
     found = []
     source = _source(context, name)
     for identifier in _tables(context, source):
-        table = in_java(context.tables.open(identifier))
-        shape = Shape.of(table)
+        shape = context.tables.upkeep(identifier).shape()
         short = _short(identifier)
         files = shape.new_files(now, policy.settle)
         if files >= policy.compact_when_files:
@@ -98,7 +86,7 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
         if old:
             found.append(f"{short}: {old} old snapshots")
         if identifier == context.identifier(source.name):
-            edge, _ = edge_of(context, source, table, shape, policy, now, history=False)
+            edge, _ = edge_of(context, source, identifier, shape, policy, now, history=False)
             if edge.before is not None and shape.properties.get(CHECKED) != str(edge.before):
                 found.append(f"{short}: rows beyond their retention")
     return found
@@ -222,10 +210,11 @@ class _Work:
         guard: float | None,
         notify: Callable[[str], None],
     ) -> None:
-        self._context, self._spark, self._source = context, context.spark, source
+        self._context, self._source = context, source
         self._policy, self._now, self._notify = policy, now, notify
         self._guard = {} if guard is None else {"guard": guard}
-        self._table = in_java(context.tables.open(identifier, context.project.owner))
+        self._upkeep = context.tables.upkeep(identifier, context.project.owner)
+        self._table = self._upkeep.table
         self._is_state = identifier != context.identifier(source.name)
         self._number = "_tick" if isinstance(source, View) else "_epoch"
         self.done = TableUpkeep(_short(identifier))
@@ -233,11 +222,11 @@ class _Work:
 
     def measure(self, after: bool = False) -> Shape:
         """Take the figures before or after."""
-        shape = Shape.of(self._table)
+        shape = self._upkeep.shape()
         found = {
             "files": shape.files,
             "snapshots": len(shape.snapshots),
-            "manifests": manifests(self._table),
+            "manifests": self._upkeep.manifests(),
             "bytes": shape.bytes,
         }
         for key, value in found.items():
@@ -253,7 +242,7 @@ class _Work:
         self.done.notes.append(f"{shape.expirable(self._bound(shape))} snapshots can expire")
         if retention and not self._is_state:
             edge, notes = self._edge(shape)
-            beyond = condemned(self._spark, self._table, self._kind, edge, self._number)
+            beyond = condemned(self._upkeep, self._kind, edge, self._number)
             rows = beyond.groupBy().sum("record_count").first()
             self.done.notes += [*notes, f"{(rows and rows[0]) or 0} rows beyond their retention"]
 
@@ -263,8 +252,8 @@ class _Work:
         if retention and not self._is_state:
             self._attempt("retention", self._retire)
         self._attempt("compaction", self._compact)
-        if manifests(self._table) >= MANY_MANIFESTS:
-            self._attempt("manifests", lambda: merge_manifests(self._spark, self._table))
+        if self._upkeep.manifests() >= MANY_MANIFESTS:
+            self._attempt("manifests", self._upkeep.merge_manifests)
         self._attempt("expiry", self._expire)
         if orphans:
             self._attempt("orphan files", self._orphans)
@@ -283,42 +272,48 @@ class _Work:
         return shape.bound(self._now, policy.keep_snapshots, policy.most_snapshots, **self._guard)
 
     def _edge(self, shape: Shape) -> tuple[Any, list[str]]:
-        return edge_of(self._context, self._source, self._table, shape, self._policy, self._now)
+        return edge_of(self._context, self._source, self._table.identifier, shape, self._policy, self._now)
 
     def _attempt(self, what: str, step: Callable[[], None]) -> None:
         """A step; anew if another commit was in its way, which always wins. After a few tries it is left."""
         self._notify(f"{self.done.table}: {what}")
         commit = Commit(needs="nothing", tries=TRIES)
-        end = drive(commit, lambda _: Found(self._table.current()), lambda _: attempted(step))
+        end = drive(commit, lambda _: Found(self._table.current()), lambda _: self._answer(step))
         if isinstance(end, GiveUp):
             self.done.notes.append(f"{what} left to the next upkeep: other commits were in its way")
 
+    def _answer(self, step: Callable[[], None]) -> Stored | Conflict:
+        """What a step is answered; it raises whatever is no conflict."""
+        try:
+            step()
+        except Exception as error:
+            if not self._upkeep.is_conflict(error):
+                raise
+            return Conflict(error)
+        return Stored(None)
+
     def _compact(self) -> None:
-        policy, shape = self._policy, Shape.of(self._table)
+        policy, shape = self._policy, self._upkeep.shape()
         if self._is_state:
             # Its rows change all the time; a catalog of commits says nothing about which of them rest.
             facts = self._table.current().facts
-            gone, _ = compact(self._spark, self._table, None, policy.target_file_size, properties=facts)
+            gone, _ = self._upkeep.compact(None, policy.target_file_size, properties=facts)
             self.done.compacted += gone
             return
-        expressions = java_class(self._spark._jvm, "org.apache.iceberg.expressions.Expressions")
         key = "tidegate.tick" if isinstance(self._source, View) else "tidegate.epoch"
         last = shape.last_before(key, self._now - policy.settle)
         if last is None:
             return
-        keep_bounds(self._table, _bounds(self._source))
-        where = expressions.lessThanOrEqual(self._number, last)
+        still: tuple[bool | None, ...] | None = None
         if isinstance(self._source, View):
             # Open and carried rows are replaced by every tick; what amendments have replaced is beside the carried.
-            still = expressions.equal("_open", False)
-            if self._source.over is None:
-                still = getattr(expressions, "or")(still, expressions.isNull("_open"))
-            where = getattr(expressions, "and")(where, still)
-        gone, _ = compact(self._spark, self._table, where, policy.target_file_size)
+            still = (False, None) if self._source.over is None else (False,)
+        rested = Rested(self._number, last, still)
+        gone, _ = self._upkeep.compact(rested, policy.target_file_size, bounds=_bounds(self._source))
         self.done.compacted += gone
 
     def _retire(self) -> None:
-        shape = Shape.of(self._table)
+        shape = self._upkeep.shape()
         edge, notes = self._edge(shape)
         self.done.notes += [note for note in notes if note not in self.done.notes]
         source = self._source
@@ -327,21 +322,21 @@ class _Work:
             return
         storage = self._context.project.storage
         self.done.retired += retire(
-            self._spark, storage, self._table, self._kind, time_column, edge, self._number
+            self._context.tables, storage, self._upkeep, self._kind, time_column, edge, self._number
         )
         if edge.before is not None and self._table.property(CHECKED) != str(edge.before):
             self._table.set_properties({CHECKED: str(edge.before)})
             self._table.current()
 
     def _expire(self) -> None:
-        shape = Shape.of(self._table)
+        shape = self._upkeep.shape()
         bound = self._bound(shape)
-        if shape.expirable(bound):
-            expire(self._table, bound)
+        if bound is not None and shape.expirable(bound):
+            self._upkeep.expire(bound)
 
     def _orphans(self) -> None:
         age = int((self._now - self._policy.orphans_after) * 1000)
-        self.done.orphans = remove_orphans(self._spark, self._table, age)
+        self.done.orphans = self._upkeep.remove_orphans(age)
 
 
 @contextmanager

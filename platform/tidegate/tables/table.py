@@ -18,8 +18,6 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import new_state, quote, relation_identity
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot
-from tidegate.iceberg.tables import in_java
-from tidegate.iceberg.upkeep_table import Shape, compact, expire
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import Step, steps, until
 from tidegate.project.owner import Owner
@@ -71,7 +69,7 @@ class KeyedTable:
 
     def __init__(self, tables: Tables, relation: Relation, log: str, owner: Owner | None = None) -> None:
         self.relation = relation
-        self._tables, self._log = tables, log
+        self._tables, self._log, self._owner = tables, log, owner
         self.identifier = state_identifier(log)
         tables.create_table(new_state(relation, self.identifier, owner))
         self.table = tables.open(self.identifier, owner)
@@ -186,7 +184,7 @@ class KeyedTable:
     def compact(self) -> None:
         """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
         facts = replace(self.applied(), merges=0).facts()
-        compact(self._tables.spark, in_java(self.table), least_files=2, properties=_text(facts))
+        self._tables.upkeep(self.identifier, self._owner).compact(least_files=2, properties=_text(facts))
         if self.applied().merges:
             # There was nothing to rewrite, so nothing was committed: it need not be looked for again so soon.
             self._note(facts, self.table.current())
@@ -196,8 +194,10 @@ class KeyedTable:
         held; nothing happens below `many` snapshots."""
         self.table.current()
         if len(self.table.snapshot_ids()) > max(many, KEEP_SNAPSHOTS):
-            table = in_java(self.table)
-            expire(table, Shape.of(table).bound(time.time(), keep_seconds, None), KEEP_SNAPSHOTS)
+            upkeep = self._tables.upkeep(self.identifier, self._owner)
+            bound = upkeep.shape().bound(time.time(), keep_seconds, None)
+            if bound is not None:
+                upkeep.expire(bound, KEEP_SNAPSHOTS)
 
     def upkeep(self, keep_from: int | None) -> Cleaned:
         """What a run does after its views: whole days go, old snapshots expire where many have gathered."""
