@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -114,6 +115,16 @@ class FolderCatalog(NoopCatalog):
     def remove(self, identifier: tuple[str, ...]) -> None:
         """With all of its files, if it is there."""
         shutil.rmtree(self.folder(identifier), ignore_errors=True)
+
+    def listed(self, folder: str) -> list[pafs.FileInfo]:
+        """The files in a folder, however deep."""
+        selector = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
+        found = pafs.LocalFileSystem().get_file_info(selector)
+        return [file for file in found if file.type is pafs.FileType.File]
+
+    def hint(self, identifier: tuple[str, ...]) -> str:
+        """The file that says which version is the newest."""
+        return str(self.folder(identifier) / "metadata" / _HINT)
 
     def _path(self, identifier: tuple[str, ...], version: int) -> str:
         return str(self.folder(identifier) / "metadata" / f"v{version}.metadata.json")

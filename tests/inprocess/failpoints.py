@@ -9,12 +9,14 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.inprocess.tables import InProcessTable, InProcessTables
+from tests.inprocess.upkeep import InProcessUpkeep
+from tidegate.iceberg import retire
 from tidegate.ingest.stream import PlanInbox
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.statefile import StateFile
 from tidegate.tasks.memories import MemoryFiles
 
-POINTS: tuple[tuple[type, str], ...] = (
+POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessTables, "create_table"),
     (InProcessTables, "replace_table"),
     (InProcessTables, "drop_table"),
@@ -24,6 +26,11 @@ POINTS: tuple[tuple[type, str], ...] = (
     (InProcessTable, "delete_rows"),
     (InProcessTable, "set_properties"),
     (InProcessTable, "tag"),
+    (InProcessUpkeep, "_write"),
+    (InProcessUpkeep, "_commit"),
+    (InProcessUpkeep, "_delete"),
+    (retire, "_write"),
+    (retire, "_forget"),
     (PlanInbox, "write"),
     (PlanInbox, "forget"),
     (StateFile, "write"),
@@ -67,7 +74,7 @@ class Failpoints:
             for one in reversed(patches):
                 one.stop()
 
-    def _watched(self, owner: type, name: str) -> Callable[..., Any]:
+    def _watched(self, owner: Any, name: str) -> Callable[..., Any]:
         real, label = getattr(owner, name), f"{owner.__name__}.{name}"
 
         def watched(*given: Any, **named: Any) -> Any:

@@ -62,6 +62,19 @@ def stored(path: str) -> pa.Table:
     return pq.read_table(path, partitioning=None, use_threads=False)
 
 
+def forget_files() -> None:
+    """Read everything anew: files have gone."""
+    planned.cache_clear()
+    stored.cache_clear()
+
+
+def summary_of(snapshot: Any) -> dict[str, str]:
+    """What a snapshot says of itself; nothing without one."""
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
+
+
 def data_file(
     uri: str, partition: list[Any], rows: int, size: int, low: dict[int, bytes], high: dict[int, bytes]
 ) -> DataFile:

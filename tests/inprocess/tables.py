@@ -16,8 +16,17 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from tests.inprocess.catalog import FolderCatalog
-from tests.inprocess.files import bound_of, conformed, data_file, files_of, path_of, schema_of
+from tests.inprocess.files import (
+    bound_of,
+    conformed,
+    data_file,
+    files_of,
+    path_of,
+    schema_of,
+    summary_of,
+)
 from tests.inprocess.frames import frame_of
+from tests.inprocess.upkeep import InProcessUpkeep
 from tidegate.iceberg.commit import committed, require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable, quote
@@ -55,6 +64,9 @@ class InProcessTables:
 
     def open(self, identifier: str, owner: Owner | None = None) -> InProcessTable:
         return InProcessTable(self, identifier, owner)
+
+    def upkeep(self, identifier: str, owner: Owner | None = None) -> InProcessUpkeep:
+        return InProcessUpkeep(self.spark, self.open(identifier, owner))
 
     def create_table(self, table: NewTable) -> None:
         if self.exists(table.identifier):
@@ -166,13 +178,13 @@ class InProcessTable:
         return self._at(self._table.snapshot_by_id(snapshot))
 
     def summaries(self) -> list[dict[str, str]]:
-        return [_summary(snapshot) for snapshot in self._table.snapshots()]
+        return [summary_of(snapshot) for snapshot in self._table.snapshots()]
 
     def snapshot_ids(self) -> set[int]:
         return {snapshot.snapshot_id for snapshot in self._table.snapshots()}
 
     def totals(self) -> dict[str, str]:
-        return _summary(self._table.current_snapshot())
+        return summary_of(self._table.current_snapshot())
 
     def tag(self, name: str) -> None:
         found = self.current().id
@@ -190,7 +202,7 @@ class InProcessTable:
 
     def _facts(self, snapshot: int) -> tuple[dict[str, str], int | None]:
         found = self._table.snapshot_by_id(snapshot)
-        return ({}, None) if found is None else (_summary(found), found.parent_snapshot_id)
+        return ({}, None) if found is None else (summary_of(found), found.parent_snapshot_id)
 
     def target(
         self,
@@ -402,12 +414,6 @@ class _Named:
 def _parts(identifier: str) -> tuple[str, ...]:
     """`catalog.namespace.`name`` without the catalog."""
     return tuple(quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^.`]+)", identifier))[1:]
-
-
-def _summary(snapshot: Any) -> dict[str, str]:
-    if snapshot is None or snapshot.summary is None:
-        return {}
-    return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
 
 
 def _partition_field(schema: Schema, number: int, part: str) -> PartitionField:
