@@ -10,6 +10,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -38,6 +40,7 @@ from tidegate.iceberg.shape import FEW_FILES, Rested, Shape
 from tidegate.tasks.writer import Target, _as_integers
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.table import Table as PyTable
     from pyiceberg.table import Transaction
     from pyiceberg.table.metadata import TableMetadata
@@ -191,10 +194,7 @@ class InProcessUpkeep:
         # What is committed after this look is known by the next one.
         found = [file for part in ("data", "metadata") for file in catalog.listed(f"{folder}/{part}")]
         self.table.refresh()
-        metadata = self._py.metadata
-        known = {path_of(path) for path in _files(self._py, metadata.snapshots)}
-        known |= {path_of(entry.metadata_file) for entry in metadata.metadata_log}
-        known |= {path_of(self._py.metadata_location), catalog.hint(self._py.name())}
+        known = {path_of(path) for path in files_known(self._py)}
         gone = [f.path for f in found if f.path not in known and f.mtime_ns < older_than_ms * 1_000_000]
         for path in gone:
             self._delete(f"file:{path}")
@@ -324,16 +324,45 @@ def _kept(metadata: TableMetadata, bound: int, retain_last: int) -> set[int]:
     }
 
 
+def files_known(table: PyTable) -> Iterator[str]:
+    """The paths of every file that is a part of the table: of its snapshots, and of its metadata."""
+    yield from _files(table, table.metadata.snapshots)
+    for entry in table.metadata.metadata_log:
+        yield entry.metadata_file
+    yield table.metadata_location
+    assert isinstance(table.catalog, FolderCatalog)
+    yield table.catalog.hint(table.name())
+
+
 def _files(table: PyTable, snapshots: Iterable[Any]) -> Iterator[str]:
     """The paths of what snapshots are made of: data files, manifests, lists of manifests."""
-    snapshots = list(snapshots)
-    manifests = {m.manifest_path: m for s in snapshots for m in s.manifests(table.io)}
-    for manifest in manifests.values():
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            yield entry.data_file.file_path
+    lists = [_Written(snapshot.manifest_list, snapshot, table.io) for snapshot in snapshots]
+    manifests = {one.manifest_path: one for written in lists for one in _manifests_in(written)}
+    for path, manifest in manifests.items():
+        yield from _paths_in(_Written(path, manifest, table.io))
     yield from manifests
-    for snapshot in snapshots:
-        yield snapshot.manifest_list
+    for written in lists:
+        yield written.path
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A file of metadata, which is never written again: it is read once."""
+
+    path: str
+    file: Any = field(compare=False)
+    io: FileIO = field(compare=False)
+
+
+@lru_cache(4096)
+def _manifests_in(written: _Written) -> tuple[ManifestFile, ...]:
+    return tuple(written.file.manifests(written.io))
+
+
+@lru_cache(4096)
+def _paths_in(written: _Written) -> tuple[str, ...]:
+    entries = written.file.fetch_manifest_entry(written.io, discard_deleted=True)
+    return tuple(entry.data_file.file_path for entry in entries)
 
 
 def _least(file: DataFile, columns: Sequence[int]) -> tuple[int, ...]:
