@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table.snapshots import Operation, Summary
@@ -62,6 +61,11 @@ class InProcessUpkeep:
     def _py(self) -> PyTable:
         """As pyiceberg has it, as of the last look."""
         return self.table._table
+
+    @property
+    def _catalog(self) -> FolderCatalog:
+        assert isinstance(self._py.catalog, FolderCatalog)
+        return self._py.catalog
 
     def shape(self) -> Shape:
         self.table.current()
@@ -152,17 +156,14 @@ class InProcessUpkeep:
         columns = dict.fromkeys([*bounds, *(named[number] for number in sorted(known))])
         first = [number for number in map(self._id, bounds) if number in known]
         files = sorted(files, key=lambda file: (_least(file, first), file.file_path))
-        rows = pa.concat_tables([self._read(file, schema) for file in files])
+        stored = self._catalog.stored
+        rows = pa.concat_tables([conformed(stored(path_of(file.file_path)), schema) for file in files])
         path = f"{self.table.location}/data/{uuid.uuid4().hex}.parquet"
         size = self._write(path, rows.cast(schema))
         found = {name: bound for name in columns if (bound := _bounds_in(rows, name)) is not None}
         packed = list(packed_bounds({"bounds": found}, Target(None, "", "", schema, "", None, ())))  # type: ignore[arg-type]
         low, high = ({one[0]: one[side] for one in packed} for side in (1, 2))
         return data_file(path, partition, rows.num_rows, size, low, high)
-
-    def _read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
-        with self._py.io.new_input(file.file_path).open() as stored:
-            return conformed(pq.read_table(stored, use_threads=False), schema)
 
     def merge_manifests(self) -> None:
         if self.manifests() > 1:
@@ -189,10 +190,8 @@ class InProcessUpkeep:
 
     def remove_orphans(self, older_than_ms: int) -> int:
         folder = path_of(self.table.location)
-        catalog = self._py.catalog
-        assert isinstance(catalog, FolderCatalog)
         # What is committed after this look is known by the next one.
-        found = [file for part in ("data", "metadata") for file in catalog.listed(f"{folder}/{part}")]
+        found = [file for part in ("data", "metadata") for file in self._catalog.listed(f"{folder}/{part}")]
         self.table.refresh()
         known = {path_of(path) for path in files_known(self._py)}
         gone = [f.path for f in found if f.path not in known and f.mtime_ns < older_than_ms * 1_000_000]
@@ -235,12 +234,7 @@ class InProcessUpkeep:
 
     def _write(self, path: str, rows: pa.Table) -> int:
         """Write a data file; its size."""
-        out = pa.BufferOutputStream()
-        pq.write_table(rows, out)
-        content = out.getvalue()
-        with self._py.io.new_output(path).create() as file:
-            file.write(content.to_pybytes())
-        return int(content.size)
+        return self._catalog.store(path_of(path), rows)
 
     def _commit(self, change: Transaction) -> None:
         try:

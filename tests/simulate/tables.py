@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -122,6 +123,10 @@ class SimulatedCatalog(FolderCatalog):
         pq.write_table(rows, out)
         self._files.write(path, out.getvalue())
         return len(out.getvalue())
+
+    def listed(self, folder: str) -> list[pafs.FileInfo]:
+        found = self._files.list(folder, recursive=True, allow_missing=True)
+        return [file for file in found if file.type is pafs.FileType.File]
 
     def _write(self, identifier: Identifier, metadata: TableMetadata, version: int) -> str:
         """A new table."""
