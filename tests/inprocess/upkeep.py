@@ -10,11 +10,12 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table.snapshots import Operation, Summary
@@ -38,6 +39,7 @@ from tidegate.iceberg.shape import FEW_FILES, Rested, Shape
 from tidegate.tasks.writer import Target, _as_integers
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.table import Table as PyTable
     from pyiceberg.table import Transaction
     from pyiceberg.table.metadata import TableMetadata
@@ -59,6 +61,11 @@ class InProcessUpkeep:
     def _py(self) -> PyTable:
         """As pyiceberg has it, as of the last look."""
         return self.table._table
+
+    @property
+    def _catalog(self) -> FolderCatalog:
+        assert isinstance(self._py.catalog, FolderCatalog)
+        return self._py.catalog
 
     def shape(self) -> Shape:
         self.table.current()
@@ -149,17 +156,14 @@ class InProcessUpkeep:
         columns = dict.fromkeys([*bounds, *(named[number] for number in sorted(known))])
         first = [number for number in map(self._id, bounds) if number in known]
         files = sorted(files, key=lambda file: (_least(file, first), file.file_path))
-        rows = pa.concat_tables([self._read(file, schema) for file in files])
+        stored = self._catalog.stored
+        rows = pa.concat_tables([conformed(stored(path_of(file.file_path)), schema) for file in files])
         path = f"{self.table.location}/data/{uuid.uuid4().hex}.parquet"
         size = self._write(path, rows.cast(schema))
         found = {name: bound for name in columns if (bound := _bounds_in(rows, name)) is not None}
         packed = list(packed_bounds({"bounds": found}, Target(None, "", "", schema, "", None, ())))  # type: ignore[arg-type]
         low, high = ({one[0]: one[side] for one in packed} for side in (1, 2))
         return data_file(path, partition, rows.num_rows, size, low, high)
-
-    def _read(self, file: DataFile, schema: pa.Schema) -> pa.Table:
-        with self._py.io.new_input(file.file_path).open() as stored:
-            return conformed(pq.read_table(stored, use_threads=False), schema)
 
     def merge_manifests(self) -> None:
         if self.manifests() > 1:
@@ -186,15 +190,10 @@ class InProcessUpkeep:
 
     def remove_orphans(self, older_than_ms: int) -> int:
         folder = path_of(self.table.location)
-        catalog = self._py.catalog
-        assert isinstance(catalog, FolderCatalog)
         # What is committed after this look is known by the next one.
-        found = [file for part in ("data", "metadata") for file in catalog.listed(f"{folder}/{part}")]
+        found = [file for part in ("data", "metadata") for file in self._catalog.listed(f"{folder}/{part}")]
         self.table.refresh()
-        metadata = self._py.metadata
-        known = {path_of(path) for path in _files(self._py, metadata.snapshots)}
-        known |= {path_of(entry.metadata_file) for entry in metadata.metadata_log}
-        known |= {path_of(self._py.metadata_location), catalog.hint(self._py.name())}
+        known = {path_of(path) for path in files_known(self._py)}
         gone = [f.path for f in found if f.path not in known and f.mtime_ns < older_than_ms * 1_000_000]
         for path in gone:
             self._delete(f"file:{path}")
@@ -235,12 +234,7 @@ class InProcessUpkeep:
 
     def _write(self, path: str, rows: pa.Table) -> int:
         """Write a data file; its size."""
-        out = pa.BufferOutputStream()
-        pq.write_table(rows, out)
-        content = out.getvalue()
-        with self._py.io.new_output(path).create() as file:
-            file.write(content.to_pybytes())
-        return int(content.size)
+        return self._catalog.store(path_of(path), rows)
 
     def _commit(self, change: Transaction) -> None:
         try:
@@ -324,16 +318,51 @@ def _kept(metadata: TableMetadata, bound: int, retain_last: int) -> set[int]:
     }
 
 
+def files_known(table: PyTable) -> Iterator[str]:
+    """The paths of every file that is a part of the table: of its snapshots, and of its metadata."""
+    yield from _files(table, table.metadata.snapshots)
+    for entry in table.metadata.metadata_log:
+        yield entry.metadata_file
+    yield table.metadata_location
+    assert isinstance(table.catalog, FolderCatalog)
+    yield table.catalog.hint(table.name())
+
+
 def _files(table: PyTable, snapshots: Iterable[Any]) -> Iterator[str]:
     """The paths of what snapshots are made of: data files, manifests, lists of manifests."""
-    snapshots = list(snapshots)
-    manifests = {m.manifest_path: m for s in snapshots for m in s.manifests(table.io)}
-    for manifest in manifests.values():
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            yield entry.data_file.file_path
+    lists = [_Written(snapshot.manifest_list, snapshot, table.io) for snapshot in snapshots]
+    manifests = {one.manifest_path: one for written in lists for one in _manifests_in(written)}
+    for path, manifest in manifests.items():
+        yield from _paths_in(_Written(path, manifest, table.io))
     yield from manifests
-    for snapshot in snapshots:
-        yield snapshot.manifest_list
+    for written in lists:
+        yield written.path
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A file of metadata, which is never written again: it is read once."""
+
+    path: str
+    file: Any = field(compare=False)
+    io: FileIO = field(compare=False)
+
+
+@lru_cache(4096)
+def _manifests_in(written: _Written) -> tuple[ManifestFile, ...]:
+    return tuple(written.file.manifests(written.io))
+
+
+@lru_cache(4096)
+def _paths_in(written: _Written) -> tuple[str, ...]:
+    entries = written.file.fetch_manifest_entry(written.io, discard_deleted=True)
+    return tuple(entry.data_file.file_path for entry in entries)
+
+
+def forget_manifests() -> None:
+    """Read everything anew: the same paths have other files now."""
+    _manifests_in.cache_clear()
+    _paths_in.cache_clear()
 
 
 def _least(file: DataFile, columns: Sequence[int]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.by_hand import by_hand
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
@@ -20,6 +21,8 @@ from tidegate.maintenance import upkeep
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
 from tidegate.store.status import read_marks, read_status
+
+pytestmark = pytest.mark.runner("inprocess")
 
 CLICKS = """
 CREATE SOURCE clicks (page VARCHAR, id INT, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '5 minutes')
@@ -145,6 +148,29 @@ def test_R2_everything_works_after_compaction_and_expiry(
     assert {r[2] for r in rows(again, "SELECT * FROM titled")} == {"Home", "Help", "Welcome", None}
 
 
+@pytest.mark.runner("spark")
+def test_R2_what_iceberg_has_put_together_is_read_on(workbench: Workbench) -> None:
+    """Once on Spark: a view goes on from a log that compaction and expiry have been at."""
+    workbench.assets(a=CLICKS, b=HOURLY)
+    session = workbench.session()
+    for hour in range(6):
+        clicks(workbench, hour)
+    session.run()
+    queries = [
+        f"SELECT * FROM {name}" for name in ("clicks", '"clicks$raw"', '"clicks$watermarks"', "hourly")
+    ]
+    before = [rows(session, query) for query in queries]
+    (log,) = eager(session, "clicks", orphans=True, now=LATER).tables
+    assert (log.files[1], log.snapshots[1] <= 3) == (4, True)  # of each outcome, and the history
+    assert (log.compacted, log.orphans) == (log.files[0], 0)
+    assert [rows(session, query) for query in queries] == before
+    clicks(workbench, 6)
+    again = workbench.session()
+    again.run()
+    assert audit_source(again, "clicks").ok
+    assert audit_view(again, "hourly").ok
+
+
 def test_R5_A1_retention_is_accounted_for(workbench: Workbench) -> None:
     """Whole days go once every view has read them; audits add up, and a new view begins at the edge."""
     workbench.assets(a=CLICKS, b=HOURLY)
@@ -214,7 +240,7 @@ def test_R5_A1_retention_is_accounted_for(workbench: Workbench) -> None:
     assert source.ok
     assert (source.raw, source.retired) == (30 - 27, 27)
     # A lost row is still found: what is missing is more than what was retired.
-    again.spark.sql(f"DELETE FROM {again.stored('clicks')} WHERE id = 121")
+    by_hand(again, f"DELETE FROM {again.stored('clicks')} WHERE id = 121")
     assert not audit_source(again, "clicks").ok
 
 
@@ -237,6 +263,7 @@ def test_R5_rows_that_a_view_has_not_read_yet_are_kept(workbench: Workbench) -> 
     assert audit_view(session, "hourly").ok
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_R5_rows_go_whatever_the_columns_are_called(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(
@@ -339,6 +366,7 @@ def test_R2_the_newest_snapshot_of_ours_does_not_expire_however_old_it_is() -> N
     assert Shape(((10_000, False, {}),), {}).bound(1_000_000.0, 0, None) is None
 
 
+@pytest.mark.runner("spark")
 @pytest.mark.slow
 def test_R2_metadata_stays_bounded_while_a_stream_commits(workbench: Workbench) -> None:
     """TIDEGATE_COMMITS=10000 is the whole of it; CI makes fewer commits."""

@@ -231,7 +231,6 @@ def test_W9_S1_what_SOURCE_WATERMARK_remembers_is_as_if_the_poison_had_never_led
     assert states["bad"][4:] == [states["good"][4], 0, 6_000_000, 0, 0, 7_000_000]
 
 
-@pytest.mark.runner("spark")
 def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Workbench) -> None:
     session = workbench.session()
     session.execute(TABLE + VIEWS.split(";")[0] + ";")
@@ -266,7 +265,6 @@ def test_W9_R5_what_needs_retired_rows_stays_and_somebody_is_asked(workbench: Wo
     assert session.execute("SELECT count(*) FROM steps").rows() == [(8,)]
 
 
-@pytest.mark.runner("spark")
 def test_W9_T2_rows_that_only_the_poison_has_expired_are_back_and_what_TTL_has_cleaned_is_listed(
     workbench: Workbench,
 ) -> None:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.fs as pafs
+from pyiceberg.manifest import clear_manifest_cache
 
 from tests.inprocess.files import forget_files
 from tests.inprocess.session import drive, new_spark
 from tests.inprocess.tables import InProcessTables
-from tests.inprocess.upkeep import InProcessUpkeep
+from tests.inprocess.upkeep import InProcessUpkeep, forget_manifests
 from tests.simulate.outside import Driver, Outside
 from tests.simulate.store import Handler, Store
 from tests.simulate.tables import Identifier, SimulatedCatalog
@@ -71,6 +72,8 @@ class World:
     def __init__(self, outside: Outside, sql: str, logs: tuple[str, ...]) -> None:
         # Ids follow from the seed: what is known of a snapshot may be another history's.
         forget_files()
+        forget_manifests()
+        clear_manifest_cache()
         self.outside, self.root = outside, project_folder(sql)
         self.store = Store(outside, role_of)
         self.files = pafs.PyFileSystem(Handler(self.store))

@@ -118,15 +118,15 @@ class SimulatedCatalog(FolderCatalog):
             self._stored[path] = pq.read_table(io.BytesIO(content), use_threads=False)
         return self._stored[path]
 
-    def listed(self, folder: str) -> list[pafs.FileInfo]:
-        found = self._files.list(folder, recursive=True, allow_missing=True)
-        return [file for file in found if file.type is pafs.FileType.File]
-
     def store(self, path: str, rows: pa.Table) -> int:
         out = io.BytesIO()
         pq.write_table(rows, out)
         self._files.write(path, out.getvalue())
         return len(out.getvalue())
+
+    def listed(self, folder: str) -> list[pafs.FileInfo]:
+        found = self._files.list(folder, recursive=True, allow_missing=True)
+        return [file for file in found if file.type is pafs.FileType.File]
 
     def _write(self, identifier: Identifier, metadata: TableMetadata, version: int) -> str:
         """A new table."""

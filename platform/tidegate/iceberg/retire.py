@@ -1,8 +1,8 @@
 """Rows beyond their retention: whole files go, unread and uncopied, and what went is written down (A1, R5, T3).
 
-One commit deletes the files and says, in the table's properties, up to which event time rows may be gone
-and how many there were; the counts of each partition are in a small file beside the data that the properties name. So
-an audit still adds up: raw = found + retired. A deletion does not conflict with a stream's commit: that fears new data.
+One commit deletes the files and says, in the table's properties, up to which event time rows may be gone and how many
+there were; the counts of each partition are in a small file beside the data that the properties name. So an audit still
+adds up: raw = found + retired. A deletion does not conflict with a stream's commit: that fears new data.
 """
 
 from __future__ import annotations
