@@ -17,10 +17,10 @@ from tests.kafka import Broker
 from tidegate.audit.source import audit_source
 from tidegate.errors import TidegateError
 from tidegate.ingest.sources.kafka import KafkaConnector
-from tidegate.ingest.sources.kafka_broker import require_kafka
 from tidegate.ingest.stream import PlanInbox, SourceFeed
 from tidegate.jvm.packages import KAFKA_PACKAGES
 from tidegate.project import Project
+from tidegate.runtime.kafka_broker import require_kafka
 from tidegate.session.run import connect
 from tidegate.session.session import Session
 from tidegate.store.status import read_status

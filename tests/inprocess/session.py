@@ -16,6 +16,7 @@ from tests.inprocess.requests import Stub
 from tests.inprocess.tables import InProcessTables
 from tests.inprocess.views import Views
 from tidegate.project import Project
+from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
 
@@ -97,4 +98,6 @@ def session_on(project: Project) -> Session:
     project.catalog()
     warehouse = project.storage.local_warehouse
     assert warehouse is not None
-    return Session(project, Runner(InProcessTables(new_spark(), FolderCatalog(warehouse)), drive))
+    spark = new_spark()
+    tables = InProcessTables(spark, FolderCatalog(warehouse))
+    return Session(project, Runner(tables, drive, SparkTopics(spark)))

@@ -22,6 +22,7 @@ from tests.simulate.tables import SimulatedCatalog
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import Storage
+from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
 
@@ -93,7 +94,9 @@ class World:
         project = Project.load(self.root)
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)
         project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
-        runner = Runner(InProcessTables(new_spark(), self.catalog), drive, self.outside.clock, self._lease)
+        spark = new_spark()
+        tables, topics = InProcessTables(spark, self.catalog), SparkTopics(spark)
+        runner = Runner(tables, drive, topics, self.outside.clock, self._lease)
         return Session(project, runner)
 
     @contextmanager
