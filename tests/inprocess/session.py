@@ -14,9 +14,9 @@ from tests.inprocess.catalog import FolderCatalog
 from tests.inprocess.frames import adapt
 from tests.inprocess.requests import Stub
 from tests.inprocess.tables import InProcessTables
+from tests.inprocess.topics import InProcessTopics
 from tests.inprocess.views import Views
 from tidegate.project import Project
-from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
 
@@ -100,4 +100,4 @@ def session_on(project: Project) -> Session:
     assert warehouse is not None
     spark = new_spark()
     tables = InProcessTables(spark, FolderCatalog(warehouse))
-    return Session(project, Runner(tables, drive, SparkTopics(spark)))
+    return Session(project, Runner(tables, drive, InProcessTopics(spark)))

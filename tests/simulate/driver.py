@@ -16,13 +16,13 @@ import pyarrow.fs as pafs
 from tests.inprocess.files import planned
 from tests.inprocess.session import drive, new_spark
 from tests.inprocess.tables import InProcessTables
+from tests.inprocess.topics import InProcessTopics
 from tests.simulate.outside import Driver, Outside
 from tests.simulate.store import Handler, Store
 from tests.simulate.tables import SimulatedCatalog
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import Storage
-from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
 
@@ -95,7 +95,7 @@ class World:
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)
         project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
         spark = new_spark()
-        tables, topics = InProcessTables(spark, self.catalog), SparkTopics(spark)
+        tables, topics = InProcessTables(spark, self.catalog), InProcessTopics(spark)
         runner = Runner(tables, drive, topics, self.outside.clock, self._lease)
         return Session(project, runner)
 
