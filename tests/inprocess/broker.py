@@ -187,6 +187,15 @@ class Broker:
         partitions = self.topics[topic].partitions
         return [(number, m) for number, one in enumerate(partitions) for m in one.visible(0, one.end, True)]
 
+    def read(self, topic: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+        """All that is there and committed: {partition: [(key, value)]} in the order of offsets."""
+        found: dict[int, list[tuple[bytes | None, bytes | None]]] = {
+            number: [] for number in self.ends(topic)
+        }
+        for number, message in self.stored(topic):
+            found[number].append((message.key, message.value))
+        return found
+
     def stop(self) -> None:
         """From now on nobody is answered."""
         self._up = False
