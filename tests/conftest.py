@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.brokers import broker as broker  # the fixture
 from tests.kafka import kafka as kafka  # the fixture
 
 if TYPE_CHECKING:

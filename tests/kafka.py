@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,22 @@ class Broker:
         if self._producer is None:
             self._producer = producer(self.bootstrap)
         return send(self._producer, topic, rows)
+
+    @contextmanager
+    def transaction(self, topic: str, rows: Iterable[Row], commit: bool) -> Iterator[None]:
+        """While the block runs these rows are sent, and the transaction is open; then it ends so."""
+        made = producer(self.bootstrap, transactional_id=uuid.uuid4().hex)
+        try:
+            made.init_transactions()
+            made.begin_transaction()
+            send(made, topic, rows)
+            yield
+            if commit:
+                made.commit_transaction()
+            else:
+                made.abort_transaction()
+        finally:
+            made.close(timeout=5)
 
     def read(self, topic: str, timeout_s: float = 20.0) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
         """All that is there and committed: {partition: [(key, value)]} in the order of offsets."""

@@ -1,4 +1,4 @@
-"""`connector = 'kafka'` against a real broker: positions, partitions that come, sleep and wake, gaps, and poison."""
+"""`connector = 'kafka'`, on a real broker and on its model: positions, partitions that come and sleep, gaps, poison."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from tests.brokers import AnyBroker
 from tests.conftest import Workbench
 from tests.kafka import Broker
 from tidegate.audit.source import audit_source
 from tidegate.errors import TidegateError
 from tidegate.ingest.sources.kafka import KafkaConnector
-from tidegate.ingest.sources.kafka_broker import require_kafka
 from tidegate.ingest.stream import PlanInbox, SourceFeed
 from tidegate.jvm.packages import KAFKA_PACKAGES
 from tidegate.project import Project
+from tidegate.runtime.kafka_broker import require_kafka
 from tidegate.session.run import connect
 from tidegate.session.session import Session
 from tidegate.store.status import read_status
 
-pytestmark = pytest.mark.spark
+#: Cases that say nothing else need no real broker: `tests/inprocess/test_topic_conformance.py` holds the model to it.
+pytestmark = pytest.mark.runner("inprocess")
 
 SOURCE = (
     "CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH (connector = 'kafka', "
@@ -48,14 +50,14 @@ def row(id_: int, seconds: float) -> str:
     return json.dumps({"id": id_, "ts": at(seconds)})
 
 
-def send(kafka: Broker, topic: str, rows: Iterable[tuple[int, Any]]) -> None:
+def send(broker: AnyBroker, topic: str, rows: Iterable[tuple[int, Any]]) -> None:
     """(partition, value) in this order."""
-    kafka.send(topic, [(partition, None, value, None) for partition, value in rows])
+    broker.send(topic, [(partition, None, value, None) for partition, value in rows])
 
 
-def project(workbench: Workbench, kafka: Broker, topic: str, sql: str = VIEW, **options: str) -> Session:
+def project(workbench: Workbench, broker: AnyBroker, topic: str, sql: str = VIEW, **options: str) -> Session:
     given = "".join(f", {name.replace('__', '.')} = '{value}'" for name, value in options.items())
-    workbench.assets(s=SOURCE.format(topic=topic, servers=kafka.bootstrap, options=given), v=sql)
+    workbench.assets(s=SOURCE.format(topic=topic, servers=broker.bootstrap, options=given), v=sql)
     return workbench.session()
 
 
@@ -89,6 +91,7 @@ def newest(session: Session) -> dict[str | None, tuple[str, str | None]]:
     }
 
 
+@pytest.mark.runner("spark")
 def test_R2_the_same_rows_through_files_and_through_kafka_give_the_same_log_and_views(
     workbench: Workbench, kafka: Broker, tmp_path: Path
 ) -> None:
@@ -121,13 +124,15 @@ def test_R2_the_same_rows_through_files_and_through_kafka_give_the_same_log_and_
     assert audit_source(session, "s").ok
 
 
-def test_W7_an_idle_partition_holds_nothing_back_and_wakes_at_G(workbench: Workbench, kafka: Broker) -> None:
-    topic = kafka.topic(partitions=2)
-    session = project(workbench, kafka, topic, idle_timeout="1 minute")
-    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+def test_W7_an_idle_partition_holds_nothing_back_and_wakes_at_G(
+    workbench: Workbench, broker: AnyBroker
+) -> None:
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic, idle_timeout="1 minute")
+    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
     advance(session, NOON)
     assert newest(session) == {None: ("active", 15), "0": ("active", 95), "1": ("active", 15)}
-    send(kafka, topic, [(0, row(3, 200))])
+    send(broker, topic, [(0, row(3, 200))])
     advance(session, NOON + timedelta(seconds=59))
     assert newest(session)[None] == ("active", 15)
     # A minute after its last row it is idle; nothing else has to come for that.
@@ -137,7 +142,7 @@ def test_W7_an_idle_partition_holds_nothing_back_and_wakes_at_G(workbench: Workb
     session.run(["v"], upstream=False)
     closed = session.table("v").collect()
     # It wakes with rows below and above G: judged against max(Wp, G); no closed window changes.
-    send(kafka, topic, [(1, row(4, 190)), (1, row(5, 196)), (1, row(6, 210))])
+    send(broker, topic, [(1, row(4, 190)), (1, row(5, 196)), (1, row(6, 210))])
     advance(session, NOON + timedelta(seconds=62))
     assert newest(session) == {None: ("active", 195), "0": ("active", 195), "1": ("active", 205)}
     assert [o for p, _, o in judged(session) if p == "1"] == ["on_time", "late", "on_time", "on_time"]
@@ -148,41 +153,41 @@ def test_W7_an_idle_partition_holds_nothing_back_and_wakes_at_G(workbench: Workb
 
 
 def test_W7_idleness_counts_on_over_restarts_and_all_idle_holds_G(
-    workbench: Workbench, kafka: Broker
+    workbench: Workbench, broker: AnyBroker
 ) -> None:
-    topic = kafka.topic(partitions=2)
-    session = project(workbench, kafka, topic, idle_timeout="1 minute")
-    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic, idle_timeout="1 minute")
+    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
     advance(session, NOON)
     # Nobody looked for an hour: both have been quiet for long.
     advance(workbench.session(), NOON + timedelta(hours=1))
     assert newest(session) == {None: ("active", 15), "0": ("idle", 95), "1": ("idle", 15)}
 
 
-def test_W7_idle_advance_moves_G_with_the_clock(workbench: Workbench, kafka: Broker) -> None:
-    topic = kafka.topic(partitions=2)
-    session = project(workbench, kafka, topic, idle_timeout="10 seconds", idle_advance="true")
-    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+def test_W7_idle_advance_moves_G_with_the_clock(workbench: Workbench, broker: AnyBroker) -> None:
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic, idle_timeout="10 seconds", idle_advance="true")
+    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
     advance(session, NOON)
     advance(session, NOON + timedelta(seconds=10))
     assert newest(session)[None][1] == 105  # the furthest stood at 95 when the last row came, 10 s ago
     advance(session, NOON + timedelta(seconds=30))
     assert newest(session)[None][1] == 125
-    send(kafka, topic, [(1, row(3, 124)), (1, row(4, 126))])
+    send(broker, topic, [(1, row(3, 124)), (1, row(4, 126))])
     advance(session, NOON + timedelta(seconds=31))
     assert [o for p, _, o in judged(session) if p == "1"] == ["on_time", "late", "on_time"]
 
 
 def test_W6_empty_partitions_take_no_part_and_new_ones_start_at_G(
-    workbench: Workbench, kafka: Broker
+    workbench: Workbench, broker: AnyBroker
 ) -> None:
-    topic = kafka.topic(partitions=2)
-    session = project(workbench, kafka, topic)
-    send(kafka, topic, [(0, row(1, 100))])
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic)
+    send(broker, topic, [(0, row(1, 100))])
     advance(session, NOON)
     assert newest(session) == {None: ("active", 95), "0": ("active", 95), "1": ("empty", None)}
-    kafka.add_partitions(topic, 1)
-    send(kafka, topic, [(1, row(2, 90)), (2, row(3, 97)), (2, row(4, 120))])
+    broker.add_partitions(topic, 1)
+    send(broker, topic, [(1, row(2, 90)), (2, row(3, 97)), (2, row(4, 120))])
     advance(session, NOON + timedelta(seconds=1))
     # The row at 90 is below G, where its partition began; that of 97 is not.
     assert judged(session)[1:] == [("1", 0, "late"), ("2", 0, "on_time"), ("2", 1, "on_time")]
@@ -195,18 +200,18 @@ def test_W6_empty_partitions_take_no_part_and_new_ones_start_at_G(
 
 
 def test_W8_states_say_who_is_stalled_and_who_is_ahead_of_the_clock(
-    workbench: Workbench, kafka: Broker
+    workbench: Workbench, broker: AnyBroker
 ) -> None:
-    topic = kafka.topic(partitions=2)
-    session = project(workbench, kafka, topic, stall_timeout="1 minute", max_future_skew="1 hour")
-    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20 + 12 * 3600))])
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic, stall_timeout="1 minute", max_future_skew="1 hour")
+    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20 + 12 * 3600))])
     advance(session, NOON)
     assert newest(session)["1"] == ("future", 12 * 3600 + 15)
-    send(kafka, topic, [(0, row(3, 50))])
+    send(broker, topic, [(0, row(3, 50))])
     advance(session, NOON + timedelta(seconds=61))
     assert newest(session)["0"] == ("stalled", 95)  # rows come, all of them late
     # W9: two hours ahead raises nothing.
-    send(kafka, topic, [(0, row(4, 14 * 3600 + 1000))])
+    send(broker, topic, [(0, row(4, 14 * 3600 + 1000))])
     advance(session, NOON + timedelta(seconds=62))
     assert newest(session)["0"] == ("future", 95)
     assert judged(session)[-2] == ("0", 2, "on_time")
@@ -215,23 +220,23 @@ def test_W8_states_say_who_is_stalled_and_who_is_ahead_of_the_clock(
         ("0", 0, True),
         ("1", 0, False),
     ]
-    send(kafka, topic, [(1, row(5, 1)), (1, row(6, 1))])
+    send(broker, topic, [(1, row(5, 1)), (1, row(6, 1))])
     assert read_status(Project.load(workbench.root)).relations[0].lag_rows == 2
 
 
 @pytest.mark.parametrize(("mode", "first"), [("earliest", 0), ("latest", 2), ("timestamp", 1)])
 def test_scan_startup_mode_says_where_a_new_log_begins(
-    workbench: Workbench, kafka: Broker, mode: str, first: int
+    workbench: Workbench, broker: AnyBroker, mode: str, first: int
 ) -> None:
-    topic = kafka.topic(partitions=1)
+    topic = broker.topic(partitions=1)
     given = {"scan__startup__mode": mode}
     if mode == "timestamp":
         given["scan__startup__timestamp__millis"] = "1700000000500"
-    kafka.send(topic, [(0, None, row(i, i), 1_700_000_000_000 + i * 500) for i in range(2)])
-    session = project(workbench, kafka, topic, **given)
+    broker.send(topic, [(0, None, row(i, i), 1_700_000_000_000 + i * 500) for i in range(2)])
+    session = project(workbench, broker, topic, **given)
     advance(session, NOON)
     # What comes between two looks is not skipped: the first look has noted where it stands.
-    send(kafka, topic, [(0, row(2, 2))])
+    send(broker, topic, [(0, row(2, 2))])
     advance(session, NOON)
     assert [offset for _, offset, _ in judged(session)] == list(range(first, 3))
     found = session.execute("SELECT $partition, $offset, unix_millis($rowtime) FROM s ORDER BY 2").rows()
@@ -241,20 +246,20 @@ def test_scan_startup_mode_says_where_a_new_log_begins(
 
 
 def test_R2_rows_that_retention_took_are_an_error_or_a_recorded_gap_never_silence(
-    workbench: Workbench, kafka: Broker
+    workbench: Workbench, broker: AnyBroker
 ) -> None:
-    topic = kafka.topic(partitions=2)
-    session = project(workbench, kafka, topic)
-    send(kafka, topic, [(0, row(i, i)) for i in range(3)])
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic)
+    send(broker, topic, [(0, row(i, i)) for i in range(3)])
     advance(session, NOON)
-    send(kafka, topic, [(0, row(i, i)) for i in range(3, 9)])
-    kafka.delete_before(topic, {0: 7})
+    send(broker, topic, [(0, row(i, i)) for i in range(3, 9)])
+    broker.delete_before(topic, {0: 7})
     with pytest.raises(TidegateError) as caught:
         advance(session, NOON)
     assert caught.value.code == "TG552"
     assert "offsets 3 to 6 of partition 0" in caught.value.message
     assert len(judged(session)) == 3
-    session = project(workbench, kafka, topic, on_data_loss="record")
+    session = project(workbench, broker, topic, on_data_loss="record")
     advance(session, NOON)
     assert [offset for _, offset, _ in judged(session)] == [0, 1, 2, 7, 8]
     notes = session.execute("""SELECT note FROM "s$watermarks" WHERE note IS NOT NULL""").rows()
@@ -263,24 +268,24 @@ def test_R2_rows_that_retention_took_are_an_error_or_a_recorded_gap_never_silenc
     assert missing == [["3-6"]]
 
 
-def test_R2_a_topic_that_was_made_anew_is_not_continued(workbench: Workbench, kafka: Broker) -> None:
-    topic = kafka.topic(partitions=1)
-    session = project(workbench, kafka, topic)
-    send(kafka, topic, [(0, row(i, i)) for i in range(3)])
+def test_R2_a_topic_that_was_made_anew_is_not_continued(workbench: Workbench, broker: AnyBroker) -> None:
+    topic = broker.topic(partitions=1)
+    session = project(workbench, broker, topic)
+    send(broker, topic, [(0, row(i, i)) for i in range(3)])
     advance(session, NOON)
-    kafka.recreate(topic, 1)
-    send(kafka, topic, [(0, row(i, i)) for i in range(9)])
+    broker.recreate(topic, 1)
+    send(broker, topic, [(0, row(i, i)) for i in range(9)])
     with pytest.raises(TidegateError) as caught:
         advance(session, NOON)
     assert caught.value.code == "TG553"
 
 
 def test_R2_a_plan_whose_batch_died_is_carried_out_as_it_was_planned(
-    workbench: Workbench, kafka: Broker
+    workbench: Workbench, broker: AnyBroker
 ) -> None:
-    topic = kafka.topic(partitions=2)
-    session = project(workbench, kafka, topic, idle_timeout="1 minute")
-    send(kafka, topic, [(0, row(1, 100)), (1, row(2, 20))])
+    topic = broker.topic(partitions=2)
+    session = project(workbench, broker, topic, idle_timeout="1 minute")
+    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
     advance(session, NOON)
     relation = session.relation("s")
     log = session.log(relation)
@@ -291,7 +296,7 @@ def test_R2_a_plan_whose_batch_died_is_carried_out_as_it_was_planned(
     # Planned at 12:01, when both were idle; then the process died, and before the next one came rows came.
     later = NOON + timedelta(minutes=1)
     assert SourceFeed(session.project.storage, log, connector, folder, lambda: later).ready()
-    send(kafka, topic, [(1, row(3, 30))])
+    send(broker, topic, [(1, row(3, 30))])
     session = workbench.session()
     assert PlanInbox(session.project.storage, f"{folder}/plans").read(2) is not None
     assert advance(session, later + timedelta(seconds=5)) == 2
@@ -299,6 +304,7 @@ def test_R2_a_plan_whose_batch_died_is_carried_out_as_it_was_planned(
     assert [(r["epoch"], r["state"]) for r in history] == [(1, "active"), (2, "idle"), (3, "active")]
 
 
+@pytest.mark.runner("spark")
 def test_W9_poison_ends_rejected_and_what_follows_is_judged_as_if_it_were_not_there(
     workbench: Workbench, kafka: Broker
 ) -> None:
@@ -342,6 +348,7 @@ def test_W9_poison_ends_rejected_and_what_follows_is_judged_as_if_it_were_not_th
     assert audit_source(session, "s").ok
 
 
+@pytest.mark.runner("spark")
 def test_W4_who_reads_a_batch_the_tasks_or_spark_changes_nothing_of_its_log(
     new_workbench: Callable[[], Workbench], kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,6 +392,7 @@ def test_W4_who_reads_a_batch_the_tasks_or_spark_changes_nothing_of_its_log(
     assert by_spark == [2, 3, *range(1, 6)]
 
 
+@pytest.mark.runner("spark")
 def test_secrets_are_in_no_plan_table_or_log(
     workbench: Workbench, kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,6 +423,7 @@ def test_secrets_are_in_no_plan_table_or_log(
     assert judged(session) == [("0", 0, "on_time")]
 
 
+@pytest.mark.runner("spark")
 def test_a_broker_that_is_down_loses_nothing(workbench: Workbench, kafka: Broker) -> None:
     topic = kafka.topic(partitions=1)
     session = project(workbench, kafka, topic)
@@ -433,6 +442,7 @@ def test_a_broker_that_is_down_loses_nothing(workbench: Workbench, kafka: Broker
     assert [offset for _, offset, _ in judged(session)] == [0, 1]
 
 
+@pytest.mark.runner("spark")
 def test_a_broker_that_does_not_answer_is_an_error_soon(workbench: Workbench, kafka: Broker) -> None:
     timeouts = {"properties__default__api__timeout__ms": "2000", "properties__request__timeout__ms": "1000"}
     session = project(workbench, kafka, "t", **timeouts)
@@ -463,8 +473,8 @@ def test_a_spark_without_the_connector_says_what_it_needs() -> None:
         require_kafka(asked(ConnectionRefusedError(111, "Connection refused")))
 
 
-def test_a_topic_that_is_not_there_is_named(workbench: Workbench, kafka: Broker) -> None:
-    session = project(workbench, kafka, "nowhere")
+def test_a_topic_that_is_not_there_is_named(workbench: Workbench, broker: AnyBroker) -> None:
+    session = project(workbench, broker, "nowhere")
     with pytest.raises(TidegateError) as caught:
         session.run()
     assert caught.value.code == "TG551"

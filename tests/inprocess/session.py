@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.inprocess.catalog import FolderCatalog
 from tests.inprocess.definitions import analysed_once
 from tests.inprocess.tables import InProcessTables
+from tests.inprocess.topics import InProcessTopics
 from tidegate.project import Project
 from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
@@ -63,4 +64,6 @@ def open_session(root: Path) -> Session:
 def session_on(project: Project) -> Session:
     warehouse = project.storage.local_warehouse
     assert warehouse is not None
-    return Session(project, Runner(InProcessTables(new_spark(), FolderCatalog(warehouse)), drive))
+    spark = new_spark()
+    tables = InProcessTables(spark, FolderCatalog(warehouse))
+    return Session(project, Runner(tables, drive, InProcessTopics(spark)))

@@ -17,6 +17,7 @@ from pyiceberg.manifest import clear_manifest_cache
 from tests.inprocess.files import forget_files
 from tests.inprocess.session import drive, new_spark
 from tests.inprocess.tables import InProcessTables
+from tests.inprocess.topics import InProcessTopics
 from tests.inprocess.upkeep import InProcessUpkeep, forget_manifests
 from tests.simulate.outside import Driver, Outside
 from tests.simulate.store import Handler, Store
@@ -107,7 +108,9 @@ class World:
         project = Project.load(self.root)
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)
         project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
-        runner = Runner(InProcessTables(new_spark(), self.catalog), drive, self.outside.clock, self._lease)
+        spark = new_spark()
+        tables, topics = InProcessTables(spark, self.catalog), InProcessTopics(spark)
+        runner = Runner(tables, drive, topics, self.outside.clock, self._lease)
         return Session(project, runner)
 
     @contextmanager

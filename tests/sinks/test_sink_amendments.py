@@ -15,8 +15,8 @@ from tests.kafka import Broker
 from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
 from tidegate.findings import look
+from tidegate.runtime.kafka_topics import SparkSinkTopic
 from tidegate.sinks.iceberg import IcebergSink
-from tidegate.sinks.kafka import KafkaSink
 from tidegate.store import read_status
 
 if TYPE_CHECKING:
@@ -185,14 +185,14 @@ def test_B2_a_kafka_sink_sends_amended_rows_again_and_null_for_keys_that_are_gon
     # Of minute 1, a is gone and d comes; of minute 2, b comes.
     insert(session, ("a", 9, "00:11"), ("d", 1, "00:12"), ("b", 2, "01:30"))
     amend(session)
-    real = KafkaSink._write
+    real = SparkSinkTopic.send
 
-    def after_two(self: KafkaSink, frame: DataFrame) -> None:
+    def after_two(self: SparkSinkTopic, frame: DataFrame) -> None:
         real(self, frame.limit(2))
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(KafkaSink, "_write", after_two)
+        patched.setattr(SparkSinkTopic, "send", after_two)
         with pytest.raises(TidegateError) as broke:
             session.run()
     assert broke.value.code == "TG545"

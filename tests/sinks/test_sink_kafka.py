@@ -13,9 +13,9 @@ from kafka import KafkaConsumer, TopicPartition
 from tests.conftest import Workbench
 from tests.kafka import Broker
 from tidegate.errors import TidegateError
-from tidegate.sinks.kafka import KafkaSink
-from tidegate.sinks.kafkawriter import REPEATED, FirstAttempt
+from tidegate.runtime.kafka_topics import SparkSinkTopic
 from tidegate.store import read_status
+from tidegate.tasks.first_attempt import REPEATED, FirstAttempt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,15 +95,15 @@ def session(workbench: Workbench) -> Session:
 
 def broken_write(monkeypatch: pytest.MonkeyPatch, rows: int | None, error: Exception) -> None:
     """Let the next delivery send so many rows (None: all), and fail then; the ones after it are as always."""
-    real = KafkaSink._write
+    real = SparkSinkTopic.send
 
-    def write(self: KafkaSink, frame: DataFrame) -> None:
-        monkeypatch.setattr(KafkaSink, "_write", real)
+    def write(self: SparkSinkTopic, frame: DataFrame) -> None:
+        monkeypatch.setattr(SparkSinkTopic, "send", real)
         if rows != 0:
             real(self, frame if rows is None else frame.limit(rows))
         raise error
 
-    monkeypatch.setattr(KafkaSink, "_write", write)
+    monkeypatch.setattr(SparkSinkTopic, "send", write)
 
 
 def test_R2_final_rows_arrive_once_over_several_ticks_with_key_exact_values_and_id(

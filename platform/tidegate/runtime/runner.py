@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.heartbeat import drive
+from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.lease import lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidegate.iceberg.tables import Tables
+    from tidegate.runtime.topics import Topics
 
 
 Clock = Callable[[], datetime]
@@ -45,14 +47,16 @@ class Drive(Protocol):
 @dataclass(frozen=True)
 class Runner:
     """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
-    them, `drive`, which carries out the steps of a run, the wall `clock`, and the `lease` of a name (`lease.py`)."""
+    them, `drive`, which carries out the steps of a run, the `topics` of Kafka, the wall `clock`, and the `lease` of a
+    name (`lease.py`)."""
 
     tables: Tables
     drive: Drive
+    topics: Topics
     clock: Clock = now
     lease: Callable[[Path, str], AbstractContextManager[None]] = lease
 
 
 def spark_runner(spark: SparkSession) -> Runner:
     """Spark with Iceberg's Java."""
-    return Runner(SparkTables(spark), partial(drive, spark))
+    return Runner(SparkTables(spark), partial(drive, spark), SparkTopics(spark))

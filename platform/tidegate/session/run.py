@@ -227,7 +227,9 @@ def connect(
             context.spark, context.project, relation, options, log.consumed_files, played, max_rows
         )
     if isinstance(options, KafkaOptions):
-        return KafkaConnector(context.spark, context.project, relation, options, log, max_rows)
+        return KafkaConnector(
+            context.spark, context.project, relation, options, log, context.runner.topics, max_rows
+        )
     if isinstance(options, LogOptions):
         upstream = context.relation(options.relation)
         stored, lent = context.stored(upstream.name), upstream.name in context.foreign

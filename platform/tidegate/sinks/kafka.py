@@ -11,7 +11,6 @@ is there now, with the key that it had, and for each key that is gone a null val
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Mapping
@@ -21,24 +20,19 @@ from typing import TYPE_CHECKING, Any
 from tidegate.confidential import variables
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import quote
-from tidegate.ingest.sources.kafka_broker import KafkaTopic, require_kafka
 from tidegate.jvm.failures import spark_message
 from tidegate.plan.sink_stages import KAFKA_ID_HEADER, KAFKA_REVISION_HEADER
-from tidegate.project.kafka import READING, java_properties
-from tidegate.project.kafka import topic as topic_name
 from tidegate.sinks.amended import AMENDMENT, NUMBER, Amended
 from tidegate.sinks.filewriter import as_json
-from tidegate.sinks.kafkawriter import REPEATED, FirstAttempt
 from tidegate.sinks.sink_writer import Delivered
 from tidegate.sinks.statefile import StateFile
 from tidegate.sinks.upstream import Upstream, few_files
 from tidegate.sql.catalog.objects import View
 from tidegate.sql.dialect.inner_names import inner
-from tidegate.sql.options.kafka_options import KafkaSinkOptions, written_servers
-from tidegate.store.broker import BrokerConnection, Offsets
-from tidegate.store.broker_access import OnlyForJava
+from tidegate.sql.options.kafka_options import KafkaSinkOptions
+from tidegate.store.broker import Offsets
 from tidegate.store.positions import KAFKA_POSITION, Position, position_file
-from tidegate.tasks.transfer import map_in_arrow
+from tidegate.tasks.first_attempt import REPEATED
 from tidegate.views.revisions.revisions import beside_units
 
 if TYPE_CHECKING:
@@ -51,9 +45,6 @@ if TYPE_CHECKING:
 _COMMIT, _HASH = inner("commit"), inner("hash")
 #: How often one run looks into the topic and goes on, where tasks broke off that Spark would have repeated.
 _ROUNDS = 3
-#: A row counts as delivered when all replicas in sync have it, once, whatever the network does.
-_DURABLE = {"acks": "all", "enable.idempotence": "true"}
-_MESSAGE = "key string, value string, headers array<struct<key:string,value:binary>>"
 
 
 class KafkaSink:
@@ -68,6 +59,7 @@ class KafkaSink:
             sink.connector,
         )
         self._storage = context.project.storage
+        self._topic = context.runner.topics.sink(sink, self._options)
         self._state = StateFile(self._storage, position_file(self._storage, sink), sink.name)
 
     def position(self) -> Position | None:
@@ -76,12 +68,12 @@ class KafkaSink:
         return None if state is None else Position.of_document(state)
 
     def begin(self, position: Position) -> None:
-        _, topic_id = self._topic()
+        _, topic_id = self._topic.state()
         begun = {"topic_id": topic_id, "delivery": uuid.uuid4().hex, "pending": None}
         self._state.write({"sink": self._sink.name, **asdict(position), **begun})
 
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
-        require_kafka(self._spark)
+        self._topic.require()
         state = self._state.read()
         assert state is not None
         amended = 0
@@ -125,7 +117,7 @@ class KafkaSink:
             try:
                 if reached["total"] > after.total or changed is not None or upto > after.amendments:
                     with few_files(self._spark):
-                        self._write(self._messages(upstream, state, upto, changed, arrived))
+                        self._topic.send(self._messages(upstream, state, upto, changed, arrived))
                 break
             except Exception as error:
                 if REPEATED not in str(error) or round_ == _ROUNDS - 1:
@@ -143,7 +135,7 @@ class KafkaSink:
         changed: Amended | None,
         arrived: DataFrame | None,
     ) -> DataFrame:
-        """Rows of `_MESSAGE`, of the pending commits and of the windows that amendments up to `upto` have `changed`,
+        """Rows of `MESSAGE`, of the pending commits and of the windows that amendments up to `upto` have `changed`,
         without those whose `id` arrived. Those of a key are in one task, in the order in which they became final;
         without a key no order can be kept."""
         from pyspark.sql import Window
@@ -213,58 +205,23 @@ class KafkaSink:
             return F.col(quote(self._options.key[0])).cast("string")
         return as_json(self._options.key, self._sink.format)
 
-    def _write(self, messages: DataFrame) -> None:
-        """Send rows of `_MESSAGE`; returns when all replicas in sync have all of them."""
-        writer = map_in_arrow(messages, FirstAttempt(), _MESSAGE).write.format("kafka").mode("append")
-        for key, value in (java_properties(self._options) | _DURABLE).items():
-            writer = writer.option(f"kafka.{key}", value)
-        writer.option("topic", topic_name(self._options)).save()
-
     def _arrived(self, state: Mapping[str, Any], offsets: Offsets) -> DataFrame:
         """The ids (`id`) of this sink that the topic got since the pending delivery began."""
         from pyspark.sql import functions as F
 
-        topic, ends = topic_name(self._options), state["pending"]["ends"]
+        ends = state["pending"]["ends"]
         start = {}
         for partition, (earliest, end) in offsets.items():
             # From the start if the partition is new since then, or was cut: ids that are not asked for do no harm.
             since = ends.get(str(partition), earliest)
-            start[str(partition)] = since if earliest <= since <= end else earliest
-        properties = READING | java_properties(self._options)
-        options = {f"kafka.{key}": value for key, value in properties.items()} | {
-            "assign": json.dumps({topic: sorted(offsets)}),
-            "startingOffsets": json.dumps({topic: start}),
-            "endingOffsets": json.dumps({topic: {str(p): end for p, (_, end) in offsets.items()}}),
-            "includeHeaders": "true",
-            # Markers of others' transactions leave gaps.
-            "failOnDataLoss": "false",
-        }
-        reader = self._spark.read.format("kafka")
-        for key, value in options.items():
-            reader = reader.option(key, value)
+            start[partition] = since if earliest <= since <= end else earliest
+        found = self._topic.headers(start, {partition: end for partition, (_, end) in offsets.items()})
         ids = F.expr(f"filter(headers, h -> h.key = '{KAFKA_ID_HEADER}')[0].value").cast("string")
-        return reader.load().select(ids.alias("id")).where(F.col("id").startswith(f"{state['delivery']}/"))
-
-    def _topic(self) -> tuple[Offsets, str | None]:
-        """Offsets and id of the topic as it is now. Raises TG621, and TG550, TG551 of a broker that only Java's client
-        has access to."""
-        topic, properties = topic_name(self._options), java_properties(self._options)
-        try:
-            with BrokerConnection(properties, shown=self._options.properties) as broker:
-                return broker.offsets(topic), broker.topic_id(topic)
-        except OnlyForJava:
-            require_kafka(self._spark)
-        servers = written_servers(self._options.properties)
-        java = KafkaTopic(self._spark, properties, topic, servers, self._sink.name, self._sink.location)
-        try:
-            earliest, latest = java.earliest(), java.latest()
-            return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()
-        finally:
-            java.close()
+        return found.select(ids.alias("id")).where(F.col("id").startswith(f"{state['delivery']}/"))
 
     def _offsets(self, state: Mapping[str, Any]) -> Offsets:
         """Those of the topic, if it is the one that the sink began with. Raises TG541, TG621."""
-        offsets, topic_id = self._topic()
+        offsets, topic_id = self._topic.state()
         if topic_id != state["topic_id"]:
             raise TidegateError(
                 "TG541",

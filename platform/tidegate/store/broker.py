@@ -1,7 +1,7 @@
 """What a Kafka broker knows of a topic: its partitions and how far they go, asked without a JVM.
 
 For what is shown, and for whether a run is worth starting. Batches ask Java's client, which reads the messages, too
-(`ingest/sources/kafka_broker.py`): no offset from here is ever committed.
+(`runtime/kafka_broker.py`): no offset from here is ever committed.
 """
 
 from __future__ import annotations

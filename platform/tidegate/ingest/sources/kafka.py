@@ -7,7 +7,6 @@ decides what depends on the broker or the clock: which partitions are new, empty
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -19,11 +18,8 @@ from tidegate.iceberg.progress import ConsumedFile
 from tidegate.ingest.connector import BatchPlan, Connector, Direct, Pending, Rows
 from tidegate.ingest.shape import add_generated
 from tidegate.ingest.sources.decode import decode, decoding_work
-from tidegate.ingest.sources.kafka_broker import KafkaTopic, require_kafka
 from tidegate.jvm.spark import cores
-from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
-from tidegate.sql.options.kafka_options import written_servers
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.text.arrow_json import LONG, BackOff, json_reader, supports
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
 
     from tidegate.ingest.ingest import StoredLog
     from tidegate.project import Project
+    from tidegate.runtime.topics import Topics
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.kafka_options import KafkaOptions
 
@@ -62,18 +59,14 @@ class KafkaConnector(Connector):
         relation: Relation,
         options: KafkaOptions,
         log: StoredLog,
+        topics: Topics,
         max_rows: int | None = None,
     ) -> None:
-        require_kafka(spark)
         self._spark, self._project, self._relation, self._options = spark, project, relation, options
         self._log = log
         self._size = Size(max_rows or options.max_rows_per_batch)
         self._topic = topic_name(options)
-        self._properties = java_properties(options)
-        servers = written_servers(options.properties)
-        self._broker = KafkaTopic(
-            spark, self._properties, self._topic, servers, relation.name, relation.location
-        )
+        self._broker = topics.source(relation, options)
         self._turns = BackOff()
         self._topic_id: str | None = None
         self._ends: dict[str, int] = {}
@@ -201,7 +194,7 @@ class KafkaConnector(Connector):
                 if name not in earliest or earliest[name] > seen.first_offset:
                     return None
                 ranges[name] = (seen.first_offset, until)
-        return self._messages(ranges).count() if ranges else 0
+        return self._broker.messages(ranges).count() if ranges else 0
 
     # -- what a plan decides -----------------------------------------------------------------------------------
 
@@ -344,34 +337,7 @@ class KafkaConnector(Connector):
     # -- reading -----------------------------------------------------------------------------------------------
 
     def _messages_of(self, plan: BatchPlan) -> DataFrame:
-        return self._messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
-
-    def _messages(self, ranges: Mapping[str, tuple[int, int]]) -> DataFrame:
-        """The messages of offsets [from, until) as Spark reads them, with tidegate's names for what the log keeps."""
-        from pyspark.sql import functions as F
-
-        reader = self._spark.read.format("kafka")
-        for key, value in (READING | self._properties).items():
-            reader = reader.option(f"kafka.{key}", value)
-        if self._options.group_prefix is not None:
-            reader = reader.option("groupIdPrefix", self._options.group_prefix)
-        numbers = [int(name) for name in ranges]
-        frame = (
-            reader.option("assign", json.dumps({self._topic: numbers}))
-            .option("startingOffsets", json.dumps({self._topic: {n: a for n, (a, _) in ranges.items()}}))
-            .option("endingOffsets", json.dumps({self._topic: {n: b for n, (_, b) in ranges.items()}}))
-            .option("includeHeaders", "true")
-            .option("failOnDataLoss", "true")
-            .load()
-        )
-        return frame.select(
-            "value",
-            F.col("partition").alias("_partition"),
-            F.col("offset").alias("_offset"),
-            F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("_rowtime"),
-            F.col("key").alias("_key"),
-            F.col("headers").alias("_headers"),
-        )
+        return self._broker.messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
 
 
 def _short(messages: DataFrame) -> DataFrame:

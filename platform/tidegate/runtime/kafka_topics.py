@@ -1,0 +1,125 @@
+"""Topics through Spark's Kafka connector, and Java's client in it (see the port, `topics.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidegate.project.kafka import READING, java_properties
+from tidegate.project.kafka import topic as topic_name
+from tidegate.runtime.kafka_broker import KafkaTopic, require_kafka
+from tidegate.runtime.topics import MESSAGE
+from tidegate.sql.options.kafka_options import written_servers
+from tidegate.store.broker import BrokerConnection, Offsets
+from tidegate.store.broker_access import OnlyForJava
+from tidegate.tasks.first_attempt import FirstAttempt
+from tidegate.tasks.transfer import map_in_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.sql.catalog.objects import Relation, Sink
+    from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
+
+#: A row counts as delivered when all replicas in sync have it, once, whatever the network does.
+_DURABLE = {"acks": "all", "enable.idempotence": "true"}
+
+
+class SparkTopics:
+    """See `Topics`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def source(self, relation: Relation, options: KafkaOptions) -> SparkSourceTopic:
+        require_kafka(self._spark)
+        return SparkSourceTopic(self._spark, relation, options)
+
+    def sink(self, sink: Sink, options: KafkaSinkOptions) -> SparkSinkTopic:
+        return SparkSinkTopic(self._spark, sink, options)
+
+
+class SparkSourceTopic(KafkaTopic):
+    """See `SourceTopic`."""
+
+    def __init__(self, spark: SparkSession, relation: Relation, options: KafkaOptions) -> None:
+        self._spark, self._group_prefix, self._name = spark, options.group_prefix, topic_name(options)
+        self._given = java_properties(options)
+        servers = written_servers(options.properties)
+        super().__init__(spark, self._given, self._name, servers, relation.name, relation.location)
+
+    def messages(self, ranges: Mapping[str, tuple[int, int]]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        starts = {int(name): since for name, (since, _) in ranges.items()}
+        ends = {int(name): until for name, (_, until) in ranges.items()}
+        more = {"failOnDataLoss": "true"}
+        if self._group_prefix is not None:
+            more["groupIdPrefix"] = self._group_prefix
+        return _read(self._spark, self._given, self._name, starts, ends, more).select(
+            "value",
+            F.col("partition").alias("_partition"),
+            F.col("offset").alias("_offset"),
+            F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("_rowtime"),
+            F.col("key").alias("_key"),
+            F.col("headers").alias("_headers"),
+        )
+
+
+class SparkSinkTopic:
+    """See `SinkTopic`."""
+
+    def __init__(self, spark: SparkSession, sink: Sink, options: KafkaSinkOptions) -> None:
+        self._spark, self._sink, self._options = spark, sink, options
+
+    def require(self) -> None:
+        require_kafka(self._spark)
+
+    def state(self) -> tuple[Offsets, str | None]:
+        topic, properties = topic_name(self._options), java_properties(self._options)
+        try:
+            with BrokerConnection(properties, shown=self._options.properties) as broker:
+                return broker.offsets(topic), broker.topic_id(topic)
+        except OnlyForJava:
+            require_kafka(self._spark)
+        servers = written_servers(self._options.properties)
+        java = KafkaTopic(self._spark, properties, topic, servers, self._sink.name, self._sink.location)
+        try:
+            earliest, latest = java.earliest(), java.latest()
+            return {int(p): (earliest.get(p, 0), end) for p, end in latest.items()}, java.topic_id()
+        finally:
+            java.close()
+
+    def headers(self, since: Mapping[int, int], until: Mapping[int, int]) -> DataFrame:
+        properties, topic = java_properties(self._options), topic_name(self._options)
+        # Markers of others' transactions leave gaps.
+        more = {"failOnDataLoss": "false"}
+        return _read(self._spark, properties, topic, since, until, more).select("headers")
+
+    def send(self, messages: DataFrame) -> None:
+        writer = map_in_arrow(messages, FirstAttempt(), MESSAGE).write.format("kafka").mode("append")
+        for key, value in (java_properties(self._options) | _DURABLE).items():
+            writer = writer.option(f"kafka.{key}", value)
+        writer.option("topic", topic_name(self._options)).save()
+
+
+def _read(
+    spark: SparkSession,
+    properties: Mapping[str, str],
+    topic: str,
+    since: Mapping[int, int],
+    until: Mapping[int, int],
+    more: Mapping[str, str],
+) -> DataFrame:
+    """The messages of offsets [since, until), as Spark's connector gives them."""
+    options = {f"kafka.{key}": value for key, value in (READING | dict(properties)).items()} | {
+        "assign": json.dumps({topic: sorted(until)}),
+        "startingOffsets": json.dumps({topic: dict(since)}),
+        "endingOffsets": json.dumps({topic: dict(until)}),
+        "includeHeaders": "true",
+    }
+    reader = spark.read.format("kafka")
+    for key, value in (options | dict(more)).items():
+        reader = reader.option(key, value)
+    return reader.load()
