@@ -96,11 +96,14 @@ lock: $(AUDIT_STAMP) ## Write the locks anew, with sums; versions stay where pyp
 	@$(COMPILE) infra/build.in -c infra/requirements.lock -o infra/build.lock
 	@$(COMPILE) $(ARGS) infra/audit.in -o infra/audit.lock
 
-sbom: $(STAMP) $(AUDIT_STAMP) ## What tidegate is made of, packages and jars, as CycloneDX: dist/sbom.json
-	@$(AUDIT)/bin/python -m infra.sbom infra/image.lock dist/sbom.json
+sbom: $(STAMP) $(AUDIT_STAMP) ## What tidegate is made of, packages, jars and what is packed in them, as CycloneDX: dist/sbom.json
+	@$(BIN)/python -m infra.jar_parts dist/jars.json
+	@$(AUDIT)/bin/python -m infra.sbom infra/image.lock dist/jars.json dist/sbom.json
 
-audit: $(AUDIT_STAMP) ## Known vulnerabilities of the Python packages (asks PyPI)
-	@$(AUDIT)/bin/pip-audit --disable-pip --require-hashes -r infra/requirements.lock
+# The image's lock is part of requirements.lock.
+audit: sbom ## Known vulnerabilities of packages and jars that are not accepted (asks OSV; OSV_URL=… a mirror; ARGS=--json)
+	@$(AUDIT)/bin/python -m infra.advisories dist/sbom.json infra/requirements.lock infra/build.lock infra/audit.lock \
+	  --sums infra/kafka/jars.sha256 $(if $(OSV_URL),--osv-url $(OSV_URL)) $(ARGS)
 
 clean: kafka-stop stack-stop cluster-stop ## Remove everything that was made here, data included
 	rm -rf $(VENV) .tidegate dist .pytest_cache .ruff_cache .hypothesis

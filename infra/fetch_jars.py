@@ -16,7 +16,14 @@ from pathlib import Path
 from infra.ivy import SPARK_JARS, Unresolved, resolve
 from tidegate.errors import TidegateError
 from tidegate.jvm.jars import STANDIN, is_standin, ivy_name, read_sums, verify_folder
-from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, ivy_jars, jar_folder
+from tidegate.jvm.packages import (
+    ICEBERG_PACKAGE,
+    KAFKA_EXCLUDED,
+    KAFKA_PACKAGES,
+    cached_jars,
+    ivy_jars,
+    jar_folder,
+)
 from tidegate.project.java import require_java
 
 SOURCES = Path(__file__).resolve().parent / "kafka" / "standin"
@@ -33,13 +40,13 @@ def main() -> int:
         require_java()
         print("Fetching Spark's jars for Iceberg and Kafka …", flush=True)
         try:
-            resolve(packages)
+            resolve(packages, exclude=KAFKA_EXCLUDED)
         except Unresolved as missing:
             if not missing.names(TOKEN_PROVIDER):
                 raise
             resolve(
                 [package for package in packages if package != TOKEN_PROVIDER],
-                exclude=[TOKEN_PROVIDER.rpartition(":")[0]],
+                exclude=[*KAFKA_EXCLUDED, TOKEN_PROVIDER.rpartition(":")[0]],
             )
             compile_standin(standin)
             artifact = TOKEN_PROVIDER.split(":")[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra.ivy import resolve
 from tidegate.jvm.jars import read_sums, verify_folder
-from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES
+from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_EXCLUDED, KAFKA_PACKAGES
 from tidegate.project.storage import EXCLUDED_PACKAGES, OPTIONAL_PACKAGES
 
 
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     packages = [ICEBERG_PACKAGE, *KAFKA_PACKAGES, *OPTIONAL_PACKAGES]
     with tempfile.TemporaryDirectory() as ivy:
-        resolve(packages, Path(ivy), EXCLUDED_PACKAGES)
+        resolve(packages, Path(ivy), [*EXCLUDED_PACKAGES, *KAFKA_EXCLUDED])
         jars = sorted((Path(ivy) / "jars").glob("*.jar"))
         for note in verify_folder(jars, read_sums()):
             print(note, flush=True)

@@ -1,7 +1,7 @@
-"""The parts of tidegate as CycloneDX, packages of a lock and jars, with sums: `python -m infra.sbom LOCK FILE`.
+"""The parts of tidegate as CycloneDX, packages of a lock and jars, with sums: `python -m infra.sbom LOCK JARS FILE`.
 
-It runs in the environment of `make audit`, where CycloneDX's own library makes the components of the lock and checks
-the result against the standard's schema.
+JARS is what `infra.jar_parts` wrote. This runs in the environment of `make audit`, where CycloneDX's own library makes
+the components of the lock and checks the result against the standard's schema.
 """
 
 from __future__ import annotations
@@ -10,39 +10,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Those that Spark loads for tidegate; the broker of `make kafka` is for tests.
-JARS = ROOT / "platform" / "tidegate" / "jvm" / "jars.sha256"
 
 
-def jar_components(sums: str) -> list[dict[str, Any]]:
-    """CycloneDX's components for a file of sums: `sha256  group_artifact-version.jar` in each line."""
-    components = []
-    for line in sums.splitlines():
-        digest, file = line.split()
-        group, _, rest = file.removesuffix(".jar").partition("_")
-        name, version = _cut(rest)
-        purl = f"pkg:maven/{group}/{name}@{version}"
-        hashes = [{"alg": "SHA-256", "content": digest}]
-        components.append(
-            {"type": "library", "bom-ref": purl, "group": group, "name": name, "version": version}
-            | {"purl": purl, "hashes": hashes}
-        )
-    return components
-
-
-def _cut(text: str) -> tuple[str, str]:
-    """`kafka-clients-3.9.1` as (`kafka-clients`, `3.9.1`); Scala's version (`_2.13`) is part of the name."""
-    parts = text.split("-")
-    first = next(
-        i for i, part in enumerate(parts) if i and part[0].isdigit() and "." in part and "_" not in part
-    )
-    return "-".join(parts[:first]), "-".join(parts[first:])
-
-
-def main(lock: str, target: str) -> int:
+def main(lock: str, jars: str, target: str) -> int:
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
@@ -54,7 +26,7 @@ def main(lock: str, target: str) -> int:
         print(done.stderr, file=sys.stderr)
         return done.returncode
     document = json.loads(done.stdout)
-    document["components"] += jar_components(JARS.read_text())
+    document["components"] += json.loads(Path(jars).read_text())
     text = json.dumps(document, indent=1)
     wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if wrong:
@@ -62,7 +34,8 @@ def main(lock: str, target: str) -> int:
         return 1
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     Path(target).write_text(text + "\n")
-    print(f"{target}: {len(document['components'])} components")
+    inside = sum(len(component.get("components", ())) for component in document["components"])
+    print(f"{target}: {len(document['components'])} components, and {inside} packed in them")
     return 0
 
 

@@ -390,6 +390,8 @@ def test_X4_nobody_talks_to_anybody_unless_it_is_listed() -> None:
     settings = yaml.safe_load((KUBERNETES / "tidegate.yaml").read_text())["spark"]["conf"]
     for name in ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"):
         assert settings[name] is True
+    # What Spark takes by itself, CTR, does not notice what somebody on the way has changed (CVE-2025-55039).
+    assert settings["spark.network.crypto.cipher"] == "AES/GCM/NoPadding"
     assert settings["spark.kubernetes.authenticate.serviceAccountName"] == "tidegate-spark"
 
 

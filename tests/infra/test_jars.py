@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pytest
 
 from infra.fetch_jars import SOURCES, TOKEN_PROVIDER, standin_jar
 from infra.ivy import Unresolved
+from infra.jar_parts import added_jars, packed, part_of_spark_s_jar
 from infra.kafka.broker import BROKER_SUMS
-from infra.sbom import jar_components
 from tests.conftest import ROOT
 from tidegate.cli.diagnosis import jar_sums
 from tidegate.errors import TidegateError
@@ -77,6 +78,7 @@ def test_the_stand_in_is_outside_of_what_is_shipped_and_says_what_it_is() -> Non
 def test_every_jar_that_a_session_may_load_has_a_sum() -> None:
     wanted = {ivy_name(package) for package in (*PACKAGES, *OPTIONAL_PACKAGES)}
     assert wanted - read_sums().keys() == {ivy_name(TOKEN_PROVIDER)}
+    assert not [name for name in read_sums() if "lz4" in name or "snappy" in name], "those are Spark's own"
     for file in (SUMS, BROKER_SUMS):
         assert all(len(digest) == 64 for digest in read_sums(file).values())
 
@@ -112,13 +114,52 @@ def test_a_jar_without_a_sum_is_named_with_the_one_it_has(places: tuple[Path, Pa
     assert note.endswith("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 
 
+def jar(file: Path, *coordinates: str) -> Path:
+    """A jar with what Maven leaves in it of each `group:artifact:version`."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for group, name, version in (one.split(":") for one in coordinates):
+            text = f"#made by hand\ngroupId={group}\nartifactId={name}\nversion = {version}\n"
+            archive.writestr(f"META-INF/maven/{group}/{name}/pom.properties", text)
+    return file
+
+
 def test_the_bill_of_materials_has_every_jar_with_its_sum() -> None:
-    components = jar_components(SUMS.read_text())
+    components = [component for component, _ in added_jars(SUMS.read_text(), ())]
     assert {component["hashes"][0]["content"] for component in components} == set(read_sums().values())
     purls = {component["purl"] for component in components}
     for package in {*PACKAGES, *OPTIONAL_PACKAGES} - {TOKEN_PROVIDER}:
         group, name, version = package.split(":")
         assert f"pkg:maven/{group}/{name}@{version}" in purls
+
+
+def test_the_bill_of_materials_has_what_is_packed_in_a_jar_if_that_is_the_right_jar(tmp_path: Path) -> None:
+    bundle = jar(tmp_path / "g_bundle-1.0.jar", "g:bundle:1.0", "io.netty:netty-codec-http:4.2.18.Final")
+    digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
+    ((component, seen),) = added_jars(f"{digest}  {bundle.name}\n", [tmp_path / "none", tmp_path])
+    assert seen
+    (inner,) = component["components"]
+    assert inner["purl"] == "pkg:maven/io.netty/netty-codec-http@4.2.18.Final"
+    assert inner["bom-ref"] != inner["purl"], "another jar may hold the same"
+    ((component, seen),) = added_jars(f"{'0' * 64}  {bundle.name}\n", [tmp_path])
+    assert not seen
+    assert "components" not in component
+
+
+def test_a_jar_of_spark_is_named_by_what_it_says_of_itself_else_by_the_table(tmp_path: Path) -> None:
+    told = jar(
+        tmp_path / "netty-epoll-4.2.7.Final-linux-x86_64.jar", "io.netty:netty-epoll:4.2.7.Final", "a:b:1.0"
+    )
+    assert (
+        part_of_spark_s_jar(told).purl == "pkg:maven/io.netty/netty-epoll@4.2.7.Final?classifier=linux-x86_64"
+    )
+    assert [part.purl for part in packed(told)] == [
+        "pkg:maven/a/b@1.0",
+        "pkg:maven/io.netty/netty-epoll@4.2.7.Final",
+    ]
+    silent = jar(tmp_path / "json4s-core_2.13-4.0.7.jar")
+    assert part_of_spark_s_jar(silent).purl == "pkg:maven/org.json4s/json4s-core_2.13@4.0.7"
+    with pytest.raises(ValueError, match=r"unheard-of-1\.0\.jar does not say of which group it is"):
+        part_of_spark_s_jar(jar(tmp_path / "unheard-of-1.0.jar"))
 
 
 def test_jars_of_which_one_has_to_be_resolved_share_a_class_loader(places: tuple[Path, Path]) -> None:

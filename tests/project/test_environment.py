@@ -192,7 +192,7 @@ def test_jdbc_catalog_for_spark_and_for_pyiceberg(tmp_path: Path) -> None:
     text = "warehouse: {catalog: {type: jdbc, uri: 'jdbc:postgresql://db:5432/lake', properties: "
     text += "{jdbc.user: me, jdbc.password: '${SECRET}'}}}"
     storage = Project(tmp_path, "test", read(text, SECRET="a/b")).storage
-    assert storage.packages() == ["org.postgresql:postgresql:42.7.7"]
+    assert storage.packages() == ["org.postgresql:postgresql:42.7.12"]
     assert storage.spark_conf()["spark.sql.catalog.tidegate.jdbc.password"] == "a/b"
     assert storage.pyiceberg_properties()["uri"] == "postgresql+psycopg2://me:a%2Fb@db:5432/lake"
     assert "jdbc.password" not in storage.pyiceberg_properties()

@@ -16,12 +16,20 @@ from tidegate.project.storage import EXCLUDED_PACKAGES, S3A_PACKAGES
 
 #: The runtime that belongs to the pinned pyspark. One self-contained jar.
 ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-#: Spark's Kafka source and sink, and all that they need beyond Spark's own jars.
+#: Spark's Kafka source and sink, and all that they need beyond Spark's own jars. The client is newer than the one that
+#: Spark asks for: that one's producer may put a message into another topic when deliveries time out (CVE-2026-35554).
 KAFKA_PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.3",
-    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.12.1",
+)
+#: What the client would bring along, and is there already: in Spark, in newer versions.
+KAFKA_EXCLUDED = (
+    "at.yawk.lz4:lz4-java",
+    "com.github.luben:zstd-jni",
+    "org.slf4j:slf4j-api",
+    "org.xerial.snappy:snappy-java",
 )
 _CLASS_PATH, _JAVA_OPTIONS = "spark.driver.extraClassPath", "spark.driver.defaultJavaOptions"
 #: Between the entries of a setting; of others it is a comma.

@@ -51,7 +51,7 @@ EXCLUDED_PACKAGES = (
     "org.checkerframework:checker-qual",
 )
 _JDBC_DRIVERS = {
-    "jdbc:postgresql:": "org.postgresql:postgresql:42.7.7",
+    "jdbc:postgresql:": "org.postgresql:postgresql:42.7.12",
     "jdbc:sqlite:": "org.xerial:sqlite-jdbc:3.50.3.0",
 }
 
