@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,6 +20,9 @@ from typing import Any
 TOGETHER, TASKS = 20, 10
 #: A failure is kept with its script; of more than so many, the seed alone.
 MOST_SCRIPTS = 20
+#: Seconds that one history may take, on a machine that does other things, too: then its process says where it stands,
+#: and ends.
+LONGEST = 300
 
 
 @dataclass
@@ -65,6 +70,7 @@ class Tally:
 
 def play_seeds(seeds: Sequence[int]) -> Tally:
     """In this process."""
+    import faulthandler
     import time
 
     from tests.inprocess.session import without_a_jvm
@@ -74,7 +80,9 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
     tally, began = Tally(), time.process_time()
     with without_a_jvm():
         for seed in seeds:
+            faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
             played = play(script_of(seed))
+            faulthandler.cancel_dump_traceback_later()
             tally.seeds += 1
             tally.steps[played.steps] += 1
             tally.batches[played.batches] += 1
@@ -85,6 +93,11 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
                 tally.failures[seed] = f"{played.wrong}\n{played.script.text()}"
     tally.cpu_seconds = time.process_time() - began
     return tally
+
+
+def tally_of(path: Path) -> Tally:
+    """What a long run has taken down."""
+    return Tally.of_dict(json.loads(path.read_text("utf-8"))["tally"])
 
 
 class Progress:
@@ -124,16 +137,49 @@ class Progress:
             os.replace(new, self._path)
 
 
-def play_all(progress: Progress, processes: int, say: Callable[[Tally], None]) -> Tally:
-    """Every seed that was not played, by several processes; `say` is told after each portion."""
-    waiting = list(progress.waiting())
-    if not waiting:
-        return progress.tally
-    # A process is ended after some portions: each session that it has opened stays in its memory.
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=TASKS)
-    with pool:
-        running = {pool.submit(play_seeds, portion): portion for portion in waiting}
-        for done in as_completed(running):
-            progress.add(running[done], done.result())
-            say(progress.tally)
+def play_all(
+    progress: Progress,
+    processes: int,
+    say: Callable[[Tally], None],
+    play: Callable[[Sequence[int]], Tally] = play_seeds,
+) -> Tally:
+    """Every seed that was not played, by several processes; `say` is told after each portion. What was being played
+    when a process ended (for want of memory, or by a history without an end) is played once more, each seed in a
+    process of its own; one that ends it has failed."""
+    for portion in _played(progress, processes, say, play):
+        found = Tally()
+        for seed in portion:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                try:
+                    found.add(pool.submit(play, [seed]).result())
+                except BrokenProcessPool:
+                    found.add(Tally(1, failures={seed: "its process ended, or it took too long"}))
+        progress.add(portion, found)
+        say(progress.tally)
     return progress.tally
+
+
+def _played(
+    progress: Progress,
+    processes: int,
+    say: Callable[[Tally], None],
+    play: Callable[[Sequence[int]], Tally],
+) -> list[list[int]]:
+    """Play what waits. Returns the portions that were being played when a process ended."""
+    broken: list[list[int]] = []
+    waiting = list(progress.waiting())
+    while waiting:
+        # A process is ended after some portions: each session that it has opened stays in its memory.
+        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=TASKS)
+        with pool:
+            running = {pool.submit(play, portion): portion for portion in waiting}
+            for done in as_completed(running):
+                if isinstance(done.exception(), BrokenProcessPool):
+                    continue
+                progress.add(running[done], done.result())
+                say(progress.tally)
+        # Portions that no process had begun stand behind those that were being played.
+        waiting = [portion for portion in waiting if portion[0] not in progress.done]
+        broken += waiting[:processes]
+        waiting = waiting[processes:]
+    return broken

@@ -3,21 +3,25 @@
 python -m tests.simulate.run --seeds 20000           # goes on where it was stopped
 python -m tests.simulate.run --seed 1234             # one history, as a script; a failing one is made smaller
 python -m tests.simulate.run --script FILE           # one that was printed
+python -m tests.simulate.run --write-docs            # what the last long run saw, into docs/simulator.md
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-from tests.simulate.campaign import Progress, Tally, play_all
+from tests.mutants.tree import digest, files
+from tests.simulate.campaign import Progress, Tally, play_all, tally_of
+from tests.simulate.page import LEAST, PAGE, rare, write
 
 #: Where a long run takes down what it has done.
 PROGRESS = Path(".tidegate/simulate/progress.json")
+#: What a history depends on.
+_PLAYED = ("platform/", "tests/simulate/", "tests/inprocess/", "tests/oracle")
 
 
 def main(given: list[str] | None = None) -> int:
@@ -33,10 +37,16 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=2, help="how many processes share the seeds (2)")
     parser.add_argument("--progress", type=Path, default=PROGRESS, help=f"what was done ({PROGRESS})")
     parser.add_argument("--afresh", action="store_true", help="forget what was done before")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the figures of what was done into docs/simulator.md"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = parser.parse_args(given)
     if asked.seed is not None or asked.script is not None:
         return one(asked.seed, asked.script)
+    if asked.write_docs:
+        write(PAGE, tally_of(asked.progress))
+        return 0
     if asked.afresh:
         asked.progress.unlink(missing_ok=True)
     progress = Progress(asked.progress, asked.first, asked.seeds, _version())
@@ -91,8 +101,8 @@ def _told(tally: Tally, seconds: float, now: int) -> str:
         f"{middle['partitions']:g} partitions, {middle['faults']:g} faults",
         f"{len(tally.pairs)} pairs of a step and a fault, {tally.pairs.total():,} faults in all",
     ]
-    if rare := sorted((n, pair) for pair, n in tally.pairs.items() if n < 100):
-        lines.append(f"met fewer than 100 times: {', '.join(f'{pair} ({n})' for n, pair in rare)}")
+    if few := rare(tally, LEAST * tally.seeds // 20_000):
+        lines.append(f"met too seldom: {', '.join(f'{pair} ({n})' for pair, n in few)}")
     for seed, text in sorted(tally.failures.items()):
         lines.append(f"\nseed {seed} failed: {text}")
     lines.append(f"{len(tally.failures)} failed" if tally.failures else "every promise was kept")
@@ -100,12 +110,8 @@ def _told(tally: Tally, seconds: float, now: int) -> str:
 
 
 def _version() -> str:
-    """Of the tree: what another one did counts for nothing."""
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
-    changed = subprocess.run(["git", "diff", "HEAD"], capture_output=True, text=True, check=False).stdout
-    import hashlib
-
-    return hashlib.sha256((head + changed).encode()).hexdigest()[:16]
+    """Of the code that is played and of what plays it: what another one did counts for nothing."""
+    return digest([name for name in files() if name.startswith(_PLAYED)])
 
 
 if __name__ == "__main__":

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.inprocess.session import without_a_jvm
-from tests.simulate.campaign import Progress, Tally, play_seeds
+from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.outside import FAULTS, Fault
+from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import play, shrink
 from tests.simulate.script import STEPS, Arrive, Script, script_of
 
 #: Scripts of seeds that once failed.
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.txt"))
-#: Seeds in CI; each class is one process's.
+#: Seeds in CI. A class is one process's, and four of them share the seeds.
 SEEDS = int(os.environ.get("TIDEGATE_SIMULATE_SEEDS", "500"))
 PORTIONS = 4
 
@@ -28,19 +29,39 @@ def _no_jvm() -> Iterator[None]:
         yield
 
 
-@pytest.mark.medium
-class TestSeeds:
+class _Histories:
     """R1, R2, W1 to W6, C2, B1: nothing is lost, nothing is there twice, every decision stands."""
 
-    @pytest.mark.parametrize("portion", range(PORTIONS))
-    def test_histories(self, portion: int) -> None:
-        tally = play_seeds(range(portion, SEEDS, PORTIONS))
+    portion: int
+
+    def test_histories(self) -> None:
+        tally = play_seeds(range(self.portion, SEEDS, PORTIONS))
         assert not tally.failures, "\n".join(f"seed {s}: {text}" for s, text in tally.failures.items())
         middle = tally.medians()
         assert middle["steps"] >= 40
         assert middle["batches"] >= 3
         assert middle["partitions"] >= 2
         assert middle["faults"] >= 2
+
+
+@pytest.mark.medium
+class TestFirstQuarter(_Histories):
+    portion = 0
+
+
+@pytest.mark.medium
+class TestSecondQuarter(_Histories):
+    portion = 1
+
+
+@pytest.mark.medium
+class TestThirdQuarter(_Histories):
+    portion = 2
+
+
+@pytest.mark.medium
+class TestFourthQuarter(_Histories):
+    portion = 3
 
 
 @pytest.mark.medium
@@ -107,3 +128,38 @@ def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert list(again.waiting()) == portions[1:]
     assert again.tally == tally
     assert list(Progress(file, 0, 50, "another tree").waiting()) == portions
+
+
+def _dies_at_seed_7(seeds: Sequence[int]) -> Tally:
+    if 7 in seeds:
+        os._exit(1)
+    return Tally(len(seeds))
+
+
+@pytest.mark.medium
+def test_a_seed_that_ends_its_process_has_failed_and_the_others_are_played() -> None:
+    tally = play_all(Progress(None, 0, 45, "this tree"), 2, lambda tally: None, _dies_at_seed_7)
+    assert tally.seeds == 45
+    assert list(tally.failures) == [7]
+
+
+def test_the_page_has_a_place_for_the_figures_of_a_run(tmp_path: Path) -> None:
+    page = tmp_path / "simulator.md"
+    page.write_text(PAGE.read_text("utf-8"), "utf-8")
+    tally = Tally(20_000, cpu_seconds=4000)
+    tally.pairs.update({f"{step}: {fault}": 1234 for step, fault in pairs()})
+    tally.pairs["write plan: torn"] = 99
+    for _ in range(2):
+        write(page, tally)
+    text = page.read_text("utf-8")
+    assert "met fewer than 100 times: write plan: torn (99)" in text
+    # Of each pair that can be met, and of the one that is rare.
+    assert text.count("1,234") == len(pairs()) - 1
+    assert text.count("| 99 ") == 1
+
+
+def test_every_fault_is_on_the_page() -> None:
+    """With its count, once a run has written them."""
+    text = PAGE.read_text("utf-8")
+    for step in STEPS if "| step |" in text else ():
+        assert f"\n| {step} |" in text
