@@ -76,7 +76,8 @@ def defined() -> frozenset[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_every_function_that_is_named_with_its_place_is_there(page: Path) -> None:
     named = [name.split(".") for name in _NAME.findall(page.read_text("utf-8"))]
-    ours = [parts for parts in named if parts[0] in defined()]
+    # (Both are modules of ours, too; so written they begin settings of theirs.)
+    ours = [parts for parts in named if parts[0] in defined() - {"spark", "parquet"}]
     assert not [".".join(parts) for parts in ours if parts[-1] not in defined() | {"py", "md"}]
 
 
