@@ -62,8 +62,8 @@ def _with_column(with_column: Any) -> Any:
 def _union_by_name(union: Any) -> Any:
     def of_rows(frame: DataFrame, other: DataFrame, allowMissingColumns: bool = False) -> Any:
         """As `unionByName`. To Sail a column that one side misses is of no type, whatever the other side has there.
-        Both sides are computed first: where a column of one side is a constant, DataFusion sorts the sides without it, and
-        then refuses its own plan, since it knows nothing of that constant any more."""
+        Both sides are computed first: where a column of one side is a constant, DataFusion sorts the sides without
+        it, and then refuses its own plan, since it knows nothing of that constant any more."""
         if allowMissingColumns:
             frame, other = _completed(frame, other), _completed(other, frame)
         return union(_as_it_is(frame), _as_it_is(other))

@@ -222,9 +222,9 @@ def test_R2_a_run_that_overlaps_another_commits_nothing(workbench: Workbench, ba
     for _ in range(batches):
         session.execute("INSERT INTO events VALUES ('E', '2026-01-01 11:59:00')")
     first, second = (session.log(session.relation("events")) for _ in range(2))
-    insert(session.spark, first, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
+    insert(session.spark, first, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts", datetime.now(UTC))
     with pytest.raises(TidegateError) as caught:
-        insert(session.spark, second, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts")
+        insert(session.spark, second, "SELECT 'F' AS name, '2026-01-01 11:59:30' AS ts", datetime.now(UTC))
     assert caught.value.code == "TG502"
     assert session.table("events$raw").count() == batches + 1
 
@@ -248,13 +248,14 @@ def test_R2_a_commit_of_another_run_right_after_its_own_is_noticed(
             session.spark,
             session.log(session.relation("events")),
             "SELECT 'O' AS name, '2026-01-01 12:00:00' AS ts",
+            datetime.now(UTC),
         )
         return own
 
     monkeypatch.setattr(type(mine.table), "append", appended)
-    insert(session.spark, mine, "SELECT 'M' AS name, '2026-01-01 11:59:30' AS ts")
+    insert(session.spark, mine, "SELECT 'M' AS name, '2026-01-01 11:59:30' AS ts", datetime.now(UTC))
     with pytest.raises(TidegateError) as caught:
-        insert(session.spark, mine, "SELECT 'M' AS name, '2026-01-01 12:00:30' AS ts")
+        insert(session.spark, mine, "SELECT 'M' AS name, '2026-01-01 12:00:30' AS ts", datetime.now(UTC))
     assert caught.value.code == "TG502"
     assert sorted(row.name for row in session.table("events$raw").select("name").collect()) == ["E", "M", "O"]
 
