@@ -115,5 +115,5 @@ def test_whoever_is_to_end_or_has_waited_enough_gives_up_with_the_name_of_the_ho
 
 def test_nothing_is_held_without_a_name_to_hold() -> None:
     assert step(Claim((), 0.0), Begin())[1] == Hold()
-    with claimed(Claim((), 0.0), lambda name: pytest.fail(name), lambda: False):
+    with claimed(Claim((), 0.0), lambda name: pytest.fail(name), lambda: False, lambda: 0.0, pytest.fail):
         pass

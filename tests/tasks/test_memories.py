@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +106,7 @@ def test_R2_what_a_broken_batch_left_goes_after_a_day(tmp_path: Path) -> None:
     def left(at: float) -> int:
         for path in (tmp_path / "memory").iterdir():
             os.utime(path, (at, at))
-        files.remove_orphans(states.values())
+        files.remove_orphans(states.values(), datetime.now(UTC))
         return len(list((tmp_path / "memory").iterdir()))
 
     assert (left(time.time()), left(old)) == (2, 1)

@@ -7,7 +7,6 @@ adds up: raw = found + retired. A deletion does not conflict with a stream's com
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -138,10 +137,12 @@ def retire(
     time_column: str | None,
     edge: Edge,
     number: str,
+    now: float,
 ) -> int:
     """Delete what is beyond the edge and account for it, in one commit; how many rows (of history, too) went.
 
-    Raises what the port raises if a compaction took one of the files meanwhile (`Upkeep.is_conflict`).
+    `now`: seconds since the epoch. Raises what the port raises if a compaction took one of the files meanwhile
+    (`Upkeep.is_conflict`).
     """
     table = upkeep.table
     snapshot = table.current().id
@@ -166,7 +167,7 @@ def retire(
         if edge.before is not None:
             mark = edge.before if before.before is None else max(edge.before, before.before)
             said[RETAINED_FROM] = str(mark)
-        said[ACCOUNTS] = _write(storage, table, after)
+        said[ACCOUNTS] = _write(storage, table, after, now)
     upkeep.remove_files([path for path, _, _ in files], said)
     if data:
         _forget(storage, table)
@@ -198,11 +199,11 @@ def _count(
     return {row[0] or "": Gone(*row[1:]) for row in found.collect()}
 
 
-def _write(storage: Storage, table: Table, partitions: Mapping[str, Gone]) -> str:
+def _write(storage: Storage, table: Table, partitions: Mapping[str, Gone], now: float) -> str:
     """The counts as a file beside the data; its name."""
     filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
     filesystem.create_dir(folder, recursive=True)
-    name = f"{int(time.time() * 1000):015d}-{uuid.uuid4().hex[:12]}.parquet"
+    name = f"{int(now * 1000):015d}-{uuid.uuid4().hex[:12]}.parquet"
     columns: dict[str, Any] = {"partition": list(partitions)}
     columns |= {n: [getattr(gone, n) for gone in partitions.values()] for n in _FIELDS}
     pq.write_table(pa.table(columns), f"{folder}/{name}", filesystem=filesystem)

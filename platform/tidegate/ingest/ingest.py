@@ -29,7 +29,7 @@ from tidegate.tasks.writer import BUFFER_BYTES, run_task
 from tidegate.watermark import Expression, GateState, TimeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -86,9 +86,15 @@ class Log(StoredLog):
     """A relation's log open for writing: its table, the progress of its last commit, and the way to add a batch."""
 
     def __init__(
-        self, tables: Tables, storage: Storage, relation: Relation, identifier: str, stages: Stages
+        self,
+        tables: Tables,
+        storage: Storage,
+        relation: Relation,
+        identifier: str,
+        stages: Stages,
+        clock: Callable[[], datetime],
     ) -> None:
-        """`stages`: of a batch, by which all is done."""
+        """`stages`: of a batch, by which all is done; `clock`: the wall clock, UTC."""
         tables.create_table(new_log(relation, identifier, storage.owner))
         # Looks at the owner, before anything is written.
         super().__init__(tables, storage, relation, identifier, storage.owner)
@@ -101,10 +107,12 @@ class Log(StoredLog):
             for name in sorted(missing):
                 tables.add_stored_column(identifier, f"_progress.{name}", PROGRESS_ADDED[name])
             super().__init__(tables, storage, relation, identifier, storage.owner)
-        self.stages = stages
+        self.stages, self._clock = stages, clock
         self._memories = MemoryFiles.of(storage, relation.name)
-        self._memories.remove_orphans(self.progress.states.values())
-        self.state = KeyedTable(tables, relation, identifier, storage.owner) if relation.primary_key else None
+        self._memories.remove_orphans(self.progress.states.values(), clock())
+        self.state = (
+            KeyedTable(tables, relation, identifier, clock, storage.owner) if relation.primary_key else None
+        )
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
 
@@ -123,7 +131,9 @@ class Log(StoredLog):
         context.require_own_once(relation.name)
         storage = context.project.storage
         stages = context.stages(batch_stages(relation, storage.namespace_of))
-        return cls(context.tables, storage, relation, context.identifier(relation.name), stages)
+        return cls(
+            context.tables, storage, relation, context.identifier(relation.name), stages, context.clock
+        )
 
     @property
     def strategy(self) -> InForce | None:
@@ -249,7 +259,7 @@ class Log(StoredLog):
         self._snapshot = self.table.at(own)
         self._memories.forget(self.progress.states.values(), after.states.values())
         if after.epoch % _TIDY_EVERY == 0:
-            self._memories.remove_orphans(after.states.values())
+            self._memories.remove_orphans(after.states.values(), self._clock())
         self.progress = after
         committed_at = time.monotonic()
         if self.state is not None:

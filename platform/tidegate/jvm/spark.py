@@ -303,6 +303,14 @@ def active(spark: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
+def is_running(spark: SparkSession) -> bool:
+    """Whether the JVM is still there, and Spark has not been stopped."""
+    try:
+        return not spark._jsc.sc().isStopped()
+    except Exception:
+        return False
+
+
 def has_class(spark: SparkSession, name: str) -> bool:
     """Whether Spark was started with the jar of a Java class, and all that the class needs to be loaded."""
     from py4j.protocol import Py4JJavaError

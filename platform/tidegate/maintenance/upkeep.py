@@ -73,7 +73,7 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
 
     `now`: seconds since the epoch; None is the clock.
     """
-    now = time.time() if now is None else now
+    now = context.clock().timestamp() if now is None else now
     found = []
     source = _source(context, name)
     for identifier in _tables(context, source):
@@ -124,7 +124,7 @@ def maintain(
     Raises TG544 if nothing is stored of `name`, TG508 if another upkeep of it is running.
     """
     started = time.monotonic()
-    now = time.time() if now is None else now
+    now = context.clock().timestamp() if now is None else now
     source = _source(context, name)
     identifiers = _tables(context, source)
     if not identifiers:
@@ -322,7 +322,14 @@ class _Work:
             return
         storage = self._context.project.storage
         self.done.retired += retire(
-            self._context.tables, storage, self._upkeep, self._kind, time_column, edge, self._number
+            self._context.tables,
+            storage,
+            self._upkeep,
+            self._kind,
+            time_column,
+            edge,
+            self._number,
+            self._now,
         )
         if edge.before is not None and self._table.property(CHECKED) != str(edge.before):
             self._table.set_properties({CHECKED: str(edge.before)})

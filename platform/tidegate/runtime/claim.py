@@ -8,7 +8,6 @@ to renew it. Who was paused and believes that it still has one is held off by th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -94,19 +93,21 @@ def claimed(
     claim: Claim,
     lease: Callable[[str], AbstractContextManager[None]],
     stopping: Callable[[], bool],
+    elapsed: Callable[[], float],
+    wait: Callable[[float], None],
 ) -> ExitStack:
     """All leases of a claim; close what is returned to give them back. Raises TG508, which names who has one.
-    `claim.until`: of `time.monotonic`."""
+    `elapsed`: the clock of `claim.until`."""
     event: Event = Begin()
     with ExitStack() as taken:
         while True:
             claim, action = step(claim, event)
             match action:
                 case Take(name):
-                    event = _asked(taken, lease(name), stopping)
+                    event = _asked(taken, lease(name), stopping, elapsed)
                 case Wait(seconds):
                     taken.close()
-                    time.sleep(seconds)
+                    wait(seconds)
                     event = Begin()
                 case GiveUp(error):
                     raise error
@@ -114,11 +115,16 @@ def claimed(
                     return taken.pop_all()
 
 
-def _asked(taken: ExitStack, lease: AbstractContextManager[None], stopping: Callable[[], bool]) -> Event:
+def _asked(
+    taken: ExitStack,
+    lease: AbstractContextManager[None],
+    stopping: Callable[[], bool],
+    elapsed: Callable[[], float],
+) -> Event:
     try:
         taken.enter_context(lease)
     except TidegateError as error:
         if error.code != "TG508":
             raise
-        return Refused(time.monotonic(), stopping(), error)
+        return Refused(elapsed(), stopping(), error)
     return Granted()

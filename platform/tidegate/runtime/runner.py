@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.heartbeat import drive
+from tidegate.jvm.spark import is_running
 from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.lease import lease
 
@@ -48,15 +50,21 @@ class Drive(Protocol):
 class Runner:
     """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
     them, `drive`, which carries out the steps of a run, the `topics` of Kafka, the wall `clock`, and the `lease` of a
-    name (`lease.py`)."""
+    name (`lease.py`). `elapsed`: seconds of a clock that nobody sets; `wait`: let so many seconds pass; `answers`:
+    whether what runs tasks is still there."""
 
     tables: Tables
     drive: Drive
     topics: Topics
     clock: Clock = now
     lease: Callable[[Path, str], AbstractContextManager[None]] = lease
+    elapsed: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+    answers: Callable[[], bool] = lambda: True
 
 
 def spark_runner(spark: SparkSession) -> Runner:
     """Spark with Iceberg's Java."""
-    return Runner(SparkTables(spark), partial(drive, spark), SparkTopics(spark))
+    return Runner(
+        SparkTables(spark), partial(drive, spark), SparkTopics(spark), answers=partial(is_running, spark)
+    )

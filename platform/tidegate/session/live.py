@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -212,10 +211,11 @@ class LiveGroup:
         max_rows_per_batch: int | None = None,
         stopping: Callable[[], bool] = lambda: False,
         retries: Retries | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         patience: float = 0.0,
     ) -> None:
         self.context, self.name = context, name
+        clock = clock or context.runner.elapsed
         self._patience = patience
         self.ticks = 0
         self._stopping, self._clock = stopping, clock
@@ -238,8 +238,9 @@ class LiveGroup:
 
     def __enter__(self) -> LiveGroup:
         names = tuple(member.name for member in self.members)
-        claim = Claim(names, time.monotonic() + self._patience)
-        self._leases = claimed(claim, self.context.lease, self._stopping)
+        runner = self.context.runner
+        claim = Claim(names, runner.elapsed() + self._patience)
+        self._leases = claimed(claim, self.context.lease, self._stopping, runner.elapsed, runner.wait)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -326,7 +327,9 @@ class LiveGroup:
         with suppress(Exception):  # what is broken may not even close
             member.close()
         member.error = error
-        event = Failed(self._clock(), is_curable(error), self._answers(), self._chance.random())
+        # Without Spark every member would fail for ever.
+        answers = self.context.runner.answers()
+        event = Failed(self._clock(), is_curable(error), answers, self._chance.random())
         member.turn, action = step(member.turn, event)
         if isinstance(action, EndGroup):
             raise error
@@ -334,13 +337,6 @@ class LiveGroup:
         code = error.code if isinstance(error, TidegateError) else None
         failures, pause = action.failures, round(action.pause, 3)
         notify(MemberFailed(self.name, member.name, member.kind, code, one_line(error), failures, pause))
-
-    def _answers(self) -> bool:
-        """Whether Spark is still there: without it every member would fail for ever."""
-        try:
-            return not self.context.spark._jsc.sc().isStopped()
-        except Exception:
-            return False
 
 
 def serve(
@@ -354,7 +350,8 @@ def serve(
     """Tick every `interval` seconds, at once while there is a backlog, until `stop` is set; then what is under way is
     committed first. `once_idle`: stop when nothing waits any more; raises the error of what still fails then.
     `upkeep`: keep the tables small in between."""
-    caretaker = LiveUpkeep(group.context, group.name, group.written) if upkeep else None
+    elapsed = group.context.runner.elapsed
+    caretaker = LiveUpkeep(group.context, group.name, group.written, clock=elapsed) if upkeep else None
     group.prepare(notify)
 
     def step() -> bool:

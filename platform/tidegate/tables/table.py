@@ -10,7 +10,6 @@ missing epochs are applied when the log is opened next (R2).
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,9 @@ from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
     from pyspark.sql import DataFrame
 
     from tidegate.iceberg.tables import Tables
@@ -67,8 +69,15 @@ class Cleaned:
 class KeyedTable:
     """The state of one table, open for applying changes; its caller holds the table's lease."""
 
-    def __init__(self, tables: Tables, relation: Relation, log: str, owner: Owner | None = None) -> None:
-        self.relation = relation
+    def __init__(
+        self,
+        tables: Tables,
+        relation: Relation,
+        log: str,
+        clock: Callable[[], datetime],
+        owner: Owner | None = None,
+    ) -> None:
+        self.relation, self._clock = relation, clock
         self._tables, self._log, self._owner = tables, log, owner
         self.identifier = state_identifier(log)
         tables.create_table(new_state(relation, self.identifier, owner))
@@ -195,7 +204,7 @@ class KeyedTable:
         self.table.current()
         if len(self.table.snapshot_ids()) > max(many, KEEP_SNAPSHOTS):
             upkeep = self._tables.upkeep(self.identifier, self._owner)
-            bound = upkeep.shape().bound(time.time(), keep_seconds, None)
+            bound = upkeep.shape().bound(self._clock().timestamp(), keep_seconds, None)
             if bound is not None:
                 upkeep.expire(bound, KEEP_SNAPSHOTS)
 

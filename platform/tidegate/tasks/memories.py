@@ -7,7 +7,6 @@ which one it is (`StrategyMemory.stored`); the next batch's tasks read those of 
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -22,6 +21,8 @@ from tidegate.watermark import GateState
 from tidegate.watermark.memory import StrategyMemory
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tidegate.project import Storage
 
 #: Numbers that travel with the state: a few hundred bytes, as windows over some preceding rows need.
@@ -85,9 +86,9 @@ class MemoryFiles:
         for name in stored_in(before) - stored_in(after):
             self._delete(name)
 
-    def remove_orphans(self, states: Iterable[GateState]) -> None:
+    def remove_orphans(self, states: Iterable[GateState], now: datetime) -> None:
         """Remove what batches left that were never committed. `states`: of the last commit."""
-        known, limit = stored_in(states), time.time() - _ORPHANED_SECONDS
+        known, limit = stored_in(states), now.timestamp() - _ORPHANED_SECONDS
         for info in self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True)):
             old = info.mtime is not None and info.mtime.timestamp() < limit
             if info.type == pafs.FileType.File and info.base_name not in known and old:

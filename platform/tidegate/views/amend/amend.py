@@ -361,7 +361,7 @@ class _Amendment:
         except TidegateError as error:
             if error.code != "TG502":
                 raise
-            time.sleep(0.05)
+            self._context.runner.wait(0.05)
             return Conflict(error)
 
     def _described(self, ranges: Sequence[Range]) -> str:

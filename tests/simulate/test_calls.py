@@ -1,0 +1,182 @@
+"""Every I/O goes through a port that the simulator can fail at; what does not stands here, with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulate.calls import PACKAGE, ROOMS, calls, outside
+
+#: By reason: the files, and their calls.
+REVIEWED: dict[str, dict[str, str]] = {
+    "The Spark side of a port: iceberg/tables.py and upkeep, runtime/topics.py, Runner.drive. Iceberg's Java and "
+    "Kafka's client are on the other side; the conformance suites hold the models to them.": {
+        "iceberg/commit.py": "_jvm tidegate.jvm.java.java_class ….exists",
+        "iceberg/tables.py": "….read.option ….writeTo",
+        "iceberg/upkeep_table.py": "_jvm tidegate.jvm.java.java_class",
+        "jvm/heartbeat.py": "shutil.rmtree tempfile.mkdtemp ….readStream.format ….writeStream.queryName",
+        "runtime/kafka_broker.py": "_jvm tidegate.jvm.java.java_class",
+        "runtime/kafka_topics.py": "….read.format ….write.format",
+        "sinks/iceberg.py": "….writeTo",
+    },
+    "The side of a port that reaches the outside: Storage.filesystem, Runner.clock, Runner.lease.": {
+        "project/storage.py": "pyarrow.fs.LocalFileSystem pyarrow.fs.S3FileSystem ….expanduser",
+        "runtime/lease.py": "datetime.datetime.now fcntl.flock open os.getpid socket.gethostname ….read_text",
+        "runtime/runner.py": "datetime.datetime.now",
+    },
+    "How long something took: it is told, and decides nothing.": {
+        "ingest/ingest.py": "time.monotonic",
+        "maintenance/upkeep.py": "time.monotonic",
+        "session/run.py": "time.monotonic",
+        "session/up_to_date.py": "time.monotonic",
+        "sinks/deliver.py": "time.monotonic",
+        "views/amend/amend.py": "time.monotonic",
+        "views/amend/rebuild.py": "time.monotonic",
+        "views/view_table.py": "time.monotonic",
+    },
+    "The name of a new file, which nobody has used; the simulator gives it by its seed.": {
+        "iceberg/progress.py": "uuid.uuid4",
+        "iceberg/retire.py": "uuid.uuid4",
+        "sinks/filewriter.py": "uuid.uuid4",
+        "sinks/kafka.py": "uuid.uuid4",
+        "tasks/memories.py": "uuid.uuid4",
+        "tasks/writer.py": "uuid.uuid4",
+    },
+    "Of a file that the port has opened, or of bytes in memory.": {
+        "sinks/filewriter.py": "pyarrow.parquet.ParquetWriter",
+        "tasks/crashes/parquet_crashes.py": "pyarrow.parquet.ParquetFile pyarrow.parquet.write_table",
+        "tasks/decode/text/decoders.py": "pyarrow.csv.read_csv pyarrow.json.read_json",
+    },
+    "Only has to be greater than what stands in the same commit, or stands on record and decides nothing.": {
+        "plan/resets.py": "time.time_ns",
+        "runtime/owners.py": "datetime.datetime.now",
+        "session/live.py": "os.getpid random.Random",
+    },
+    "A folder of the machine that runs the engine: which links lead where (X1). Object stores have none.": {
+        "ingest/sources/files.py": "os.path.realpath os.scandir ….is_dir ….is_symlink",
+        "project/reach.py": "os.path.realpath ….expanduser",
+        "runtime/borrowed.py": "os.path.realpath",
+    },
+    "A recording is made ready once, before the first batch; it is for demonstrations.": {
+        "ingest/sources/files.py": "….is_file ….touch",
+        "ingest/sources/replay.py": "….read.schema ….write.mode",
+    },
+    "Reads the project's definitions when it is opened, before anything is asked of the outside.": {
+        "project/disk.py": "tempfile.TemporaryFile tempfile.gettempdir ….exists ….mkdir",
+        "project/expectations.py": "….glob ….read_text",
+        "project/java.py": "shutil.which subprocess.run",
+        "project/jobs/amendments.py": "….is_file",
+        "project/jobs/jobs.py": "….glob",
+        "project/jobs/maintenance.py": "….is_file",
+        "project/lint.py": "….exists ….is_file",
+        "project/project.py": "os.getcwd os.getpid os.path.abspath shutil.rmtree tempfile.mkdtemp ….expanduser "
+        "….glob ….is_dir ….is_file ….mkdir ….read_text ….replace ….rglob ….unlink ….write_text",
+        "project/reading/yamlfile.py": "….read_text",
+        "project/schemas.py": "tempfile.TemporaryDirectory ….is_file ….read_bytes",
+    },
+    "Starts and watches the JVM, which tests without one do not have.": {
+        "jvm/attempts.py": "_jvm tidegate.jvm.java.java_class",
+        "jvm/class_archive.py": "os.access os.path.realpath os.utime time.time ….glob ….mkdir ….open ….stat ….unlink",
+        "jvm/jars.py": "….open ….read_text ….stat",
+        "jvm/packages.py": "….expanduser ….glob ….is_file",
+        "jvm/secrecy.py": "_jvm tempfile.TemporaryDirectory tidegate.jvm.java.java_class ….open ….write_text",
+        "jvm/spark.py": "_jsc _jvm os.close os.dup os.dup2 os.write socket.create_connection tempfile.mkdtemp "
+        "tidegate.jvm.java.java_class ….is_file ….open ….read_text ….resolve ….rglob",
+        "jvm/ui_token.py": "os.fdopen os.open secrets.token_bytes ….mkdir ….unlink",
+    },
+    "The supervisor's shell: processes, logs, the page of metrics. What follows from them is live/schedule.py, which "
+    "the simulator steps itself.": {
+        "live/http.py": "socket.getaddrinfo time.monotonic ….read_text",
+        "live/logs.py": "datetime.datetime.now",
+        "live/metrics.py": "datetime.datetime.now",
+        "live/process.py": "os.killpg os.sysconf subprocess.Popen ….iterdir ….read_text",
+    },
+    "Only looks, for a person: status without a JVM. No run goes on from it.": {
+        "store/broker.py": "socket.create_connection",
+        "store/broker_access.py": "os.fdopen os.unlink tempfile.mkstemp",
+        "store/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
+        "kafka.net.selector.NetworkSelector",
+        "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….glob ….is_dir ….is_file "
+        "….iterdir ….read_bytes ….read_text",
+        "store/status.py": "datetime.datetime.now",
+        "store/writers.py": "os.kill os.sysconf socket.gethostname ….read_text ….stat",
+    },
+    "Fresh processes in which a row that ends its worker is narrowed down (X2); tests of their own end them.": {
+        "tasks/crashes/crashes.py": "mmap.mmap os._exit os.dup os.dup2 os.fdopen os.fork os.waitpid subprocess.Popen",
+        "tasks/decode/limits.py": "signal.setitimer",
+    },
+    "A schema registry's HTTP, with patience of its own; sources with one are tested on a server that fails.": {
+        "tasks/decode/binary/registry.py": "time.monotonic time.sleep",
+        "tasks/decode/binary/registry_http.py": "time.monotonic urllib.request.HTTPDefaultErrorHandler "
+        "urllib.request.HTTPErrorProcessor urllib.request.HTTPHandler urllib.request.HTTPSHandler "
+        "urllib.request.OpenerDirector urllib.request.ProxyHandler urllib.request.UnknownHandler ….open",
+    },
+}
+
+
+def _reviewed() -> list[tuple[str, str]]:
+    return [
+        (file, call)
+        for files in REVIEWED.values()
+        for file, listed in files.items()
+        for call in listed.split()
+    ]
+
+
+def test_what_does_not_go_through_a_port_has_a_reason() -> None:
+    found = {one for room in ROOMS for one in outside(room)}
+    reviewed = _reviewed()
+    assert len(reviewed) == len(set(reviewed))
+    new, gone = sorted(found - set(reviewed)), sorted(set(reviewed) - found)
+    assert not new, f"go through a port (docs/decisions/simulator.md), or say here why not: {new}"
+    assert not gone, f"these are no longer there: {gone}"
+
+
+def test_every_room_is_looked_at_or_no_part_of_a_run() -> None:
+    """What a person sees, what asks, and what only holds values."""
+    seen = {
+        "advise",
+        "alerts",
+        "cli",
+        "console",
+        "dagster",
+        "findings",
+        "pages",
+        "plots",
+        "quality",
+        "testing",
+    }
+    values = {"confidential", "errors", "masking", "page", "sql", "wording"}
+    there = {
+        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert there - {"__init__", "__main__"} == {*ROOMS, *seen, *values}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import os\nos.replace(a, b)", {"os.replace"}),
+        ("from os import path\npath.join(a, b)", set()),
+        ("import time as t\nt.sleep(1)", {"time.sleep"}),
+        ("from time import monotonic\nmonotonic()", {"time.monotonic"}),
+        ("from datetime import datetime\ndatetime.now(zone).isoformat()", {"datetime.datetime.now"}),
+        ("import uuid\nuuid.uuid4()\nuuid.UUID(text)", {"uuid.uuid4"}),
+        ("with open(path) as file: pass", {"open"}),
+        ("self.tables.open(name)\ncontext.tables.exists(name)", set()),
+        ("self._filesystem.move(a, b)\nfilesystem.delete_file(a)", set()),
+        ("self._store.move(a, b)", {"….move"}),
+        ("(folder / name).read_text()", {"….read_text"}),
+        ("text.replace('a', 'b')\npath.replace(target)", {"….replace"}),
+        ("scope.resolve(name)\nPath(name).resolve()", {"….resolve"}),
+        ("import pyarrow.parquet as pq\npq.read_table(path)", {"pyarrow.parquet.read_table"}),
+        ("import pyarrow.parquet as pq\npq.read_table(path, filesystem=where)", set()),
+        (
+            "spark.read.parquet(path)\nframe.write.mode('append').parquet(path)",
+            {"….read.parquet", "….write.mode"},
+        ),
+        ("self._spark._jvm.java.lang.System.exit(1)", {"_jvm"}),
+        ("def open(self): pass\nself.open()", set()),
+    ],
+)
+def test_calls_are_found(text: str, found: set[str]) -> None:
+    assert calls(text) == found
