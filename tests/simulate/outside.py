@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,10 +20,12 @@ from typing import Any
 from unittest.mock import patch
 
 from pyiceberg.table import snapshots
+from pyiceberg.utils.concurrent import ExecutorFactory
 from pyspark.errors import PySparkRuntimeError
 
 from tests.inprocess import frames
 from tests.inprocess.upkeep import InProcessUpkeep
+from tidegate.ingest.sources import file_looks
 
 _INSIDE_A_TASK = frames.inside_a_task
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -200,6 +203,8 @@ class Outside:
         with (
             patch.object(uuid, "uuid4", self.new_id),
             patch.object(snapshots, "time", clock),
+            patch.object(ExecutorFactory, "get_or_create", _AtOnce),
+            patch.object(file_looks, "ThreadPoolExecutor", _AtOnce),
             patch.object(frames, "inside_a_task", self._inside_a_task),
             patch.object(InProcessUpkeep.compact, "__defaults__", (None, None, 2, None, ())),
         ):
@@ -210,6 +215,22 @@ class Outside:
         with _INSIDE_A_TASK():
             yield
         self.step("compute task", _break)
+
+
+class _AtOnce(Executor):
+    """Does what it is given at once, in the thread of the driver that gives it: so the order of steps is always the
+    same, and a driver whose turn is over waits as a whole."""
+
+    def __init__(self, threads: int = 1) -> None:
+        """As of a pool of threads."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 def _break(fault: str | None) -> None:

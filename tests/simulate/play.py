@@ -195,6 +195,7 @@ class _Turns:
     def __init__(self, play: _Play, act: Together) -> None:
         self._play, self._turns = play, list(act.turns)
         self._wake: dict[str, threading.Event] = {}
+        self._threads: dict[str, threading.Thread] = {}
         self._alive: list[Driver] = []
         self._left = 0
         self._errors: list[BaseException] = []
@@ -205,6 +206,7 @@ class _Turns:
         self._wake = {driver.name: threading.Event() for driver in drivers}
         self._alive = list(drivers)
         threads = [threading.Thread(target=self._body, args=(driver,)) for driver in drivers]
+        self._threads = {driver.name: thread for driver, thread in zip(drivers, threads, strict=True)}
         done = threading.Event()
         self._done = done
         outside.pause = self._pause
@@ -246,6 +248,8 @@ class _Turns:
         """Before a step: the other one's turn may have come."""
         self._left -= 1
         me = self._play.outside.driver
+        if self._threads[me.name] is not threading.current_thread():
+            raise RuntimeError("a driver asks the outside in a thread that it has made, which has no turn")
         others = [one for one in self._alive if one is not me]
         if self._left >= 0 or not others:
             return
