@@ -1,4 +1,4 @@
-"""What a guard is: one place of the package that a rule depends on, and how it is broken."""
+"""What is broken: one place of the package that a rule depends on, and what has to notice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PACKAGE = Path("platform/tidegate")
 
 
 @dataclass(frozen=True)
-class Guard:
-    """`says`: what holds as long as the guard is whole. `file`: below platform/tidegate; `text` occurs in it once, and
-    `broken` takes its place. `tests`: as pytest is told them, one of them has to fail then.
+class Place:
+    """`file`: below platform/tidegate; `text` occurs in it once, and `broken` takes its place. `says`: what holds as
+    long as it is whole.
     """
 
     name: str
@@ -23,7 +23,6 @@ class Guard:
     file: str
     text: str
     broken: str
-    tests: tuple[str, ...]
 
     @property
     def path(self) -> Path:
@@ -31,25 +30,41 @@ class Guard:
         return PACKAGE / self.file
 
     def break_in(self, source: str) -> str:
-        """The file's text with the guard broken. Raises ValueError unless the guard is there once."""
+        """The file's text with the place broken. Raises ValueError unless it is there once."""
         if (count := source.count(self.text)) != 1:
             raise ValueError(f"{self.path} has the text of the guard {count} times, not once: {self.text}")
         return source.replace(self.text, self.broken)
 
 
-def problems(guard: Guard, root: Path = ROOT) -> list[str]:
-    """Why a guard can't be checked: its text, or one of its tests, is not where it says."""
+@dataclass(frozen=True)
+class Guard(Place):
+    """`tests`: as pytest is told them, one of them has to fail when the place is broken."""
+
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Planted(Place):
+    """A fault that the simulator has to find. `kind`: the mistake that it stands for; `first`: the first seed that is
+    played."""
+
+    kind: str
+    first: int = 0
+
+
+def problems(place: Place, root: Path = ROOT) -> list[str]:
+    """Why a place can't be checked: its text, or one of its tests, is not where it says."""
     found = []
     try:
-        compile(guard.break_in((root / guard.path).read_text("utf-8")), guard.file, "exec")
+        compile(place.break_in((root / place.path).read_text("utf-8")), place.file, "exec")
     except (OSError, ValueError, SyntaxError) as error:
-        found.append(f"{guard.name}: {error}")
-    for test in guard.tests:
+        found.append(f"{place.name}: {error}")
+    for test in place.tests if isinstance(place, Guard) else ():
         file, _, name = test.partition("::")
         if name.partition("[")[0] not in ("", *_tests_of(root / file)):
-            found.append(f"{guard.name}: there is no test {test}")
+            found.append(f"{place.name}: there is no test {test}")
         elif not (root / file).is_file():
-            found.append(f"{guard.name}: there is no file {file}")
+            found.append(f"{place.name}: there is no file {file}")
     return found
 
 

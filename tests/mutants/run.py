@@ -1,8 +1,9 @@
 """The mutation check: `python -m tests.mutants.run [NAME …]`, or `make mutants`.
 
 Each guard is broken in a copy of the repository, and its tests have to fail there; on the whole copy they have to pass.
+Then each planted fault is put into the copy, and a seed of the simulator has to fail that passes on the whole copy.
 What was found is remembered in .tidegate/mutants.json as long as no file changes, so a run that was stopped goes on.
-Exit code: 0 if every guard is proven, 1 if one is not, or is not found in the code, 2 for wrong arguments.
+Exit code: 0 if all are proven, 1 if one is not, or is not found in the code, 2 for wrong arguments.
 """
 
 from __future__ import annotations
@@ -17,24 +18,31 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.mutants import bounds, commits, rows, steps
-from tests.mutants.guard import ROOT, Guard, problems
+from tests.mutants import bounds, commits, planted, planted_results, rows, steps
+from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
+from tests.mutants.hunt import hunt
+from tests.mutants.page import PAGE, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
 
 GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *steps.GUARDS, *bounds.GUARDS)
+PLANTED: tuple[Planted, ...] = (*planted.PLANTED, *planted_results.PLANTED)
+ALL: tuple[Place, ...] = (*GUARDS, *PLANTED)
 MEMORY = ROOT / ".tidegate" / "mutants.json"
-KILLED = "killed"
+KILLED, NOT_FOUND = "killed", "not found"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a broken guard. `outcome`: KILLED, or why the guard is not proven; `by`: the test that failed."""
+    """What became of what was broken. `outcome`: KILLED, or why it is not proven; `by`: the test that failed, or the
+    promise that was. Of a planted fault: the `seed` that found it, and how many `seeds` were played."""
 
     name: str
     rule: str
     outcome: str
     by: str
     seconds: float
+    seed: int | None = None
+    seeds: int = 0
 
 
 class Memory:
@@ -51,17 +59,17 @@ class Memory:
         if stored.get("state") == state:
             self._results, self._green = stored["results"], set(stored["green"])
 
-    def of(self, guard: Guard) -> Result | None:
-        """What is known of a guard, if it is the same guard."""
-        found = self._results.get(guard.name)
-        return Result(**found["result"]) if found and found["guard"] == repr(guard) else None
+    def of(self, place: Place) -> Result | None:
+        """What is known of a place, if it is the same and is broken in the same way."""
+        found = self._results.get(place.name)
+        return Result(**found["result"]) if found and found["guard"] == repr(place) else None
 
     def is_green(self, test: str) -> bool:
-        """Whether these tests are known to pass on the whole tree."""
+        """Whether these tests, or this seed, are known to pass on the whole tree."""
         return test in self._green
 
-    def note(self, guard: Guard, result: Result) -> None:
-        self._results[guard.name] = {"guard": repr(guard), "result": asdict(result)}
+    def note(self, place: Place, result: Result) -> None:
+        self._results[place.name] = {"guard": repr(place), "result": asdict(result)}
         self._write()
 
     def note_green(self, tests: Sequence[str]) -> None:
@@ -107,6 +115,31 @@ def check(tree: Tree, guard: Guard) -> Result:
     return Result(guard.name, guard.rule, verdict(run), run.failed[0] if run.is_red else "", seconds)
 
 
+def look_for(tree: Tree, fault: Planted, memory: Memory) -> Result:
+    """Plant a fault, and see which seed finds it."""
+    started = time.monotonic()
+    with tree.broken(fault.path, fault.break_in((tree.root / fault.path).read_text("utf-8"))):
+        found = hunt(tree, fault.first)
+    outcome = KILLED if found.seed is not None else NOT_FOUND
+    if found.problem:
+        outcome = f"its seeds did not play:\n{found.problem}"
+    elif found.seed is not None and (red := _red_seed(tree, found.seed, memory)):
+        outcome = f"its seed fails by itself: {red}"
+    seconds = round(time.monotonic() - started, 1)
+    return Result(fault.name, fault.rule, outcome, found.wrong, seconds, found.seed, found.seeds)
+
+
+def _red_seed(tree: Tree, seed: int, memory: Memory) -> str:
+    """What is wrong with a seed although nothing is broken; nothing, if all is well."""
+    name = f"seed {seed}"
+    if memory.is_green(name):
+        return ""
+    found = hunt(tree, seed, 1)
+    if found.seed is None and not found.problem:
+        memory.note_green([name])
+    return found.wrong or found.problem
+
+
 def verdict(run: Run) -> str:
     """KILLED, or why not."""
     if run.is_red:
@@ -127,72 +160,100 @@ def table(results: Sequence[Result]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=(__doc__ or "").split("\n\n")[1])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these guards; default: all")
-    parser.add_argument("--list", action="store_true", help="print the guards, and break none")
     parser.add_argument(
-        "--from", type=int, default=1, dest="first", metavar="N", help="begin with guard number N"
+        "names", nargs="*", metavar="NAME", help="only these guards and planted faults; default: all"
     )
+    parser.add_argument("--list", action="store_true", help="print the guards and faults, and break none")
+    parser.add_argument("--planted", action="store_true", help="only what the simulator has to find")
+    parser.add_argument("--from", type=int, default=1, dest="first", metavar="N", help="begin with number N")
     parser.add_argument("--again", action="store_true", help="also what is known from an earlier run")
+    parser.add_argument(
+        "--write-docs", action="store_true", help=f"put what is known of planted faults into docs/{PAGE.name}"
+    )
     parser.add_argument(
         "--json", action="store_true", help="print the results as JSON, and all else to standard error"
     )
     options = parser.parse_args(arguments)
-    known = {guard.name: guard for guard in GUARDS}
+    known = {one.name: one for one in ALL}
     if unknown := [name for name in options.names if name not in known]:
-        parser.error(f"there is no guard {', '.join(unknown)}; --list prints all")
+        parser.error(f"there is no guard and no planted fault {', '.join(unknown)}; --list prints all")
     chosen = [
-        (number, guard)
-        for number, guard in enumerate(GUARDS, 1)
-        if number >= options.first and (not options.names or guard.name in options.names)
+        (number, one)
+        for number, one in enumerate(ALL, 1)
+        if number >= options.first
+        and (not options.names or one.name in options.names)
+        and (not options.planted or isinstance(one, Planted))
     ]
     if options.list:
-        for number, guard in chosen:
-            print(f"{number:3}  {guard.name:26} {guard.rule:4} {guard.says}  ({guard.path})")
+        for number, one in chosen:
+            print(f"{number:3}  {one.name:26} {one.rule:4} {one.says}  ({one.path})")
         return 0
-    guards = [guard for _, guard in chosen]
-    if wrong := [problem for guard in guards for problem in problems(guard)]:
+    places = [one for _, one in chosen]
+    if wrong := [problem for one in places for problem in problems(one)]:
         print("\n".join(wrong), file=sys.stderr)
         return 1
+    if options.write_docs:
+        return _documented()
     # A copy is removed then, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
         try:
-            results = checked(guards, options.again)
+            results = checked(places, options.again)
         except KeyboardInterrupt:
             print("\nstopped; the next run goes on from here", file=sys.stderr)
             return 130
         missing = [one for one in results if one.outcome != KILLED]
         print(f"\n{table(results)}\n")
-        print(f"{len(results) - len(missing)} of {len(results)} broken guards fail a test")
+        print(f"{len(results) - len(missing)} of {len(results)} are noticed when they are broken")
     if options.json:
         print(json.dumps([asdict(one) for one in results], indent=1))
     return 1 if missing else 0
 
 
-def checked(guards: Sequence[Guard], again: bool) -> list[Result]:
-    """The results of all guards, in their order; those that are not known yet are found out."""
+def checked(places: Sequence[Place], again: bool) -> list[Result]:
+    """The results of all places, in their order; those that are not known yet are found out."""
     names = files()
     memory = Memory(digest(names))
-    done = {} if again else {g.name: found for g in guards if (found := memory.of(g)) is not None}
-    left = [guard for guard in guards if guard.name not in done]
+    done = {} if again else {one.name: found for one in places if (found := memory.of(one)) is not None}
+    left = [one for one in places if one.name not in done]
     if done:
-        print(f"{len(done)} of {len(guards)} guards are known from an earlier run on the same files")
+        print(f"{len(done)} of {len(places)} are known from an earlier run on the same files")
     if left:
         with copied(names) as tree:
-            red = red_on_the_whole(tree, left, memory)
-            for number, guard in enumerate(left, 1):
-                print(f"{number:3}/{len(left)}  {guard.name} ({guard.rule}): ", end="", flush=True)
-                bad = [red[test] for test in guard.tests if test in red]
-                if bad:
-                    result = Result(
-                        guard.name, guard.rule, f"its tests fail by themselves: {bad[0]}", "", 0.0
-                    )
-                else:
-                    result = check(tree, guard)
-                    memory.note(guard, result)
-                done[guard.name] = result
-                print(f"{result.outcome} {result.by} ({result.seconds} s)", flush=True)
-    return [done[guard.name] for guard in guards]
+            red = red_on_the_whole(tree, [one for one in left if isinstance(one, Guard)], memory)
+            for number, one in enumerate(left, 1):
+                print(f"{number:3}/{len(left)}  {one.name} ({one.rule}): ", end="", flush=True)
+                result = done[one.name] = _result(tree, one, red, memory)
+                after = "" if result.seed is None else f" by seed {result.seed}, of {result.seeds}:"
+                print(f"{result.outcome}{after} {result.by} ({result.seconds} s)", flush=True)
+    return [done[one.name] for one in places]
+
+
+def _result(tree: Tree, place: Place, red: dict[str, str], memory: Memory) -> Result:
+    """What becomes of a place that is broken; it is taken down, unless its tests or seeds fail by themselves."""
+    if isinstance(place, Planted):
+        result = look_for(tree, place, memory)
+        if result.outcome in (KILLED, NOT_FOUND):
+            memory.note(place, result)
+        return result
+    assert isinstance(place, Guard)
+    bad = [red[test] for test in place.tests if test in red]
+    if bad:
+        return Result(place.name, place.rule, f"its tests fail by themselves: {bad[0]}", "", 0.0)
+    result = check(tree, place)
+    memory.note(place, result)
+    return result
+
+
+def _documented() -> int:
+    """Write the table of planted faults. 1 if a run has yet to find some of them."""
+    memory = Memory(digest(files()))
+    found = {one.name: memory.of(one) for one in PLANTED}
+    if missing := [name for name, one in found.items() if one is None or one.outcome != KILLED]:
+        print(f"not found, or not looked for on these files: {', '.join(missing)}", file=sys.stderr)
+        return 1
+    write_planted(PAGE, [(one, found[one.name]) for one in PLANTED])
+    return 0
 
 
 if __name__ == "__main__":

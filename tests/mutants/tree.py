@@ -88,11 +88,18 @@ class Tree:
         """Run tests in a process of their own. `until_red`: the first that fails is enough."""
         report = self.root / ".report.xml"
         report.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         command += ["-x"] if until_red else []
+        code, printed = self.call([*command, *tests], limit)
+        failed, passed = _outcomes(report)
+        return Run(code, failed, passed, "\n".join(printed.splitlines()[-30:]))
+
+    def call(self, arguments: Sequence[str], limit: float) -> tuple[int | None, str]:
+        """Python with these arguments, in a process of its own: its exit code, None where time was over, and what it
+        printed."""
         with tempfile.TemporaryFile() as printed:
             process = subprocess.Popen(
-                [*command, *tests],
+                [sys.executable, *arguments],
                 cwd=self.root,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -108,9 +115,7 @@ class Tree:
                 # With everything that it has started; on Ctrl-C, too.
                 _end(process)
             printed.seek(0)
-            end = "\n".join(printed.read().decode(errors="replace").splitlines()[-30:])
-        failed, passed = _outcomes(report)
-        return Run(code, failed, passed, end)
+            return code, printed.read().decode(errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tests.oracle import Oracle, Row
 from tests.simulate.driver import World
-from tests.simulate.pipelines import BASE, DELAY, VIEWS, Pipeline, line_of, seconds
+from tests.simulate.pipelines import BASE, VIEWS, Pipeline, line_of, seconds
 from tests.simulate.store import path_in
 from tests.simulate.tables import Identifier
 from tidegate.session.session import Session
 
 Place = tuple[str, int]
+_PLAN = re.compile(r"/plans/plan-(\d+)$")
 
 
 class Wrong(AssertionError):
@@ -47,7 +52,10 @@ class Checks:
     wrong: Wrong | None = None
     #: Whether the rows that views emit stay as they were: nothing amends them.
     exact: bool = True
+    #: Whether no other driver does the same.
+    alone: bool = True
     _files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _plans: dict[int, dict[str, Any]] = field(default_factory=dict)
     #: What the newest snapshot of each table is made of.
     _live: dict[Identifier, set[str]] = field(default_factory=dict)
 
@@ -73,10 +81,7 @@ class Checks:
         if after.current_snapshot_id is None:
             return
         name = table[-1]
-        snapshot = self.world.catalog.table(table, after).current_snapshot()
-        assert snapshot is not None
-        assert snapshot.summary is not None
-        summary = snapshot.summary.additional_properties
+        summary = _said(self.world.catalog.table(table, after))
         rows = self._rows(table, after)
         if name in self.pipeline.views:
             self._look_at_view(name, rows, summary)
@@ -92,8 +97,11 @@ class Checks:
             if path not in self._files:
                 content = self.world.store.files.get(path)
                 if content is None:
-                    raise Wrong(f"{table[-1]} has a file that is not there: {path}")
-                self._files[path] = catalog.parsed(path, content).to_pylist()
+                    raise Wrong(f"R1: {table[-1]} has a file that is not there: {path}")
+                try:
+                    self._files[path] = catalog.parsed(path, content).to_pylist()
+                except pa.ArrowException as error:
+                    raise Wrong(f"R1: {table[-1]} has a file that is not whole: {path}") from error
             found += self._files[path]
         return found
 
@@ -124,10 +132,14 @@ class Checks:
             known.pop(None, None)
             published = [r["_progress"]["published"] for r in same if r["_source_partition"] is None]
             self.marks[row["_epoch"]] = (known, _mark(published[0]) if published else None)
+            missing = self.world.partitions() - known.keys()
+            if missing and not self.world.store.has_hidden():
+                raise Wrong(f"W6: epoch {row['_epoch']} was judged without partitions {sorted(missing)}")
 
     def _look_at_view(self, name: str, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
         view = VIEWS[name]
-        revised = {window_of(row) for row in rows if (row.get("_revision") or {}).get("kind") == "window"}
+        revised = {window_of(row) for row in _marks(rows)}
+        _look_at_revisions(name, rows)
         shown = Counter(
             tuple(seconds(row[column]) for column in view.columns)
             for row in rows
@@ -163,8 +175,11 @@ class Checks:
 
     def _file(self, what: str, path: str) -> None:
         """Deliveries grow by rows that the view has emitted, and by nothing else."""
-        if what == "went" and (known := [table for table, live in self._live.items() if path in live]):
-            self.wrong = self.wrong or Wrong(f"R1: {known[0][-1]} has a file that was removed: {path}")
+        if known := [table for table, live in self._live.items() if path in live]:
+            became = "removed" if what == "went" else "written again"
+            self.wrong = self.wrong or Wrong(f"R1: {known[0][-1]} has a file that was {became}: {path}")
+        if plan := _PLAN.search(path):
+            self._look_at_plan(what, int(plan[1]), path)
         out = f"{self.world.root}/out/"
         if not path.startswith(out) or "/_tidegate/" in path or self.wrong is not None:
             return
@@ -172,6 +187,19 @@ class Checks:
             self.wrong = Wrong(f"B1: the delivered file {path} went")
         elif extra := self.delivered() - self._lines():
             self.wrong = Wrong(f"B1: delivered, but not emitted: {_few(extra)}")
+
+    def _look_at_plan(self, what: str, epoch: int, path: str) -> None:
+        """W4: what a plan says stands until its batch is committed, unless a file that it reads is missing."""
+        if epoch <= self.epoch:
+            return
+        if what == "went":
+            self.wrong = self.wrong or Wrong(f"W4: the plan of epoch {epoch} went before it was committed")
+            return
+        now = json.loads(self.world.store.files[path])
+        before = self._plans.setdefault(epoch, now)
+        if now != before and self.alone and not self.world.store.has_hidden():
+            self.wrong = self.wrong or Wrong(f"W4: the plan of epoch {epoch} was {before}, and is {now}")
+        self._plans[epoch] = now
 
     def delivered(self) -> Counter[str]:
         """The lines that a reader of the sink's folder has. Where views may be amended, only which windows they are
@@ -191,6 +219,11 @@ class Checks:
         for row, count in emitted.items():
             found[self._shown(line_of(view, row))] += count
         return found
+
+    def read(self) -> None:
+        """R1: after a run that has ended well, every row that was there is in the log."""
+        if self.alone and not self.world.store.has_hidden():
+            self._every_row_once()
 
     # -- at the end --------------------------------------------------------------------------------------------
 
@@ -217,9 +250,13 @@ class Checks:
         view = VIEWS[name]
         if view.amended is None:
             return
+        on_time, late = self._judged("on_time"), self._judged("late")
         rows = session.table(name).select(*view.columns).collect()
         shown = Counter(tuple(seconds(value) for value in row) for row in rows)
-        right = Counter(view.amended(self._judged("on_time"), self._judged("late"), published))
+        right = Counter(view.amended(on_time, late, published))
+        for key, start, end, *_ in view.waiting([*on_time, *late], published):
+            for row in [row for row in shown if row[0] == key and start <= row[1] and row[2] <= end]:
+                del shown[row]
         if shown != right:
             extra, missing = shown - right, right - shown
             raise Wrong(f"B1: {name}, amended: too much {_few(extra)}, too little {_few(missing)}")
@@ -232,14 +269,15 @@ class Checks:
 
     def _decisions(self) -> int | None:
         """W1 to W6, batch by batch as the log says that they were cut; the published watermark."""
-        oracle = Oracle(lambda row: None if row.event_time is None else row.event_time - DELAY)
+        oracle = Oracle(self.pipeline.strategy)
         for epoch in range(1, self.epoch + 1):
             known, published = self.marks.get(epoch, ({}, None))
             oracle.enumerate(sorted(known))
             rows = sorted((place, one) for place, one in self.log.items() if one.epoch == epoch)
             for (partition, offset), one in rows:
                 reject = None if one.at is not None else "no time"
-                decision = oracle.read(Row(partition, offset, one.at, reject))
+                payload = self.world.produced.get(one.id or 0, {})
+                decision = oracle.read(Row(partition, offset, one.at, reject, payload))
                 if decision.outcome != one.outcome:
                     place, right = (partition, offset), decision.outcome
                     raise Wrong(f"W1: row {place} at {one.at} is {one.outcome}, by the rules {right}")
@@ -271,6 +309,33 @@ class Checks:
 def window_of(row: dict[str, Any]) -> tuple[Any, Any]:
     """The window of a stored row."""
     return seconds(row["_window_start"]), seconds(row["_window_end"])
+
+
+def _marks(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What amendments say of windows: one row for each revision."""
+    return [row for row in rows if (row.get("_revision") or {}).get("kind") == "window"]
+
+
+def _look_at_revisions(name: str, rows: list[dict[str, Any]]) -> None:
+    """B2: the live window is revision 1, and each amendment of it is the next one."""
+    numbers: dict[tuple[Any, ...], list[int]] = {}
+    for row in _marks(rows):
+        numbers.setdefault((*window_of(row), row.get("k")), []).append(row["_revision"]["number"])
+    for window, found in numbers.items():
+        if sorted(found) != list(range(2, len(found) + 2)):
+            raise Wrong(f"B2: {name} has revisions {sorted(found)} of {window}")
+
+
+def _said(table: Table) -> dict[str, str]:
+    """What tidegate said last of a table: upkeep comes on top of it."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        facts = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+        if any(key.startswith("tidegate.") for key in facts):
+            return facts
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    return {}
 
 
 def live_files(world: World, table: Identifier, metadata: TableMetadata) -> list[str]:

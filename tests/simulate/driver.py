@@ -103,6 +103,10 @@ class World:
             InProcessUpkeep(None, opened).compact(least_files=2)  # type: ignore[arg-type]
             return self.catalog.newest(table) is not before
 
+    def partitions(self) -> set[str]:
+        """Those of every row that was given."""
+        return {row["p"] for row in self.produced.values()}
+
     def open(self) -> Session:
         """A session, as a new process opens it."""
         project = Project.load(self.root)

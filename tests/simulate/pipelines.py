@@ -10,21 +10,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.oracle import Row
-from tests.oracle_sessions import closed, sessions
+from tests.oracle_sessions import closed, is_closed, sessions
 from tests.oracle_windows import Windows, final, grouped, hop, tumble
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 DELAY = 20
+#: Where watermarks may run ahead of event times: by so much, at values above this one.
+AHEAD, HIGH = 30, 7
 
 Shown = tuple[Any, ...]
 #: Emitted rows of what a view reads, and the watermark in force, to the view's own rows.
 Truth = Callable[[Sequence[Row], int | None], list[Shown]]
 
 SOURCE = """CREATE SOURCE events (id INT, p VARCHAR, k VARCHAR, v INT, ts TIMESTAMP,
-    WATERMARK FOR ts AS ts - INTERVAL '20 seconds')
+    WATERMARK FOR ts AS {watermark})
 WITH (connector = 'filesystem', path = 'input', partition.columns = 'p', max_files_per_batch = '{files}')
 FORMAT PLAIN ENCODE JSON;
 """
+BEHIND = "ts - INTERVAL '20 seconds'"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class View:
     truth: Truth
     #: The same where every late row is absorbed (B1), of rows on time, late rows, and the watermark.
     amended: Callable[[Sequence[Row], Sequence[Row], int | None], list[Shown]] | None = None
+    #: Sessions that are open. What a late row joins to one of them waits for it (B2).
+    waiting: Truth = lambda rows, mark: []
 
     def window(self, row: Shown) -> tuple[Any, Any]:
         """The window of a row as the truth gives it; None for rows that are in none."""
@@ -64,6 +69,12 @@ def _sum(rows: Sequence[Row]) -> int | None:
 
 def _sessions(rows: Sequence[Row], mark: int | None) -> list[Shown]:
     return [(*s.keys, s.start, s.end, len(s.rows)) for s in closed(sessions(rows, 15, ("k",)), mark)]
+
+
+def _open_sessions(rows: Sequence[Row], mark: int | None) -> list[Shown]:
+    return [
+        (*s.keys, s.start, s.end, len(s.rows)) for s in sessions(rows, 15, ("k",)) if not is_closed(s, mark)
+    ]
 
 
 def _sorted(rows: Sequence[Row], mark: int | None) -> list[Shown]:
@@ -97,6 +108,8 @@ VIEWS = {
             "FROM SESSION(events, ts, k, INTERVAL '15 seconds') GROUP BY k, window_start, window_end",
             ("k", "window_start", "window_end", "n"),
             _sessions,
+            _together(_sessions),
+            _open_sessions,
         ),
         View("sorted", "SELECT id, ts FROM events", ("id", "ts"), _sorted),
     )
@@ -108,18 +121,28 @@ FORMAT PLAIN ENCODE CSV (without_header = true);
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A project. `sink`: of the first view."""
+    """A project. `sink`: of the first view. `ahead`: some rows offer a watermark beyond their event time."""
 
     views: tuple[str, ...]
     files_per_batch: int = 1
     sink: bool = False
+    ahead: bool = False
 
     def sql(self) -> str:
         """Its definitions."""
-        text = SOURCE.format(files=self.files_per_batch)
+        ahead = f"CASE WHEN v > {HIGH} THEN ts + INTERVAL '{AHEAD} seconds' ELSE {BEHIND} END"
+        text = SOURCE.format(files=self.files_per_batch, watermark=ahead if self.ahead else BEHIND)
         for name in self.views:
             text += f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name].sql} EMIT ON WINDOW CLOSE;\n"
         return text + (SINK.format(view=self.views[0]) if self.sink else "")
+
+    def strategy(self, row: Row) -> int | None:
+        """The watermark that a row offers."""
+        if row.event_time is None:
+            return None
+        value = row.payload["v"]
+        leads = self.ahead and value is not None and value > HIGH
+        return row.event_time + (AHEAD if leads else -DELAY)
 
 
 def seconds(value: Any) -> Any:

@@ -112,19 +112,22 @@ class _Play:
         elif isinstance(act, Wait):
             self.outside.pass_time(act.seconds)
         elif isinstance(act, Run):
-            self._work(self._driver("a", act.fresh), Session.run)
+            if self._work(self._driver("a", act.fresh), Session.run):
+                self.checks.read()
         elif isinstance(act, Keep):
             self._work(self._driver("a", False), partial(_keep, self.outside, act.orphans))
         elif isinstance(act, Amend):
             self._work(self._driver("a", False), amend)
         else:
+            self.checks.alone = False
             _Turns(self, act).play()
+            self.checks.alone = True
 
     def _arrive(self, act: Arrive) -> None:
         lines = []
         for number, partition, key, value, at in act.rows:
             row = {"id": number, "p": partition, "k": key, "v": value, "ts": at}
-            self.world.produced[number] = {"id": number, "k": key, "v": value}
+            self.world.produced[number] = {"id": number, "p": partition, "k": key, "v": value}
             lines.append(json.dumps(as_json(row)))
         path = f"{self.world.root}/input/{self._arrived:03d}.json"
         self.world.store.put(path, ("\n".join(lines) + "\n").encode())
@@ -137,10 +140,20 @@ class _Play:
             return known
         if known is not None:
             self._ended(known)
+        return self._started(machine)
+
+    def _started(self, machine: str) -> Driver:
+        """A new process on a machine."""
         self._drivers += 1
         driver = Driver(f"driver {self._drivers}", machine)
         self.world.drivers.append(driver)
         return driver
+
+    def _second(self, what: str) -> Callable[[Session], object]:
+        """What a second driver does beside one that runs everything. (Upkeep spares what a run may be reading.)"""
+        if what == "keep":
+            return partial(_keep, self.outside, True, guard=None)
+        return amend if what == "amend" else Session.run
 
     def _ended(self, driver: Driver) -> None:
         self.world.drivers.remove(driver)
@@ -148,8 +161,8 @@ class _Play:
         if session is not None:
             session.close()
 
-    def _work(self, driver: Driver, work: Callable[[Session], object]) -> None:
-        """What one driver does, with faults."""
+    def _work(self, driver: Driver, work: Callable[[Session], object]) -> bool:
+        """What one driver does, with faults. Whether it ended well."""
         self.outside.driver = driver
         before = len(self.outside.met)
         self.outside.armed = True
@@ -157,6 +170,7 @@ class _Play:
             if driver.name not in self._sessions:
                 self._sessions[driver.name] = self.world.open()
             work(self._sessions[driver.name])
+            return True
         except Killed:
             self._ended(driver)
         except _EXPECTED as error:
@@ -166,6 +180,7 @@ class _Play:
             raise Wrong(f"a run failed as none may: {_told(error)}") from error
         finally:
             self.outside.armed = False
+        return False
 
     def _excused(self) -> bool:
         """Whether what happened before may still end a run: another driver, a file that is missing until later, a
@@ -193,7 +208,8 @@ class _Turns:
     """Two drivers, each in a thread of its own; one goes on at a time."""
 
     def __init__(self, play: _Play, act: Together) -> None:
-        self._play, self._turns = play, list(act.turns)
+        self._play, self._act, self._turns = play, act, list(act.turns)
+        self._works: dict[str, Callable[[Session], object]] = {}
         self._wake: dict[str, threading.Event] = {}
         self._threads: dict[str, threading.Thread] = {}
         self._alive: list[Driver] = []
@@ -202,7 +218,10 @@ class _Turns:
 
     def play(self) -> None:
         outside = self._play.outside
-        drivers = [self._play._driver("a", False), self._play._driver("b", True)]
+        first = self._play._driver("a", False)
+        second = self._play._started("b" if self._act.apart else "a")
+        drivers = [first, second]
+        self._works = {first.name: Session.run, second.name: self._play._second(self._act.second)}
         self._wake = {driver.name: threading.Event() for driver in drivers}
         self._alive = list(drivers)
         threads = [threading.Thread(target=self._body, args=(driver,)) for driver in drivers]
@@ -219,9 +238,8 @@ class _Turns:
                 thread.join()
         finally:
             outside.pause = lambda: None
-        for driver in drivers:
-            if driver.machine == "b" and not driver.dead:
-                self._play._ended(driver)
+        if not second.dead:
+            self._play._ended(second)
         if self._errors:
             raise self._errors[0]
 
@@ -235,7 +253,7 @@ class _Turns:
         self._wake[driver.name].wait()
         self._wake[driver.name].clear()
         try:
-            self._play._work(driver, Session.run)
+            self._play._work(driver, self._works[driver.name])
         except BaseException as error:
             self._errors.append(error)
         self._alive.remove(driver)
@@ -258,11 +276,11 @@ class _Turns:
         self._wake[me.name].clear()
 
 
-def _keep(outside: Outside, orphans: bool, session: Session) -> None:
+def _keep(outside: Outside, orphans: bool, session: Session, guard: float | None = 0) -> None:
     """Upkeep, of tables that are small and snapshots that are young."""
     policy = Policy(keep_snapshots=60, most_snapshots=3, compact_when_files=2, settle=0, orphans_after=86_400)
     now = outside.now.timestamp()
-    maintain_all(session, policy=lambda _: policy, now=now, guard=0, orphans=orphans)
+    maintain_all(session, policy=lambda _: policy, now=now, guard=guard, orphans=orphans)
 
 
 def _told(error: BaseException) -> str:

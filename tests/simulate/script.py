@@ -42,9 +42,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Together:
-    """Two drivers on two machines run everything, in turns: each goes on for some steps. `turns`: how many."""
+    """Two drivers run everything, in turns: each goes on for some steps. `turns`: how many. `second`: what the second
+    one does: run, keep or amend; `apart`: on a machine of its own, where no lease of the first is known."""
 
     turns: tuple[int, ...]
+    second: str = "run"
+    apart: bool = True
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def script_of(seed: int) -> Script:
     """The history that a seed stands for."""
     rng = Random(seed)
     views = tuple(rng.sample(sorted(VIEWS), rng.choice([1, 1, 2])))
-    pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.5)
+    pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.5, rng.random() < 0.3)
     wishes = tuple(_wish(rng) for _ in range(rng.choice([1, 2, 3])))
     return Script(seed, pipeline, _acts(rng), None, wishes, rng.choice([0, 5, 10]))
 
@@ -150,10 +153,17 @@ def _acts(rng: Random) -> tuple[Act, ...]:
         if amends and acts and rng.random() < 0.5:
             acts.append(Amend())
         if rng.random() < 0.15:
-            acts.append(Together(tuple(rng.choice([1, 2, 5, 12, 30]) for _ in range(6))))
+            acts.append(_together(rng, amends))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
     return tuple(acts)
+
+
+def _together(rng: Random, amends: bool) -> Together:
+    second, apart = rng.choice(["run", "run", "keep", "amend" if amends else "run"]), rng.random() < 0.6
+    # What leases keep apart comes late in a run.
+    steps = [1, 2, 5, 12, 30] if apart else [2, 30, 60, 90]
+    return Together(tuple(rng.choice(steps) for _ in range(6)), second, apart)
 
 
 class _Rows:
@@ -199,10 +209,10 @@ def smaller(script: Script) -> Sequence[Script]:
         )
     if len(script.pipeline.views) > 1:
         for view in script.pipeline.views:
-            one = Pipeline((view,), script.pipeline.files_per_batch, script.pipeline.sink)
+            one = replace(script.pipeline, views=(view,))
             found.append(Script(script.seed, one, script.acts, script.faults))
     if script.pipeline.sink:
-        without = Pipeline(script.pipeline.views, script.pipeline.files_per_batch)
+        without = replace(script.pipeline, sink=False)
         found.append(Script(script.seed, without, script.acts, script.faults))
     for number, act in enumerate(script.acts):
         if isinstance(act, Arrive) and len(act.rows) > 1:

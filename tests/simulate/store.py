@@ -48,6 +48,10 @@ class Store:
     def below(self, folder: str) -> list[str]:
         return [path for path in self.files if path.startswith(f"{folder}/")]
 
+    def has_hidden(self) -> bool:
+        """Whether a file was ever missing until later: then who looked did not know of it."""
+        return bool(self._hidden)
+
     # -- steps -------------------------------------------------------------------------------------------------
 
     def read(self, path: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate.iceberg.layout import quote
 from tidegate.ingest.sources.conversion import converted
 from tidegate.ingest.sources.files import InputFile, paths_of
-from tidegate.jvm.failures import too_little_memory, worker_died
+from tidegate.jvm.failures import failed, is_from_spark, too_little_memory, worker_died
 from tidegate.jvm.spark import cores, require_s3
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.tasks.crashes.crashes import found_in
@@ -99,19 +99,20 @@ def surviving(
     """What a look at the rows of files finds, which leaves out those that are `crashed`: if its worker dies, the rows
     that end the process that decodes them are added there, and it is looked again. Where no row is to blame, fewer
     files are looked at (`both`: what is found in two lists of files, from that of each), then with `care`."""
-    given = spark, project, relation
+    given, what = (spark, project, relation), f'a first look at "{relation.name}"'
     try:
         return look(files, care)
     except Exception as error:
-        if not worker_died(error):
+        if not is_from_spark(error):
             raise
+        if not worker_died(error):
+            raise failed(what, error, relation.location) from error
         found = crashed_in(*given, [f.uri for f in files], crashed)
         if not found and both is not None and len(files) > 1:
             halves = files[: len(files) // 2], files[len(files) // 2 :]
             return both(*(surviving(*given, half, crashed, look, both, care) for half in halves))
         if not found and care == FEW_ROWS:
             more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-            what = f'a first look at "{relation.name}"'
             raise too_little_memory(what, files[0].path + more, relation.location) from error
         crashed += found
     return surviving(*given, files, crashed, look, both, care if found else care + 1)
