@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tests.inprocess.held import answer_locally, frame_of, rows_of
+from tests.inprocess.held import answer_locally, frame_of, rows_of, when_computed
 from tests.inprocess.views import put_view
 
 if TYPE_CHECKING:
@@ -62,13 +62,18 @@ def _with_column(with_column: Any) -> Any:
 def _union_by_name(union: Any) -> Any:
     def of_rows(frame: DataFrame, other: DataFrame, allowMissingColumns: bool = False) -> Any:
         """As `unionByName`. To Sail a column that one side misses is of no type, whatever the other side has there.
-        Both sides are computed first: where a column of one side is a constant, DataFusion sorts the sides without
-        it, and then refuses its own plan, since it knows nothing of that constant any more."""
+        Each side is computed by itself: where a column of one is a constant, DataFusion sorts the sides without it, and
+        then refuses its own plan, since it knows nothing of that constant any more."""
         if allowMissingColumns:
             frame, other = _completed(frame, other), _completed(other, frame)
-        return union(_as_it_is(frame), _as_it_is(other))
+        return union(_by_itself(frame), _by_itself(other))
 
     return of_rows
+
+
+def _by_itself(frame: DataFrame) -> DataFrame:
+    """The rows of a frame, computed in a query of their own when they are asked for."""
+    return frame if rows_of(frame) is not None else when_computed(frame.sparkSession, frame.toArrow, frame)
 
 
 def _completed(frame: DataFrame, other: DataFrame) -> DataFrame:

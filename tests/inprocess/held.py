@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,25 @@ def _no_rows(schema: pa.Schema) -> bytes:
     with pa.ipc.new_stream(sink, schema):
         pass
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def when_computed(spark: SparkSession, fetch: Callable[[], pa.Table], like: Any = None) -> DataFrame:
+    """A frame whose rows are fetched when it is used for the first time. `like`: one with the same columns, which is
+    asked for those; None: they are those of the rows."""
+    from pyspark.sql.connect.dataframe import DataFrame as Frame
+    from pyspark.sql.connect.plan import LogicalPlan
+
+    class Fetched(LogicalPlan):
+        found: Any = None
+
+        def plan(self, session: Any) -> Any:
+            if _asked.for_columns and like is not None:
+                return like._plan.plan(session)
+            if self.found is None:
+                self.found = frame_of(spark, fetch())
+            return self.found._plan.plan(session)
+
+    return Frame(Fetched(None), spark)  # type: ignore[arg-type,return-value]  # of Spark Connect
 
 
 #: The columns of plans that the server has told before, by settings and plan.

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from tests.inprocess.broker import NO_TIME, Broker, LostError, Message, UnknownTopicError, UnreachableError
-from tests.inprocess.frames import frame_of
+from tests.inprocess.held import when_computed
 from tidegate.errors import TidegateError
 from tidegate.project.kafka import java_properties
 from tidegate.project.kafka import topic as topic_name
@@ -101,7 +101,7 @@ class InProcessSourceTopic:
 
     def messages(self, ranges: Mapping[str, tuple[int, int]]) -> DataFrame:
         asked = {int(name): given for name, given in ranges.items()}
-        return _when_computed(
+        return when_computed(
             self._spark,
             lambda: _table(
                 _as_of_spark(
@@ -144,7 +144,7 @@ class InProcessSinkTopic:
                 _as_of_spark(lambda: broker.fetch(topic, ranges, _committed(properties), complete=False))
             )
 
-        return _when_computed(self._spark, fetch).selectExpr("_headers AS headers")
+        return when_computed(self._spark, fetch).selectExpr("_headers AS headers")
 
     def send(self, messages: DataFrame) -> None:
         rows = messages.toArrow().to_pylist()
@@ -248,19 +248,3 @@ def _table(found: list[tuple[int, Message]]) -> pa.Table:
         [[{"key": name, "value": value} for name, value in message.headers] or None for _, message in found],
     ]
     return pa.table(columns, schema=_MESSAGES)
-
-
-def _when_computed(spark: SparkSession, fetch: Callable[[], pa.Table]) -> DataFrame:
-    """A frame whose rows are fetched when it is used for the first time."""
-    from pyspark.sql.connect.dataframe import DataFrame as Frame
-    from pyspark.sql.connect.plan import LogicalPlan
-
-    class Fetched(LogicalPlan):
-        found: Any = None
-
-        def plan(self, session: Any) -> Any:
-            if self.found is None:
-                self.found = frame_of(spark, fetch())
-            return self.found._plan.plan(session)
-
-    return Frame(Fetched(None), spark)  # type: ignore[arg-type,return-value]  # of Spark Connect
