@@ -59,6 +59,33 @@ def test_R2_what_a_broker_refuses_breaks_off_or_gives_twice_is_read_once(workben
         assert read(session) == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_W5_what_a_new_partition_has_lost_before_it_was_seen_is_an_error_or_on_record(
+    workbench: Workbench, recorded: bool
+) -> None:
+    with running(Broker()) as broker:
+        broker.create("t", 1)
+        sql = SOURCE.format(servers=broker.bootstrap)
+        if recorded:
+            sql = sql.replace("topic = 't'", "topic = 't', on_data_loss = 'record'")
+        session = workbench.assets(s=sql).session()
+        broker.send("t", rows(0))
+        session.run()
+        broker.add_partitions("t", 1)
+        broker.send("t", [(1, *row[1:]) for row in rows(1, 2, 3)])
+        broker.delete_before("t", {1: 2})
+        if not recorded:
+            with pytest.raises(TidegateError) as lost:
+                session.run()
+            assert lost.value.code == "TG552"
+            assert "offsets 0 to 1 of partition 1" in lost.value.message
+            return
+        session.run()
+        assert read(session) == [(0, 0), (2, 3)]
+        history = session.table("s$watermarks").where("partition = '1' AND note IS NOT NULL").collect()
+        assert [row["note"] for row in history] == ["offsets 0 to 1 were gone before they were read"]
+
+
 @pytest.mark.parametrize("sent", [0, 1, None])
 def test_R2_a_delivery_that_the_broker_breaks_off_goes_on_with_what_is_missing(
     workbench: Workbench, sent: int | None

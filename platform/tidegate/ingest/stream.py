@@ -76,6 +76,8 @@ class SourceFeed:
         self._inbox = PlanInbox(storage, f"{folder}/plans")
         self._inbox.tidy(log.progress.epoch)
         self._planned: BatchPlan | None = None
+        #: Whether what is planned is what a run that broke off has left.
+        self._resumed = False
         #: How sparingly batches are read, and how many have gone well so.
         self._care = self._well = 0
 
@@ -98,7 +100,11 @@ class SourceFeed:
                 break
             except Exception as error:
                 plan, blameless = self._instead(plan, error, blameless)
-        self._inbox.forget(plan.epoch)
+        if self._resumed:
+            # It may have left another try beside it.
+            self._inbox.tidy(plan.epoch)
+        else:
+            self._inbox.forget(plan.epoch)
         on_batch(event)
         return self.connector.waits()
 
@@ -144,6 +150,7 @@ class SourceFeed:
         """The plan of the next epoch, durable. None if nothing waits."""
         epoch, life = self.log.progress.epoch + 1, self.log.table.uuid
         left = self._inbox.read(epoch)
+        self._resumed = left is not None
         # What a run that broke off has planned stands: its decisions may have been seen. (Unless it was planned for
         # another log, one of this name that was dropped.)
         if left is not None and left.log == life and self.connector.adopt(left):

@@ -95,8 +95,8 @@ class KafkaConnector(Connector):
     def plan(self, epoch: int, arrival: datetime) -> BatchPlan | None:
         at = int(arrival.timestamp() * 1_000_000)
         known = self._log.progress.sightings
-        lost = self._losses()
         start = {name: offset for name, offset in self._next.items() if name not in known}
+        lost = self._losses()
         ranges = self._share()
         idle = self._idle(ranges, at)
         decisions = Decisions(
@@ -200,13 +200,16 @@ class KafkaConnector(Connector):
 
     def _starts(self) -> dict[str, int]:
         """Where reading begins, of partitions that no commit knows: as `scan.startup.mode` says for a new log, from
-        their first message for those that come later: before they were seen, rows may have arrived."""
+        their very first message for those that come later: before they were seen, rows may have arrived, and what
+        retention has removed of these is lost (TG552)."""
         progress = self._log.progress
         new = [name for name in self._ends if name not in progress.sightings]
         if not new:
             return {}
+        if progress.sightings:
+            return dict.fromkeys(new, 0)
         mode = self._options.startup_mode
-        if progress.sightings or mode == "earliest":
+        if mode == "earliest":
             found = self._earliest
         elif mode == "latest":
             found = self._ends
