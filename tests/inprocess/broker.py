@@ -148,10 +148,14 @@ class Broker:
         try:
             yield
         finally:
-            one.committed = commit
-            # The marker of its end is a message that nobody gets.
-            for name, partition in one.begun:
-                self.topics[name].partitions[partition].end += 1
+            self.settle(one, commit)
+
+    def settle(self, one: Transaction, commit: bool) -> None:
+        """End a transaction."""
+        one.committed = commit
+        # The marker of its end is a message that nobody gets.
+        for name, partition in one.begun:
+            self.topics[name].partitions[partition].end += 1
 
     def add_partitions(self, topic: str, n: int) -> None:
         """Let the topic grow by `n` partitions."""

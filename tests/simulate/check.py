@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,19 +13,22 @@ import pyarrow as pa
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
+from tests.inprocess.broker import Message
 from tests.oracle import Oracle, Row
+from tests.simulate.deliveries import Deliveries
 from tests.simulate.driver import World
-from tests.simulate.pipelines import BASE, VIEWS, Pipeline, line_of, seconds
+from tests.simulate.outside import HUNG
+from tests.simulate.pipelines import VIEWS, Pipeline, mark, seconds
 from tests.simulate.store import path_in
 from tests.simulate.tables import Identifier
+from tests.simulate.topic_check import Recorded, SinkTopic, SourceChecks, SourceTopic
+from tests.simulate.wrong import Wrong
 from tidegate.session.session import Session
 
 Place = tuple[str, int]
 _PLAN = re.compile(r"/plans/plan-(\d+)$")
-
-
-class Wrong(AssertionError):
-    """A promise that was broken."""
+#: Why a message is rejected that was given twice.
+REPEATED = "offset_not_increasing"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Judged:
     outcome: str
     epoch: int
     at: int | None
+    reason: str | None = None
 
 
 @dataclass
@@ -54,15 +59,26 @@ class Checks:
     exact: bool = True
     #: Whether no other driver does the same.
     alone: bool = True
+    #: What the source reads, and the sink delivers into, where these are topics.
+    source: SourceTopic | None = None
+    sink: SinkTopic | None = None
+    deliveries: Deliveries = field(init=False)
+    #: By epoch and partition what the log says of it; of rows of topics, how often one was given again.
+    recorded: dict[int, dict[str | None, Recorded]] = field(default_factory=dict)
+    repeats: Counter[Place] = field(default_factory=Counter)
     _files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _plans: dict[int, dict[str, Any]] = field(default_factory=dict)
     #: What the newest snapshot of each table is made of.
     _live: dict[Identifier, set[str]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.deliveries = Deliveries(self)
+
     def watch(self) -> None:
         """Look at every commit, and at every delivery."""
         self.world.catalog.watcher = self._committed
         self.world.store.watcher = self._file
+        self.world.broker.watcher = self._sent
 
     # -- at every commit ---------------------------------------------------------------------------------------
 
@@ -107,32 +123,47 @@ class Checks:
 
     def _look_at_log(self, rows: list[dict[str, Any]], summary: dict[str, str]) -> None:
         log: dict[Place, Judged] = {}
-        for row in rows:
+        repeats = Counter[Place]()
+        # (What was rejected as given once more is what it repeats, in another order.)
+        for row in sorted(rows, key=lambda row: row.get("_reason") == REPEATED):
             if row["_outcome"] == "watermark":
                 continue
             place = (row["_source_partition"], row["_offset"])
-            if place in log:
+            judged = Judged(
+                row.get("id"), row["_outcome"], row["_epoch"], seconds(row.get("ts")), row.get("_reason")
+            )
+            if place not in log:
+                log[place] = judged
+            elif self.source is None or judged.outcome != "rejected":
                 raise Wrong(f"R2: row {place} is there twice")
-            log[place] = Judged(row.get("id"), row["_outcome"], row["_epoch"], seconds(row.get("ts")))
+            else:
+                repeats[place] += 1
         for place, judged in self.log.items():
             if log.get(place) != judged:
                 raise Wrong(f"R2: row {place} was {judged}, and is {log.get(place)}")
+        if gone := self.repeats - repeats:
+            raise Wrong(f"R2: repeats of {_few(gone)} are not there any more")
         epoch = int(summary.get("tidegate.epoch", self.epoch))
         if epoch not in (self.epoch, self.epoch + 1):
             raise Wrong(f"R2: epoch {epoch} after {self.epoch}")
-        self.log, self.epoch = log, epoch
+        self.log, self.epoch, self.repeats = log, epoch, repeats
         self._note_marks(rows)
+        if self.source is not None:
+            self.source.reached(self.recorded[epoch])
 
     def _note_marks(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             if row["_outcome"] != "watermark" or row["_epoch"] in self.marks:
                 continue
             same = [r for r in rows if r["_outcome"] == "watermark" and r["_epoch"] == row["_epoch"]]
-            known = {r["_source_partition"]: _mark(r["_progress"]["watermark"]) for r in same}
+            known = {r["_source_partition"]: mark(r["_progress"]["watermark"]) for r in same}
             known.pop(None, None)
             published = [r["_progress"]["published"] for r in same if r["_source_partition"] is None]
-            self.marks[row["_epoch"]] = (known, _mark(published[0]) if published else None)
-            missing = self.world.partitions() - known.keys()
+            self.recorded[row["_epoch"]] = {
+                r["_source_partition"]: Recorded(r["_arrival"], r["_progress"]) for r in same
+            }
+            self.marks[row["_epoch"]] = (known, mark(published[0]) if published else None)
+            missing = self.world.partitions() - known.keys() if self.source is None else set()
             if missing and not self.world.store.has_hidden():
                 raise Wrong(f"W6: epoch {row['_epoch']} was judged without partitions {sorted(missing)}")
 
@@ -145,12 +176,12 @@ class Checks:
             for row in rows
             if row["_open"] is False and row.get("_revision") is None and window_of(row) not in revised
         )
-        frontier = _mark(int(summary["tidegate.frontier"])) if "tidegate.frontier" in summary else None
+        frontier = mark(int(summary["tidegate.frontier"])) if "tidegate.frontier" in summary else None
         before = self.frontiers.get(name)
         if before is not None and (frontier is None or frontier < before):
             raise Wrong(f"C2: the frontier of {name} went from {before} back to {frontier}")
         self.frontiers[name] = frontier
-        right = Counter(view.truth(self._on_time(), frontier))
+        right = Counter(view.truth(self.on_time(), frontier))
         if gone := self.emitted.get(name, Counter()) - right:
             raise Wrong(f"C2: {name} had emitted {_few(gone)}, which is not so any more")
         self.emitted[name] = right
@@ -162,10 +193,12 @@ class Checks:
             extra, missing = shown - kept, kept - shown
             raise Wrong(f"C2: {name} at {frontier}: too much {_few(extra)}, too little {_few(missing)}")
 
-    def _on_time(self) -> list[Row]:
-        return self._judged("on_time")
+    def on_time(self) -> list[Row]:
+        """The rows of the log that views read."""
+        return self.judged("on_time")
 
-    def _judged(self, outcome: str) -> list[Row]:
+    def judged(self, outcome: str) -> list[Row]:
+        """The rows of the log with this outcome."""
         rows = self.world.produced
         return [
             Row(place[0], place[1], judged.at, None, rows[judged.id])
@@ -185,8 +218,18 @@ class Checks:
             return
         if what == "went":
             self.wrong = Wrong(f"B1: the delivered file {path} went")
-        elif extra := self.delivered() - self._lines():
-            self.wrong = Wrong(f"B1: delivered, but not emitted: {_few(extra)}")
+        else:
+            self._compared(self.deliveries.came_out_of_nowhere)
+
+    def _compared(self, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except Wrong as wrong:
+            self.wrong = self.wrong or wrong
+
+    def _sent(self, number: int, message: Message) -> None:
+        """A topic is delivered into by rows that the view has emitted, and by nothing else."""
+        self._compared(lambda: self.deliveries.came(number, message))
 
     def _look_at_plan(self, what: str, epoch: int, path: str) -> None:
         """W4: what a plan says stands until its batch is committed, unless a file that it reads is missing."""
@@ -197,32 +240,22 @@ class Checks:
             return
         now = json.loads(self.world.store.files[path])
         before = self._plans.setdefault(epoch, now)
-        if now != before and self.alone and not self.world.store.has_hidden():
+        if now != before and self.alone and not self._may_be_planned_anew(before):
             self.wrong = self.wrong or Wrong(f"W4: the plan of epoch {epoch} was {before}, and is {now}")
         self._plans[epoch] = now
 
-    def delivered(self) -> Counter[str]:
-        """The lines that a reader of the sink's folder has. Where views may be amended, only which windows they are
-        of: what is delivered after an amendment is as that left it (B2)."""
-        out = f"{self.world.root}/out/"
-        paths = [p for p in self.world.store.files if p.startswith(out) and "/_tidegate/" not in p]
-        text = "".join(self.world.store.files[path].decode() for path in paths)
-        # (Sail writes a zone where Spark writes none.)
-        return Counter(map(self._shown, text.replace("000Z", "000").splitlines()))
-
-    def _shown(self, line: str) -> str:
-        return line if self.exact else ",".join(line.split(",")[:3])
-
-    def _lines(self) -> Counter[str]:
-        emitted = self.emitted.get(self.pipeline.views[0], Counter())
-        view, found = VIEWS[self.pipeline.views[0]], Counter[str]()
-        for row, count in emitted.items():
-            found[self._shown(line_of(view, row))] += count
-        return found
+    def _may_be_planned_anew(self, plan: dict[str, Any]) -> bool:
+        """Where a file is missing, or retention has removed something; or where a worker has ended: with less, or
+        without the rows that do it (X2)."""
+        if any(fault.kind == HUNG for fault in self.world.outside.met):
+            return True
+        if self.source is None:
+            return self.world.store.has_hidden()
+        return self.source.is_gone(plan["units"]) or self.source.has_hostile(plan["units"])
 
     def read(self) -> None:
         """R1: after a run that has ended well, every row that was there is in the log."""
-        if self.alone and not self.world.store.has_hidden():
+        if self.alone and self.source is None and not self.world.store.has_hidden():
             self._every_row_once()
 
     # -- at the end --------------------------------------------------------------------------------------------
@@ -231,18 +264,21 @@ class Checks:
         """After a run that no fault has met. `amended`: who has let every view absorb its late rows. Raises Wrong."""
         if self.wrong is not None:
             raise self.wrong
-        self._every_row_once()
-        published = self._decisions()
+        if self.source is None:
+            self._every_row_once()
+            published = self._decisions()
+        else:
+            checks = SourceChecks(self.source, self.pipeline.strategy)
+            published = checks.follow(self.log, self.recorded, self.repeats)
+            checks.all_read()
         for name in self.pipeline.views:
-            right = Counter(VIEWS[name].truth(self._on_time(), published))
+            right = Counter(VIEWS[name].truth(self.on_time(), published))
             if missing := right - self.emitted.get(name, Counter()):
                 raise Wrong(f"C2: {name} has not emitted {_few(missing)} at {published}")
         if amended is not None:
             for name in self.pipeline.views:
                 self._amended(name, amended, published)
-        if self.pipeline.sink and self.delivered() != self._lines():
-            missing = self._lines() - self.delivered()
-            raise Wrong(f"B1: emitted, but not delivered: {_few(missing)}")
+        self.deliveries.finish()
         self._files_are_known()
 
     def _amended(self, name: str, session: Session, published: int | None) -> None:
@@ -250,7 +286,7 @@ class Checks:
         view = VIEWS[name]
         if view.amended is None:
             return
-        on_time, late = self._judged("on_time"), self._judged("late")
+        on_time, late = self.judged("on_time"), self.judged("late")
         rows = session.table(name).select(*view.columns).collect()
         shown = Counter(tuple(seconds(value) for value in row) for row in rows)
         right = Counter(view.amended(on_time, late, published))
@@ -348,11 +384,6 @@ def live_files(world: World, table: Identifier, metadata: TableMetadata) -> list
         entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
         found += [path_in(entry.data_file.file_path) for entry in entries]
     return found
-
-
-def _mark(value: int | None) -> int | None:
-    """Microseconds since 1970, as the oracles count."""
-    return None if value is None else value // 1_000_000 - int(BASE.timestamp())
 
 
 def _few(found: Counter[Any]) -> str:

@@ -19,6 +19,7 @@ from tests.inprocess.session import drive, new_spark
 from tests.inprocess.tables import InProcessTables
 from tests.inprocess.topics import InProcessTopics
 from tests.inprocess.upkeep import InProcessUpkeep, forget_manifests
+from tests.simulate.broker import SimulatedBroker
 from tests.simulate.outside import Driver, Outside
 from tests.simulate.store import Handler, Store
 from tests.simulate.tables import Identifier, SimulatedCatalog
@@ -77,6 +78,7 @@ class World:
         clear_manifest_cache()
         self.outside, self.root = outside, project_folder(sql)
         self.store = Store(outside, role_of)
+        self.broker = SimulatedBroker(outside)
         self.files = pafs.PyFileSystem(Handler(self.store))
         self._logs = logs
         #: Processes that have not ended, and every row that was given, by its id.
@@ -113,7 +115,7 @@ class World:
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)
         project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
         spark = new_spark()
-        tables, topics = InProcessTables(spark, self.catalog), InProcessTopics(spark)
+        tables, topics = InProcessTables(spark, self.catalog), InProcessTopics(spark, lambda _: self.broker)
         runner = Runner(tables, drive, topics, self.outside.clock, self._lease)
         return Session(project, runner)
 

@@ -21,20 +21,21 @@ from unittest.mock import patch
 
 from pyiceberg.table import snapshots
 from pyiceberg.utils.concurrent import ExecutorFactory
-from pyspark.errors import PySparkRuntimeError
 
-from tests.inprocess import frames
 from tests.inprocess.upkeep import InProcessUpkeep
 from tidegate.ingest.sources import file_looks
 
-_INSIDE_A_TASK = frames.inside_a_task
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 KILLED_BEFORE, KILLED_AFTER, KILLED_HALFWAY = "killed before", "killed after", "killed halfway"
 REFUSED, LOST, TORN, FULL = "refused", "lost answer", "torn", "disk full"
 HIDDEN, SLOW = "missing until later", "slow"
 CONFLICT, STALE, LOST_REQUEST = "conflict", "stale", "lost request"
-CRASHED = "task failed"
+CRASHED, HUNG = "task failed", "task hangs"
+#: Of a broker: a fetch that ends in the middle, or gives messages twice; retention removes what is asked for; a message
+#: arrives long after its sender has ended; a task fails that Spark would repeat.
+BROKEN_OFF, DOUBLED, EXPIRED = "broken off", "doubled", "retention passes"
+LATER, REPEATED_TASK = "arrives later", "task repeated"
 
 #: Which faults may meet the steps of an operation.
 FAULTS: dict[str, tuple[str, ...]] = {
@@ -48,7 +49,10 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "create": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
     "drop": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, SLOW),
     "commit": (KILLED_BEFORE, KILLED_AFTER, REFUSED, CONFLICT, LOST, LOST_REQUEST, SLOW),
-    "compute": (KILLED_BEFORE, CRASHED, SLOW),
+    "compute": (KILLED_BEFORE, CRASHED, HUNG, SLOW),
+    "ask": (KILLED_BEFORE, REFUSED, STALE, SLOW),
+    "fetch": (KILLED_BEFORE, REFUSED, BROKEN_OFF, DOUBLED, EXPIRED, SLOW),
+    "send": (KILLED_BEFORE, KILLED_AFTER, REFUSED, LOST, LATER, REPEATED_TASK, SLOW),
 }
 
 
@@ -129,7 +133,8 @@ class Outside:
         self.driver = Driver("driver 0")
         #: Faults meet steps only while this is set.
         self.armed = False
-        self._quiet = 0
+        #: Who looks now is no driver.
+        self.quiet = 0
         #: Called before each step: the place at which another driver goes on.
         self.pause: Callable[[], None] = lambda: None
 
@@ -148,7 +153,7 @@ class Outside:
 
     def step(self, name: str, effect: Callable[[str | None], Any]) -> Any:
         """Do one thing outside of the engine. `effect` is given the fault that it has to show itself, if any."""
-        if self._quiet:
+        if self.quiet:
             return effect(None)
         driver = self.driver
         if driver.dead:
@@ -165,7 +170,7 @@ class Outside:
         if fault == SLOW:
             self.pass_time(self.rng.choice([1, 60, 1200]))
         found = effect(fault)
-        if fault in (KILLED_AFTER, KILLED_HALFWAY):
+        if fault in (KILLED_AFTER, KILLED_HALFWAY, LATER):
             self._kill(driver, name)
         if fault == LOST and not name.startswith("commit"):
             raise InjectedError(f"no answer for {name}")
@@ -190,31 +195,24 @@ class Outside:
     @contextmanager
     def looking(self) -> Iterator[None]:
         """While the block runs, who looks is no driver: nothing is a step."""
-        self._quiet += 1
+        self.quiet += 1
         try:
             yield
         finally:
-            self._quiet -= 1
+            self.quiet -= 1
 
     @contextmanager
     def holds(self) -> Iterator[Outside]:
-        """While the block runs, ids and the times of snapshots are this world's, and so is what becomes of tasks."""
+        """While the block runs, ids and the times of snapshots are this world's."""
         clock = SimpleNamespace(time=lambda: self.now.timestamp())
         with (
             patch.object(uuid, "uuid4", self.new_id),
             patch.object(snapshots, "time", clock),
             patch.object(ExecutorFactory, "get_or_create", _AtOnce),
             patch.object(file_looks, "ThreadPoolExecutor", _AtOnce),
-            patch.object(frames, "inside_a_task", self._inside_a_task),
             patch.object(InProcessUpkeep.compact, "__defaults__", (None, None, 2, None, ())),
         ):
             yield self
-
-    @contextmanager
-    def _inside_a_task(self) -> Iterator[None]:
-        with _INSIDE_A_TASK():
-            yield
-        self.step("compute task", _break)
 
 
 class _AtOnce(Executor):
@@ -231,8 +229,3 @@ class _AtOnce(Executor):
         except Exception as error:
             done.set_exception(error)
         return done
-
-
-def _break(fault: str | None) -> None:
-    if fault == CRASHED:
-        raise PySparkRuntimeError("Job aborted due to stage failure: a task has failed")

@@ -12,6 +12,8 @@ from typing import Any
 from tests.oracle import Row
 from tests.oracle_sessions import closed, is_closed, sessions
 from tests.oracle_windows import Windows, final, grouped, hop, tumble
+from tests.simulate.broker import ADDRESS, SINK_TOPIC, SOURCE_TOPIC
+from tests.simulate.topic_acts import Topic
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 DELAY = 20
@@ -28,6 +30,13 @@ WITH (connector = 'filesystem', path = 'input', partition.columns = 'p', max_fil
 FORMAT PLAIN ENCODE JSON;
 """
 BEHIND = "ts - INTERVAL '20 seconds'"
+TOPIC = """CREATE SOURCE events (id INT, k VARCHAR, v INT, ts TIMESTAMP,
+    WATERMARK FOR ts AS {watermark})
+WITH (connector = 'kafka', topic = '{name}', properties.bootstrap.server = '{address}',
+    properties.isolation.level = '{level}', on_data_loss = '{loss}', idle_advance = '{advance}',
+    max_rows_per_batch = '{rows}')
+FORMAT PLAIN ENCODE JSON;
+"""
 
 
 @dataclass(frozen=True)
@@ -117,24 +126,51 @@ VIEWS = {
 SINK = """CREATE SINK delivered FROM {view} WITH (connector = 'filesystem', path = 'out')
 FORMAT PLAIN ENCODE CSV (without_header = true);
 """
+SENT = """CREATE SINK delivered FROM {view} WITH (connector = 'kafka', topic = '{name}',
+    properties.bootstrap.server = '{address}'{key})
+FORMAT PLAIN ENCODE JSON;
+"""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A project. `sink`: of the first view. `ahead`: some rows offer a watermark beyond their event time."""
+    """A project. `sink`: of the first view, files. `ahead`: some rows offer a watermark beyond their event time.
+    `topic`: what its source reads, if no folder; `sent`: whether the sink sends to a topic, and what is its key."""
 
     views: tuple[str, ...]
     files_per_batch: int = 1
     sink: bool = False
     ahead: bool = False
+    topic: Topic | None = None
+    sent: str | None = None
 
     def sql(self) -> str:
         """Its definitions."""
-        ahead = f"CASE WHEN v > {HIGH} THEN ts + INTERVAL '{AHEAD} seconds' ELSE {BEHIND} END"
-        text = SOURCE.format(files=self.files_per_batch, watermark=ahead if self.ahead else BEHIND)
+        text = self._source()
         for name in self.views:
             text += f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name].sql} EMIT ON WINDOW CLOSE;\n"
-        return text + (SINK.format(view=self.views[0]) if self.sink else "")
+        return text + self._sink()
+
+    def _source(self) -> str:
+        ahead = f"CASE WHEN v > {HIGH} THEN ts + INTERVAL '{AHEAD} seconds' ELSE {BEHIND} END"
+        watermark = ahead if self.ahead else BEHIND
+        if self.topic is None:
+            return SOURCE.format(files=self.files_per_batch, watermark=watermark)
+        return TOPIC.format(
+            watermark=watermark,
+            name=SOURCE_TOPIC,
+            address=ADDRESS,
+            level="read_committed" if self.topic.committed else "read_uncommitted",
+            loss="record" if self.topic.record else "fail",
+            advance=str(self.topic.advance).lower(),
+            rows=self.topic.rows,
+        )
+
+    def _sink(self) -> str:
+        if self.sent is not None:
+            key = f", key.columns = '{self.sent}'" if self.sent else ""
+            return SENT.format(view=self.views[0], name=SINK_TOPIC, address=ADDRESS, key=key)
+        return SINK.format(view=self.views[0]) if self.sink else ""
 
     def strategy(self, row: Row) -> int | None:
         """The watermark that a row offers."""
@@ -150,6 +186,11 @@ def seconds(value: Any) -> Any:
     if isinstance(value, datetime):
         return int((value.replace(tzinfo=UTC) - BASE).total_seconds())
     return value
+
+
+def mark(value: int | None) -> int | None:
+    """A watermark as the oracles count, of microseconds since 1970."""
+    return None if value is None else value // 1_000_000 - int(BASE.timestamp())
 
 
 def written(at: int) -> str:

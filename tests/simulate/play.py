@@ -14,11 +14,16 @@ from random import Random
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 
-from tests.simulate.check import Checks, Wrong
+from tests.simulate.broker import SOURCE_TOPIC
+from tests.simulate.check import Checks
 from tests.simulate.driver import World
 from tests.simulate.outside import Chooser, Driver, Fault, InjectedError, Killed, Outside
-from tests.simulate.pipelines import as_json
+from tests.simulate.pipelines import VIEWS, as_json
 from tests.simulate.script import Act, Amend, Arrive, Keep, Run, Script, Together, Wait
+from tests.simulate.topic_acts import Produce, TopicAct
+from tests.simulate.topic_check import SinkTopic, SourceTopic
+from tests.simulate.workers import TaskError, failing
+from tests.simulate.wrong import Wrong
 from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
 from tidegate.maintenance.upkeep import maintain_all
@@ -33,6 +38,7 @@ _EXPECTED = (
     CommitFailedException,
     CommitStateUnknownException,
     ValidationException,
+    TaskError,
 )
 
 
@@ -76,6 +82,11 @@ class _Play:
         self.world = World(self.outside, script.pipeline.sql(), ("events",))
         amends = any(isinstance(act, Amend) for act in script.acts)
         self.checks = Checks(self.world, script.pipeline, exact=not amends)
+        if script.pipeline.topic is not None:
+            self.checks.source = SourceTopic(self.world.broker, script.pipeline.topic)
+        if script.pipeline.sent is not None:
+            together = any(isinstance(act, Together) for act in script.acts)
+            self.checks.sink = SinkTopic(self.world.broker, together, VIEWS[script.pipeline.views[0]])
         self.checks.watch()
         self._sessions: dict[str, Session] = {}
         self._arrived = 0
@@ -83,10 +94,11 @@ class _Play:
 
     def play(self) -> Played:
         wrong = None
-        with self.outside.holds():
+        with self.outside.holds(), failing(self.outside):
             try:
                 for number, act in enumerate(self._script.acts):
                     self.outside.begin(number)
+                    self.world.broker.arrive()
                     self._do(act)
                     if self.checks.wrong is not None:
                         raise self.checks.wrong
@@ -109,6 +121,8 @@ class _Play:
     def _do(self, act: Act) -> None:
         if isinstance(act, Arrive):
             self._arrive(act)
+        elif isinstance(act, TopicAct):
+            self._happens(act)
         elif isinstance(act, Wait):
             self.outside.pass_time(act.seconds)
         elif isinstance(act, Run):
@@ -133,6 +147,18 @@ class _Play:
         self.world.store.put(path, ("\n".join(lines) + "\n").encode())
         self._arrived += 1
         self.outside.pass_time(10)
+
+    def _happens(self, act: TopicAct) -> None:
+        """To the topic that the source reads."""
+        if self.checks.source is None:
+            return  # a script that was made smaller
+        if isinstance(act, Produce):
+            for number, _, key, value, _, _ in act.rows:
+                self.world.produced[number] = {"id": number, "k": key, "v": value}
+        # (What a run saw a moment ago is not what is there now.)
+        self.outside.pass_time(1)
+        self.checks.source.do(act)
+        self.outside.pass_time(9)
 
     def _driver(self, machine: str, fresh: bool) -> Driver:
         known = next((one for one in self.world.drivers if one.machine == machine and not one.dead), None)
@@ -174,7 +200,8 @@ class _Play:
         except Killed:
             self._ended(driver)
         except _EXPECTED as error:
-            if isinstance(error, AssertionError) or not (self.outside.met[before:] or self._excused()):
+            excused = self.outside.met[before:] or self._excused() or self._is_loss(error)
+            if isinstance(error, AssertionError) or not excused:
                 raise Wrong(f"a run failed that no fault has met: {_told(error)}") from error
         except Exception as error:
             raise Wrong(f"a run failed as none may: {_told(error)}") from error
@@ -187,6 +214,26 @@ class _Play:
         session whose view of a table is from before a fault."""
         return bool(self.outside.met) or any(isinstance(act, Together) for act in self._script.acts)
 
+    def _is_loss(self, error: Exception) -> bool:
+        """Whether it says, rightly, that messages were gone before they were read."""
+        source = self.checks.source
+        loss = source is not None and not source.topic.record and source.lost()
+        return loss and isinstance(error, TidegateError) and error.code == "TG552"
+
+    def _restore(self, session: Session) -> None:
+        """TG552 stays until there is again what was lost."""
+        source = self.checks.source
+        if source is None or source.topic.record or not source.lost():
+            return
+        try:
+            session.run()
+        except TidegateError as error:
+            if error.code != "TG552":
+                raise
+        else:
+            raise Wrong("TG552: messages are gone that were not read, and a run says nothing of it")
+        self.world.broker.restore(SOURCE_TOPIC)
+
     def _end(self) -> None:
         """Faults end, and the next run makes everything good."""
         for driver in list(self.world.drivers):
@@ -196,9 +243,12 @@ class _Play:
         self.outside.driver = self._driver("c", True)
         try:
             session = self._sessions[self.outside.driver.name] = self.world.open()
+            self._restore(session)
             session.run()
             if not self.checks.exact:
                 amend(session)
+        except Wrong:
+            raise
         except Exception as error:
             raise Wrong(f"the last run failed, which no fault has met: {_told(error)}") from error
         self.checks.finish(None if self.checks.exact else session)

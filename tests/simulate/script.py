@@ -10,19 +10,25 @@ from typing import Any
 
 from tests.simulate.outside import FAULTS, Fault, Wish
 from tests.simulate.pipelines import VIEWS, Pipeline
+from tests.simulate.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, fewer, simpler, topic_of
 
+#: Steps of pipelines that read files, or have topics.
+_INPUT_STEPS = ("look input", "list input", "read input")
+TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
 STEPS = (
     *(f"{operation} {role}" for operation in ("commit", "create", "load") for role in ("log", "view")),
     *(f"{operation} plan" for operation in ("write", "move", "delete", "look", "read")),
     *(f"{operation} data" for operation in ("write", "read", "look")),
     *(f"{operation} metadata" for operation in ("write", "read")),
-    *(f"{operation} input" for operation in ("look", "list", "read")),
+    *_INPUT_STEPS,
     *(f"{operation} position" for operation in ("write", "move", "look", "read")),
     *(f"{operation} staging" for operation in ("write", "delete", "look")),
     *(f"{operation} delivery" for operation in ("move", "list")),
     "list memory",
     "compute task",
+    *TOPIC_STEPS,
+    *SINK_STEPS,
 )
 
 
@@ -69,8 +75,8 @@ class Amend:
     """A driver lets views absorb their late rows."""
 
 
-Act = Arrive | Run | Together | Wait | Keep | Amend
-_ACTS = {kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Wait, Keep, Amend)}
+Act = Arrive | Run | Together | Wait | Keep | Amend | TopicAct
+_ACTS = {kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Wait, Keep, Amend, *TOPIC_ACTS)}
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,9 @@ class Script:
                 seed = int(rest)
             elif word == "pipeline":
                 given = json.loads(rest)
-                pipeline = Pipeline(**given | {"views": tuple(given["views"])})
+                topic = given.get("topic")
+                read = {"views": tuple(given["views"]), "topic": Topic(**topic) if topic else None}
+                pipeline = Pipeline(**given | read)
             elif word == "fault":
                 place, _, kind = rest.removeprefix("at ").partition(": ")
                 step, _, nth = place.rpartition(" ")
@@ -132,22 +140,35 @@ def script_of(seed: int) -> Script:
     rng = Random(seed)
     views = tuple(rng.sample(sorted(VIEWS), rng.choice([1, 1, 2])))
     pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.5, rng.random() < 0.3)
-    wishes = tuple(_wish(rng) for _ in range(rng.choice([1, 2, 3])))
-    return Script(seed, pipeline, _acts(rng), None, wishes, rng.choice([0, 5, 10]))
+    acts = _acts(rng)
+    if rng.random() < 0.38:
+        topic = topic_of(rng)
+        pipeline, acts = replace(pipeline, topic=topic), _acts(rng, Messages(rng, topic))
+    if rng.random() < 0.4:
+        pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
+    wishes = tuple(_wish(rng, pipeline) for _ in range(rng.choice([1, 2, 3])))
+    return Script(seed, pipeline, acts, None, wishes, rng.choice([0, 5, 10]))
 
 
-def _wish(rng: Random) -> Wish:
-    step = rng.choice(STEPS)
+def _wish(rng: Random, pipeline: Pipeline) -> Wish:
+    own = (TOPIC_STEPS if pipeline.topic else ()) + (SINK_STEPS if pipeline.sent is not None else ())
+    not_here = {*TOPIC_STEPS, *SINK_STEPS, *(_INPUT_STEPS if pipeline.topic else ())}
+    others = [step for step in STEPS if step not in not_here]
+    step = rng.choice(own if own and rng.random() < 0.4 else others)
     return Wish(step, rng.choice(FAULTS[step.partition(" ")[0]]), rng.choice([0, 0, 0, 1, 1, 2, 3]))
 
 
-def _acts(rng: Random) -> tuple[Act, ...]:
+def _acts(rng: Random, messages: Messages | None = None) -> tuple[Act, ...]:
+    """`messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
     rows, amends = _Rows(rng), rng.random() < 0.3
     for _ in range(rng.choice([2, 2, 3])):
-        acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
-        if rng.random() < 0.1:
-            acts.append(Wait(rng.choice([5, 60, 3600, 100_000])))
+        if messages is None:
+            acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
+        else:
+            acts += messages.acts()
+        if rng.random() < (0.1 if messages is None else 0.3):
+            acts.append(Wait(rng.choice([5, 60, 3600, 100_000] if messages is None else _WAITS)))
         if acts and rng.random() < 0.2:
             acts.append(Keep(rng.random() < 0.5))
         if amends and acts and rng.random() < 0.5:
@@ -164,6 +185,10 @@ def _together(rng: Random, amends: bool) -> Together:
     # What leases keep apart comes late in a run.
     steps = [1, 2, 5, 12, 30] if apart else [2, 30, 60, 90]
     return Together(tuple(rng.choice(steps) for _ in range(6)), second, apart)
+
+
+#: Around `idle_timeout`, which is 300 seconds.
+_WAITS = (5, 200, 289, 290, 299, 300, 301, 3600, 100_000)
 
 
 class _Rows:
@@ -207,17 +232,27 @@ def smaller(script: Script) -> Sequence[Script]:
                 script.faults[:number] + script.faults[number + 1 :],
             )
         )
-    if len(script.pipeline.views) > 1:
-        for view in script.pipeline.views:
-            one = replace(script.pipeline, views=(view,))
-            found.append(Script(script.seed, one, script.acts, script.faults))
-    if script.pipeline.sink:
-        without = replace(script.pipeline, sink=False)
-        found.append(Script(script.seed, without, script.acts, script.faults))
+    found += [replace(script, pipeline=one) for one in _plainer(script.pipeline)]
     for number, act in enumerate(script.acts):
         if isinstance(act, Arrive) and len(act.rows) > 1:
             for row in range(len(act.rows)):
                 less = Arrive(act.rows[:row] + act.rows[row + 1 :])
                 acts = (*script.acts[:number], less, *script.acts[number + 1 :])
                 found.append(Script(script.seed, script.pipeline, acts, script.faults))
+        elif isinstance(act, TopicAct):
+            for one in fewer(act):
+                acts = (*script.acts[:number], one, *script.acts[number + 1 :])
+                found.append(Script(script.seed, script.pipeline, acts, script.faults))
+    return found
+
+
+def _plainer(pipeline: Pipeline) -> Sequence[Pipeline]:
+    """Pipelines with something less."""
+    found = []
+    if len(pipeline.views) > 1:
+        found += [replace(pipeline, views=(view,)) for view in pipeline.views]
+    if pipeline.sink or pipeline.sent is not None:
+        found.append(replace(pipeline, sink=False, sent=None))
+    if pipeline.topic is not None:
+        found += [replace(pipeline, topic=one) for one in simpler(pipeline.topic)]
     return found

@@ -126,7 +126,7 @@ class Store:
         self._hidden[path] = self.outside.now + timedelta(seconds=_LATER)
 
     def _is_hidden(self, path: str) -> bool:
-        until = self._hidden.get(path)
+        until = None if self.outside.quiet else self._hidden.get(path)
         return until is not None and self.outside.now < until
 
     def _info(self, path: str) -> pafs.FileInfo:

@@ -84,7 +84,8 @@ def test_a_seed_is_the_same_history_whenever_it_is_played() -> None:
 @pytest.mark.medium
 def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a row that is late counts as a failure."""
-    from tests.simulate.check import Checks, Wrong
+    from tests.simulate.check import Checks
+    from tests.simulate.wrong import Wrong
 
     def finish(self: Checks, amended: object) -> None:
         if any(judged.outcome == "late" for judged in self.log.values()):

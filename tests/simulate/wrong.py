@@ -1,0 +1,5 @@
+"""What the checks raise."""
+
+
+class Wrong(AssertionError):
+    """A promise that was broken."""
