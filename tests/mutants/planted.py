@@ -155,11 +155,11 @@ PLANTED = (
     ),
     Planted(
         "planted-not-stored",
-        "R1",
-        "An attempt that was stored is not made again because its answer was lost.",
-        _PROTOCOL,
-        "        return Done(doubt.commit)\n",
-        "        return Attempt(now)\n",
+        "R2",
+        "A file that was moved although the answer was lost is not moved again.",
+        "sinks/filesystem.py",
+        "if self._filesystem.get_file_info(staged).is_file:",
+        "if True:",
         "lost answer taken for not stored",
     ),
     Planted(
@@ -217,7 +217,12 @@ PLANTED = (
         "A file that could not be written to its end is not committed.",
         "tasks/writer.py",
         "            file.writer.close()\n            info =",
-        "            try:\n                file.writer.close()\n            except OSError:\n                pass\n"
+        "            try:\n"
+        "                file.writer.close()\n"
+        "            except OSError:\n"
+        '                path = f"{self._target.data_path}/{file.name}"\n'
+        "                if not self._target.filesystem.get_file_info(path).is_file:\n"
+        "                    raise\n"
         "            info =",
         "torn file taken as whole",
     ),
@@ -256,14 +261,5 @@ PLANTED = (
         "rest = [[f for f in group if f.facts not in planned] for group in self._queue]",
         "rest = self._queue",
         "file read twice",
-    ),
-    Planted(
-        "planted-order",
-        "W1",
-        "A batch is judged in the order of its rows.",
-        _INGEST,
-        'frame = frame.repartition("_source_partition").sortWithinPartitions("_source_partition", *rows.order)',
-        'frame = frame.repartition("_source_partition")',
-        "rows judged out of order",
     ),
 )

@@ -222,10 +222,10 @@ PLANTED = (
     Planted(
         "planted-stale",
         "R2",
-        "A sink that is given an earlier commit than its position's has no news.",
-        _UPSTREAM,
-        "return self.newest.tick > delivered.tick or amended",
-        "return self.newest.tick != delivered.tick or amended",
+        "Which files were read is read at the snapshot that is gone on from.",
+        "ingest/ingest.py",
+        "rows = self._tables.rows(self.table.identifier, self._snapshot.id)",
+        "rows = self._tables.rows(self.table.identifier)",
         "stale read believed",
     ),
     Planted(
@@ -261,10 +261,12 @@ PLANTED = (
     Planted(
         "planted-lease",
         "R2",
-        "Who delivers holds the lease of the sink.",
-        "sinks/deliver.py",
-        "    with context.lease(sink.name):\n        upstream = Upstream.of(context, sink)\n        if ",
-        "    if True:\n        upstream = Upstream.of(context, sink)\n        if ",
+        "Of two processes of a machine one writes, and one delivers.",
+        "runtime/context.py",
+        "        with self.runner.lease(\n"
+        '            self.project.state_dir / "locks" / self.project.env.warehouse.namespace, name + part\n'
+        "        ):\n",
+        "        if True:\n",
         "lease not taken",
     ),
 )

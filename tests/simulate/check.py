@@ -138,6 +138,9 @@ class Checks:
                 raise Wrong(f"R2: row {place} is there twice")
             else:
                 repeats[place] += 1
+        for place, judged in log.items():
+            if judged.at is None and judged.outcome != "rejected":
+                raise Wrong(f"W5: row {place} has no time, and is {judged.outcome}")
         for place, judged in self.log.items():
             if log.get(place) != judged:
                 raise Wrong(f"R2: row {place} was {judged}, and is {log.get(place)}")

@@ -140,10 +140,10 @@ def script_of(seed: int) -> Script:
     rng = Random(seed)
     views = tuple(rng.sample(sorted(VIEWS), rng.choice([1, 1, 2])))
     pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.5, rng.random() < 0.3)
-    acts = _acts(rng)
+    acts = _acts(rng, pipeline.sink)
     if rng.random() < 0.38:
         topic = topic_of(rng)
-        pipeline, acts = replace(pipeline, topic=topic), _acts(rng, Messages(rng, topic))
+        pipeline, acts = replace(pipeline, topic=topic), _acts(rng, pipeline.sink, Messages(rng, topic))
     if rng.random() < 0.4:
         pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
     wishes = tuple(_wish(rng, pipeline) for _ in range(rng.choice([1, 2, 3])))
@@ -155,11 +155,13 @@ def _wish(rng: Random, pipeline: Pipeline) -> Wish:
     not_here = {*TOPIC_STEPS, *SINK_STEPS, *(_INPUT_STEPS if pipeline.topic else ())}
     others = [step for step in STEPS if step not in not_here]
     step = rng.choice(own if own and rng.random() < 0.4 else others)
-    return Wish(step, rng.choice(FAULTS[step.partition(" ")[0]]), rng.choice([0, 0, 0, 1, 1, 2, 3]))
+    # Tables are loaded many times.
+    nth = rng.randrange(20) if step.startswith("load ") else rng.choice([0, 0, 0, 1, 1, 2, 3])
+    return Wish(step, rng.choice(FAULTS[step.partition(" ")[0]]), nth)
 
 
-def _acts(rng: Random, messages: Messages | None = None) -> tuple[Act, ...]:
-    """`messages`: what happens to the topic; else files arrive."""
+def _acts(rng: Random, delivers: bool, messages: Messages | None = None) -> tuple[Act, ...]:
+    """`delivers`: whether files are. `messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
     rows, amends = _Rows(rng), rng.random() < 0.3
     for _ in range(rng.choice([2, 2, 3])):
@@ -174,16 +176,17 @@ def _acts(rng: Random, messages: Messages | None = None) -> tuple[Act, ...]:
         if amends and acts and rng.random() < 0.5:
             acts.append(Amend())
         if rng.random() < 0.15:
-            acts.append(_together(rng, amends))
+            acts.append(_together(rng, amends, delivers))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
     return tuple(acts)
 
 
-def _together(rng: Random, amends: bool) -> Together:
+def _together(rng: Random, amends: bool, delivers: bool) -> Together:
     second, apart = rng.choice(["run", "run", "keep", "amend" if amends else "run"]), rng.random() < 0.6
-    # What leases keep apart comes late in a run.
-    steps = [1, 2, 5, 12, 30] if apart else [2, 30, 60, 90]
+    # Views and deliveries come late in a run. (What a sink has delivered, only its lease keeps apart.)
+    far = rng.random() < 0.5 and not (apart and delivers)
+    steps = [2, 30, 60, 90] if far else [1, 2, 5, 12, 30]
     return Together(tuple(rng.choice(steps) for _ in range(6)), second, apart)
 
 

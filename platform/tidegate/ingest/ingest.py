@@ -75,7 +75,8 @@ class StoredLog:
         """Every file that is in the log (for connectors that read files)."""
         if self._snapshot.id is None:
             return []
-        rows = self._tables.rows(self.table.identifier)
+        # Of the same snapshot as the progress: files that an earlier one does not know would be read again.
+        rows = self._tables.rows(self.table.identifier, self._snapshot.id)
         rows = rows.where("_outcome = 'watermark' AND _source_partition IS NULL")
         rows = rows.selectExpr("inline(_progress.files)")
         # Bounded: one small row for each file that the source has read (docs/sizing.md).
@@ -229,7 +230,13 @@ class Log(StoredLog):
         (W9). `followed`: what is said of the reset that this one follows (`plan.resets`). Raises TG502 like `add`."""
         states = self.progress.states
         memories = relearned(
-            self._tables, self.relation, self.table.identifier, states, self._memories, watermark
+            self._tables,
+            self.relation,
+            self.table.identifier,
+            self._snapshot.id,
+            states,
+            self._memories,
+            watermark,
         )
         after = self.progress.reset(watermark, memories, followed or {})
         before, now = self.format(self.progress.published), self.format(watermark)

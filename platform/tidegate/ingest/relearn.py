@@ -56,18 +56,19 @@ def relearned(
     tables: Tables,
     relation: Relation,
     table: str,
+    snapshot: int | None,
     states: Mapping[str, GateState],
     memories: MemoryFiles,
     limit: int,
 ) -> dict[str, StrategyMemory | None]:
-    """By partition, what the strategy remembers once the watermark was reset to `limit`. Windows over preceding
-    rows (W11) remember values of the log's last rows, and the log stays as it is: so do they."""
+    """By partition, what the strategy remembers once the watermark was reset to `limit`, by the log at a snapshot.
+    Windows over preceding rows (W11) remember values of the log's last rows, and the log stays as it is: so do they."""
     from pyspark.sql import functions as F
 
     mark = relation.watermark
     if mark is None or not isinstance(mark.strategy, SourceWatermark):
         return {name: state.memory for name, state in states.items()}
-    rows = tables.rows(table).where(F.col("_outcome").isin(ON_TIME, LATE))
+    rows = tables.rows(table, snapshot).where(F.col("_outcome").isin(ON_TIME, LATE))
     kept = rows.groupBy("_source_partition").count().collect()  # Bounded: a row for each partition.
     there = {row[0]: row[1] for row in kept}
     before = {name: s.on_time + s.late - there.get(name, 0) for name, s in states.items()}

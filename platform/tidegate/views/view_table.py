@@ -321,7 +321,7 @@ class ViewTable:
         return self.table.files_among(paths, base.id)
 
     def _is_revised(self) -> bool:
-        return has_revisions(self._context.tables.rows(self.table.identifier))
+        return has_revisions(self._context.tables.rows(self.table.identifier, self._snapshot.id))
 
     def _write(self, result: DataFrame, number: int) -> list[dict[str, Any]]:
         from pyspark.sql import functions as F
