@@ -20,6 +20,15 @@ PLANTED = (
         "< for <=",
     ),
     Planted(
+        "planted-bounds",
+        "C2",
+        "The bounds of a file hold all of its rows.",
+        "iceberg/data_files.py",
+        "struct.pack(form, least), struct.pack(form, greatest)",
+        "struct.pack(form, least), struct.pack(form, least)",
+        "wrong bounds",
+    ),
+    Planted(
         "planted-gap",
         "C3",
         "Two rows exactly the gap apart are two sessions.",

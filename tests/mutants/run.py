@@ -14,18 +14,25 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from queue import SimpleQueue
+from threading import RLock
 from typing import Any
 
-from tests.mutants import bounds, commits, planted, planted_results, rows, steps
+from tests.mutants import bounds, commits, planted, planted_results, planted_topics, rows, steps
 from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
-from tests.mutants.hunt import hunt
+from tests.mutants.hunt import MOST, hunt
 from tests.mutants.page import PAGE, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
 
 GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *steps.GUARDS, *bounds.GUARDS)
-PLANTED: tuple[Planted, ...] = (*planted.PLANTED, *planted_results.PLANTED)
+PLANTED: tuple[Planted, ...] = (
+    *planted.PLANTED,
+    *planted_topics.PLANTED,
+    *planted_results.PLANTED,
+)
 ALL: tuple[Place, ...] = (*GUARDS, *PLANTED)
 MEMORY = ROOT / ".tidegate" / "mutants.json"
 KILLED, NOT_FOUND = "killed", "not found"
@@ -52,6 +59,7 @@ class Memory:
         self._state = state
         self._results: dict[str, Any] = {}
         self._green: set[str] = set()
+        self._lock = RLock()
         try:
             stored = json.loads(MEMORY.read_text("utf-8"))
         except (OSError, ValueError):
@@ -69,12 +77,14 @@ class Memory:
         return test in self._green
 
     def note(self, place: Place, result: Result) -> None:
-        self._results[place.name] = {"guard": repr(place), "result": asdict(result)}
-        self._write()
+        with self._lock:
+            self._results[place.name] = {"guard": repr(place), "result": asdict(result)}
+            self._write()
 
     def note_green(self, tests: Sequence[str]) -> None:
-        self._green.update(tests)
-        self._write()
+        with self._lock:
+            self._green.update(tests)
+            self._write()
 
     def _write(self) -> None:
         found = {"state": self._state, "results": self._results, "green": sorted(self._green)}
@@ -115,11 +125,11 @@ def check(tree: Tree, guard: Guard) -> Result:
     return Result(guard.name, guard.rule, verdict(run), run.failed[0] if run.is_red else "", seconds)
 
 
-def look_for(tree: Tree, fault: Planted, memory: Memory) -> Result:
-    """Plant a fault, and see which seed finds it."""
+def look_for(tree: Tree, fault: Planted, memory: Memory, most: int = MOST) -> Result:
+    """Plant a fault, and see which of so many seeds finds it."""
     started = time.monotonic()
     with tree.broken(fault.path, fault.break_in((tree.root / fault.path).read_text("utf-8"))):
-        found = hunt(tree, fault.first)
+        found = hunt(tree, fault.first, most)
     outcome = KILLED if found.seed is not None else NOT_FOUND
     if found.problem:
         outcome = f"its seeds did not play:\n{found.problem}"
@@ -166,6 +176,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="print the guards and faults, and break none")
     parser.add_argument("--planted", action="store_true", help="only what the simulator has to find")
     parser.add_argument("--from", type=int, default=1, dest="first", metavar="N", help="begin with number N")
+    parser.add_argument(
+        "--most", type=int, default=MOST, metavar="N", help=f"seeds for a planted fault ({MOST})"
+    )
     parser.add_argument("--again", action="store_true", help="also what is known from an earlier run")
     parser.add_argument(
         "--write-docs", action="store_true", help=f"put what is known of planted faults into docs/{PAGE.name}"
@@ -198,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with redirect_stdout(sys.stderr if options.json else sys.stdout):
         try:
-            results = checked(places, options.again)
+            results = checked(places, options.again, options.most)
         except KeyboardInterrupt:
             print("\nstopped; the next run goes on from here", file=sys.stderr)
             return 130
@@ -210,8 +223,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if missing else 0
 
 
-def checked(places: Sequence[Place], again: bool) -> list[Result]:
-    """The results of all places, in their order; those that are not known yet are found out."""
+def checked(places: Sequence[Place], again: bool, most: int = MOST) -> list[Result]:
+    """The results of all places, in their order; those that are not known yet are found out. What is planted has a
+    second copy, too: two are looked for at the same time."""
     names = files()
     memory = Memory(digest(names))
     done = {} if again else {one.name: found for one in places if (found := memory.of(one)) is not None}
@@ -221,22 +235,51 @@ def checked(places: Sequence[Place], again: bool) -> list[Result]:
     if left:
         with copied(names) as tree:
             red = red_on_the_whole(tree, [one for one in left if isinstance(one, Guard)], memory)
-            for number, one in enumerate(left, 1):
-                print(f"{number:3}/{len(left)}  {one.name} ({one.rule}): ", end="", flush=True)
-                result = done[one.name] = _result(tree, one, red, memory)
-                after = "" if result.seed is None else f" by seed {result.seed}, of {result.seeds}:"
-                print(f"{result.outcome}{after} {result.by} ({result.seconds} s)", flush=True)
+            for one in left:
+                if isinstance(one, Guard):
+                    done[one.name] = _said(one, _proven(tree, one, red, memory))
+            done |= _found(tree, [one for one in left if isinstance(one, Planted)], memory, most)
     return [done[one.name] for one in places]
 
 
-def _result(tree: Tree, place: Place, red: dict[str, str], memory: Memory) -> Result:
-    """What becomes of a place that is broken; it is taken down, unless its tests or seeds fail by themselves."""
-    if isinstance(place, Planted):
-        result = look_for(tree, place, memory)
-        if result.outcome in (KILLED, NOT_FOUND):
-            memory.note(place, result)
-        return result
-    assert isinstance(place, Guard)
+def _said(place: Place, result: Result) -> Result:
+    after = "" if result.seed is None else f" by seed {result.seed}, of {result.seeds}:"
+    print(
+        f"{place.name} ({place.rule}): {result.outcome}{after} {result.by} ({result.seconds} s)", flush=True
+    )
+    return result
+
+
+def _found(tree: Tree, faults: Sequence[Planted], memory: Memory, most: int) -> dict[str, Result]:
+    """By name what became of planted faults. What was found is taken down, and so is what all seeds did not find."""
+    if not faults:
+        return {}
+    with tree.twin() as other, ThreadPoolExecutor(2) as pool:
+        trees: SimpleQueue[Tree] = SimpleQueue()
+        for one in (tree, other):
+            trees.put(one)
+
+        def look(fault: Planted) -> Result:
+            free = trees.get()
+            try:
+                result = look_for(free, fault, memory, most)
+            finally:
+                trees.put(free)
+            if result.outcome == KILLED or (result.outcome == NOT_FOUND and most >= MOST):
+                memory.note(fault, result)
+            return _said(fault, result)
+
+        try:
+            return {fault.name: result for fault, result in zip(faults, pool.map(look, faults), strict=True)}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for one in (tree, other):
+                one.stop()
+            raise
+
+
+def _proven(tree: Tree, place: Guard, red: dict[str, str], memory: Memory) -> Result:
+    """What becomes of a guard that is broken; it is taken down, unless its tests fail by themselves."""
     bad = [red[test] for test in place.tests if test in red]
     if bad:
         return Result(place.name, place.rule, f"its tests fail by themselves: {bad[0]}", "", 0.0)

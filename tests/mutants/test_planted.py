@@ -26,6 +26,7 @@ KINDS = {
     "frontier off by one",
     "next offset off by one",
     "G goes back",
+    "lost idle decision",
     "new partition below G",
     "late row raises the watermark",
     "NULL event time judged on time",

@@ -73,6 +73,22 @@ class Tree:
             **({"TIDEGATE_CLASS_ARCHIVES": f"{classes}:ro"} if classes.is_dir() else {}),
         }
         self._environment.pop("PYTEST_ADDOPTS", None)
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def stop(self) -> None:
+        """End what runs in it."""
+        if self._running is not None:
+            _end(self._running)
+
+    @contextmanager
+    def twin(self) -> Iterator[Tree]:
+        """A copy of the copy, which is removed in the end."""
+        root = self.root.with_name(f"{self.root.name}-twin")
+        shutil.copytree(self.root, root, symlinks=True)
+        try:
+            yield Tree(root)
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
 
     @contextmanager
     def broken(self, path: Path, text: str) -> Iterator[None]:
@@ -107,6 +123,7 @@ class Tree:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            self._running = process
             try:
                 code: int | None = process.wait(limit)
             except subprocess.TimeoutExpired:
