@@ -15,7 +15,14 @@ import pyarrow.fs as pafs
 
 from tidegate.iceberg.partitions import Decisions
 from tidegate.ingest.connector import BatchPlan, Connector
-from tidegate.jvm.failures import failed, failed_later, is_from_spark, too_little_memory, worker_died
+from tidegate.jvm.failures import (
+    failed,
+    failed_later,
+    failing_as,
+    is_from_spark,
+    too_little_memory,
+    worker_died,
+)
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import SourceStage
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
@@ -127,7 +134,8 @@ class SourceFeed:
             raise failed_later(what, error, where) from error
         if not worker_died(error):
             raise failed(what, error, where) from error
-        found = [] if blameless else self.connector.crashed(plan)
+        with failing_as(what, where):
+            found = [] if blameless else self.connector.crashed(plan)
         other = (
             replace(plan, crashed=[*plan.crashed, *found])
             if found

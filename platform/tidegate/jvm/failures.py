@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidegate.errors import NO_MEMORY, Location, TidegateError
 from tidegate.masking import masked
@@ -47,6 +49,17 @@ def failed(what: str, error: BaseException, location: Location | None = None) ->
         todo = f"compare the declared columns with those of {named.group(1).rpartition('/')[2]}"
     hint = f"none of the rows of this batch were stored; {todo}"
     return TidegateError("TG513", f"{what} failed: {text}", hint=hint, location=location)
+
+
+@contextmanager
+def failing_as(what: str, location: Location | None = None) -> Iterator[None]:
+    """While the block runs, what Spark says of a job that broke off is TG513."""
+    try:
+        yield
+    except Exception as error:
+        if not is_from_spark(error):
+            raise
+        raise failed(what, error, location) from error
 
 
 def failed_later(what: str, error: BaseException, location: Location | None = None) -> TidegateError:

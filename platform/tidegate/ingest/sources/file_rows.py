@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate.iceberg.layout import quote
 from tidegate.ingest.sources.conversion import converted
 from tidegate.ingest.sources.files import InputFile, paths_of
-from tidegate.jvm.failures import failed, is_from_spark, too_little_memory, worker_died
+from tidegate.jvm.failures import failed, failing_as, is_from_spark, too_little_memory, worker_died
 from tidegate.jvm.spark import cores, require_s3
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.tasks.crashes.crashes import found_in
@@ -107,7 +107,8 @@ def surviving(
             raise
         if not worker_died(error):
             raise failed(what, error, relation.location) from error
-        found = crashed_in(*given, [f.uri for f in files], crashed)
+        with failing_as(what, relation.location):
+            found = crashed_in(*given, [f.uri for f in files], crashed)
         if not found and both is not None and len(files) > 1:
             halves = files[: len(files) // 2], files[len(files) // 2 :]
             return both(*(surviving(*given, half, crashed, look, both, care) for half in halves))

@@ -125,7 +125,8 @@ class KafkaConnector(Connector):
             return False
         decisions = Decisions.from_json(plan.decisions)
         if decisions is not None:
-            self._next |= decisions.start | decisions.until
+            after = {name: first for name, (_, first) in decisions.lost.items()}
+            self._next |= decisions.start | after | decisions.until
         return True
 
     def read(self, plan: BatchPlan) -> Rows:
