@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.table import Table
+from pyiceberg.table import Table as Stored
 from pyiceberg.table.metadata import TableMetadata
 
 from tests.inprocess.broker import Message
 from tests.oracle import Oracle, Row
+from tests.oracle_tables import Table
+from tests.simulate import keyed
 from tests.simulate.deliveries import Deliveries
 from tests.simulate.driver import World
 from tests.simulate.outside import HUNG
@@ -22,24 +24,12 @@ from tests.simulate.pipelines import VIEWS, Pipeline, mark, seconds
 from tests.simulate.store import path_in
 from tests.simulate.tables import Identifier
 from tests.simulate.topic_check import Recorded, SinkTopic, SourceChecks, SourceTopic
-from tests.simulate.wrong import Wrong
+from tests.simulate.wrong import Judged, Place, Wrong
 from tidegate.session.session import Session
 
-Place = tuple[str, int]
 _PLAN = re.compile(r"/plans/plan-(\d+)$")
 #: Why a message is rejected that was given twice.
 REPEATED = "offset_not_increasing"
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A row of a log, as it was decided."""
-
-    id: int | None
-    outcome: str
-    epoch: int
-    at: int | None
-    reason: str | None = None
 
 
 @dataclass
@@ -197,8 +187,13 @@ class Checks:
             raise Wrong(f"C2: {name} at {frontier}: too much {_few(extra)}, too little {_few(missing)}")
 
     def on_time(self) -> list[Row]:
-        """The rows of the log that views read."""
-        return self.judged("on_time")
+        """The rows of the log that views count."""
+        rows = self.judged("on_time")
+        return keyed.counted(self._table(), rows) if self.pipeline.ttl else rows
+
+    def _table(self) -> Table:
+        """Of a table WITH TTL, as the oracle has it."""
+        return keyed.replay(self.log, self.marks, {n: row["k"] for n, row in self.world.produced.items()})
 
     def judged(self, outcome: str) -> list[Row]:
         """The rows of the log with this outcome."""
@@ -263,13 +258,14 @@ class Checks:
 
     # -- at the end --------------------------------------------------------------------------------------------
 
-    def finish(self, amended: Session | None = None) -> None:
-        """After a run that no fault has met. `amended`: who has let every view absorb its late rows. Raises Wrong."""
+    def finish(self, session: Session) -> None:
+        """After a run of this session that no fault has met; where not `exact`, it has let every view absorb its late
+        rows. Raises Wrong."""
         if self.wrong is not None:
             raise self.wrong
         if self.source is None:
             self._every_row_once()
-            published = self._decisions()
+            published = self._of_table(session) if self.pipeline.ttl else self._decisions()
         else:
             checks = SourceChecks(self.source, self.pipeline.strategy)
             published = checks.follow(self.log, self.recorded, self.repeats)
@@ -278,9 +274,9 @@ class Checks:
             right = Counter(VIEWS[name].truth(self.on_time(), published))
             if missing := right - self.emitted.get(name, Counter()):
                 raise Wrong(f"C2: {name} has not emitted {_few(missing)} at {published}")
-        if amended is not None:
+        if not self.exact:
             for name in self.pipeline.views:
-                self._amended(name, amended, published)
+                self._amended(name, session, published)
         self.deliveries.finish()
         self._files_are_known()
 
@@ -305,6 +301,12 @@ class Checks:
         given = Counter(self.world.produced.keys())
         if found != given:
             raise Wrong(f"R1: lost {_few(given - found)}, more than once {_few(found - given)}")
+
+    def _of_table(self, session: Session) -> int | None:
+        """Of a table WITH TTL: T1 to T4, and the published watermark."""
+        table = self._table()
+        keyed.shown(table, session)
+        return table.g
 
     def _decisions(self) -> int | None:
         """W1 to W6, batch by batch as the log says that they were cut; the published watermark."""
@@ -365,7 +367,7 @@ def _look_at_revisions(name: str, rows: list[dict[str, Any]]) -> None:
             raise Wrong(f"B2: {name} has revisions {sorted(found)} of {window}")
 
 
-def _said(table: Table) -> dict[str, str]:
+def _said(table: Stored) -> dict[str, str]:
     """What tidegate said last of a table: upkeep comes on top of it."""
     snapshot = table.current_snapshot()
     while snapshot is not None:

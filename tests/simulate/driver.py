@@ -26,8 +26,9 @@ from tests.simulate.tables import Identifier, SimulatedCatalog
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import Storage
-from tidegate.runtime.runner import Runner
+from tidegate.runtime.runner import Drive, Runner
 from tidegate.session.session import Session
+from tidegate.sql.catalog.catalog import Catalog
 
 _ROLES = (
     (re.compile(r"/_streams/[^/]+/[^/]+/plans(/|$)"), "plan"),
@@ -109,14 +110,19 @@ class World:
         """Those of every row that was given."""
         return {row["p"] for row in self.produced.values()}
 
-    def open(self) -> Session:
+    def catalog_of_project(self) -> Catalog:
+        """What its files define."""
+        return Project.load(self.root).catalog()
+
+    def open(self, drive: Drive = drive) -> Session:
         """A session, as a new process opens it."""
         project = Project.load(self.root)
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)
         project.__dict__["storage"] = SimulatedStorage(**vars(storage), files=self.files)
         spark = new_spark()
         tables, topics = InProcessTables(spark, self.catalog), InProcessTopics(spark, lambda _: self.broker)
-        runner = Runner(tables, drive, topics, self.outside.clock, self._lease)
+        outside = self.outside
+        runner = Runner(tables, drive, topics, outside.clock, self._lease, outside.elapsed, outside.pass_time)
         return Session(project, runner)
 
     @contextmanager

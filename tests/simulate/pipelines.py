@@ -24,7 +24,7 @@ Shown = tuple[Any, ...]
 #: Emitted rows of what a view reads, and the watermark in force, to the view's own rows.
 Truth = Callable[[Sequence[Row], int | None], list[Shown]]
 
-SOURCE = """CREATE SOURCE events (id INT, p VARCHAR, k VARCHAR, v INT, ts TIMESTAMP,
+SOURCE = """CREATE {kind} events (id INT, p VARCHAR, k VARCHAR, v INT, ts TIMESTAMP,
     WATERMARK FOR ts AS {watermark})
 WITH (connector = 'filesystem', path = 'input', partition.columns = 'p', max_files_per_batch = '{files}')
 FORMAT PLAIN ENCODE JSON;
@@ -51,12 +51,18 @@ class View:
     amended: Callable[[Sequence[Row], Sequence[Row], int | None], list[Shown]] | None = None
     #: Sessions that are open. What a late row joins to one of them waits for it (B2).
     waiting: Truth = lambda rows, mark: []
+    #: In which windows a time is, where the view aggregates windows.
+    windows: Windows | None = None
 
     def window(self, row: Shown) -> tuple[Any, Any]:
         """The window of a row as the truth gives it; None for rows that are in none."""
         names = ("window_start", "window_end")
         found = [row[self.columns.index(name)] if name in self.columns else None for name in names]
         return found[0], found[1]
+
+    def windows_of(self, row: Row) -> list[tuple[int, int]]:
+        """In which windows a row is, of a view that aggregates windows."""
+        return [] if self.windows is None or row.event_time is None else self.windows(row.event_time)
 
 
 def _counted(windows: Windows, keys: Sequence[str]) -> Truth:
@@ -101,6 +107,7 @@ VIEWS = {
             ("k", "window_start", "window_end", "n", "s"),
             _counted(tumble(10), ("k",)),
             _together(_counted(tumble(10), ("k",))),
+            windows=tumble(10),
         ),
         View(
             "hopping",
@@ -110,6 +117,7 @@ VIEWS = {
             ("k", "window_start", "window_end", "n", "s"),
             _counted(hop(10, 30), ("k",)),
             _together(_counted(hop(10, 30), ("k",))),
+            windows=hop(10, 30),
         ),
         View(
             "visits",
@@ -135,7 +143,8 @@ FORMAT PLAIN ENCODE JSON;
 @dataclass(frozen=True)
 class Pipeline:
     """A project. `sink`: of the first view, files. `ahead`: some rows offer a watermark beyond their event time.
-    `topic`: what its source reads, if no folder; `sent`: whether the sink sends to a topic, and what is its key."""
+    `topic`: what its source reads, if no folder; `sent`: whether the sink sends to a topic, and what is its key. `ttl`:
+    the source is a table WITH TTL, whose rows are changes of the row of their key."""
 
     views: tuple[str, ...]
     files_per_batch: int = 1
@@ -143,6 +152,7 @@ class Pipeline:
     ahead: bool = False
     topic: Topic | None = None
     sent: str | None = None
+    ttl: bool = False
 
     def sql(self) -> str:
         """Its definitions."""
@@ -155,7 +165,8 @@ class Pipeline:
         ahead = f"CASE WHEN v > {HIGH} THEN ts + INTERVAL '{AHEAD} seconds' ELSE {BEHIND} END"
         watermark = ahead if self.ahead else BEHIND
         if self.topic is None:
-            return SOURCE.format(files=self.files_per_batch, watermark=watermark)
+            kind, more = ("TABLE", " WITH TTL, PRIMARY KEY (k)") if self.ttl else ("SOURCE", "")
+            return SOURCE.format(kind=kind, files=self.files_per_batch, watermark=watermark + more)
         return TOPIC.format(
             watermark=watermark,
             name=SOURCE_TOPIC,

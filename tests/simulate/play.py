@@ -14,12 +14,15 @@ from random import Random
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 
+from tests.simulate import leftovers
+from tests.simulate.audits import audit, revisions
 from tests.simulate.broker import SOURCE_TOPIC
 from tests.simulate.check import Checks
 from tests.simulate.driver import World
+from tests.simulate.living import Living
 from tests.simulate.outside import Chooser, Driver, Fault, InjectedError, Killed, Outside
 from tests.simulate.pipelines import VIEWS, as_json
-from tests.simulate.script import Act, Amend, Arrive, Keep, Run, Script, Together, Wait
+from tests.simulate.script import Act, Amend, Arrive, Keep, Live, Run, Script, Together, Wait
 from tests.simulate.topic_acts import Produce, TopicAct
 from tests.simulate.topic_check import SinkTopic, SourceTopic
 from tests.simulate.workers import TaskError, failing
@@ -28,6 +31,7 @@ from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
 from tidegate.maintenance.upkeep import maintain_all
 from tidegate.project.jobs.maintenance import Policy
+from tidegate.runtime.runner import Drive
 from tidegate.session.session import Session
 
 #: How a run may end that faults have met. Anything else is a defect of the engine.
@@ -40,6 +44,10 @@ _EXPECTED = (
     ValidationException,
     TaskError,
 )
+
+
+#: Of so many seeds one ends with an audit in whole.
+AUDITED_IN_WHOLE = 3
 
 
 @dataclass(frozen=True)
@@ -132,10 +140,36 @@ class _Play:
             self._work(self._driver("a", False), partial(_keep, self.outside, act.orphans))
         elif isinstance(act, Amend):
             self._work(self._driver("a", False), amend)
+        elif isinstance(act, Live):
+            self._live(act)
         else:
             self.checks.alone = False
             _Turns(self, act).play()
             self.checks.alone = True
+
+    def _live(self, act: Live) -> None:
+        """Live groups, until nothing waits any more."""
+        for known in [one for one in self.world.drivers if one.machine == "a"]:
+            self._ended(known)
+
+        def process(drive: Drive) -> Session:
+            self.outside.driver = self._started("a")
+            self.outside.armed = True
+            session = self._sessions[self.outside.driver.name] = self.world.open(drive)
+            return session
+
+        def ended() -> None:
+            self.outside.armed = False
+            self._ended(self.outside.driver)
+
+        arrive = [partial(self._arrive, Arrive(rows)) for rows in act.files]
+        if Living(self.world, process, ended, self._failed, arrive).play():
+            self.checks.read()
+
+    def _failed(self, error: BaseException) -> None:
+        """Of a member of a live group, or of its worker. Raises Wrong where no fault may be the cause."""
+        if not isinstance(error, _EXPECTED) or isinstance(error, AssertionError) or not self._excused():
+            raise Wrong(f"a live group failed that no fault has met: {_told(error)}") from error
 
     def _arrive(self, act: Arrive) -> None:
         lines = []
@@ -251,7 +285,24 @@ class _Play:
             raise
         except Exception as error:
             raise Wrong(f"the last run failed, which no fault has met: {_told(error)}") from error
-        self.checks.finish(None if self.checks.exact else session)
+        self.checks.finish(session)
+        self._upkeep(session)
+        with self.outside.looking():
+            audit(self.checks, session, self._script.seed % AUDITED_IN_WHOLE == 0)
+            for name in self._script.pipeline.views if not self.checks.exact else ():
+                if VIEWS[name].windows is not None:
+                    revisions(self.checks, session, VIEWS[name])
+
+    def _upkeep(self, session: Session) -> None:
+        """What has been left behind goes, once it is old enough, and nothing else does."""
+        self.outside.pass_time(100_000)
+        try:
+            _keep(self.outside, True, session)
+        except Exception as error:
+            raise Wrong(f"the last upkeep failed, which no fault has met: {_told(error)}") from error
+        leftovers.look(self.world, self.checks.pipeline)
+        if self.checks.wrong is not None:
+            raise self.checks.wrong
 
 
 class _Turns:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.simulate.outside import FAULTS, Fault, Wish
 from tests.simulate.pipelines import VIEWS, Pipeline
-from tests.simulate.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, fewer, simpler, topic_of
+from tests.simulate.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, simpler, topic_of
 
 #: Steps of pipelines that read files, or have topics.
 _INPUT_STEPS = ("look input", "list input", "read input")
@@ -57,6 +57,13 @@ class Together:
 
 
 @dataclass(frozen=True)
+class Live:
+    """A supervisor keeps the groups live until nothing waits any more. `files`: what arrives meanwhile."""
+
+    files: tuple[tuple[tuple[int, str, str, int | None, int | None], ...], ...] = ()
+
+
+@dataclass(frozen=True)
 class Wait:
     """Time passes."""
 
@@ -75,8 +82,10 @@ class Amend:
     """A driver lets views absorb their late rows."""
 
 
-Act = Arrive | Run | Together | Wait | Keep | Amend | TopicAct
-_ACTS = {kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Wait, Keep, Amend, *TOPIC_ACTS)}
+Act = Arrive | Run | Together | Live | Wait | Keep | Amend | TopicAct
+_ACTS = {
+    kind.__name__.lower(): kind for kind in (Arrive, Run, Together, Live, Wait, Keep, Amend, *TOPIC_ACTS)
+}
 
 
 @dataclass(frozen=True)
@@ -125,14 +134,12 @@ class Script:
 
 
 def _act(word: str, given: Mapping[str, Any]) -> Act:
-    values = {
-        key: tuple(tuple(one) if isinstance(one, list) else one for one in value)
-        if isinstance(value, list)
-        else value
-        for key, value in given.items()
-    }
-    made: Act = _ACTS[word](**values)
+    made: Act = _ACTS[word](**{key: _frozen(value) for key, value in given.items()})
     return made
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def script_of(seed: int) -> Script:
@@ -140,10 +147,14 @@ def script_of(seed: int) -> Script:
     rng = Random(seed)
     views = tuple(rng.sample(sorted(VIEWS), rng.choice([1, 1, 2])))
     pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.5, rng.random() < 0.3)
-    acts = _acts(rng, pipeline.sink)
     if rng.random() < 0.38:
         topic = topic_of(rng)
-        pipeline, acts = replace(pipeline, topic=topic), _acts(rng, pipeline.sink, Messages(rng, topic))
+        pipeline = replace(pipeline, topic=topic)
+        acts = _acts(rng, pipeline, Messages(rng, topic))
+    else:
+        ttl = rng.random() < 0.2
+        pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
+        acts = _acts(rng, pipeline)
     if rng.random() < 0.4:
         pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
     wishes = tuple(_wish(rng, pipeline) for _ in range(rng.choice([1, 2, 3])))
@@ -160,10 +171,10 @@ def _wish(rng: Random, pipeline: Pipeline) -> Wish:
     return Wish(step, rng.choice(FAULTS[step.partition(" ")[0]]), nth)
 
 
-def _acts(rng: Random, delivers: bool, messages: Messages | None = None) -> tuple[Act, ...]:
-    """`delivers`: whether files are. `messages`: what happens to the topic; else files arrive."""
+def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> tuple[Act, ...]:
+    """`messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
-    rows, amends = _Rows(rng), rng.random() < 0.3
+    rows, amends = _Rows(rng), rng.random() < 0.3 and not pipeline.ttl
     for _ in range(rng.choice([2, 2, 3])):
         if messages is None:
             acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -175,8 +186,11 @@ def _acts(rng: Random, delivers: bool, messages: Messages | None = None) -> tupl
             acts.append(Keep(rng.random() < 0.5))
         if amends and acts and rng.random() < 0.5:
             acts.append(Amend())
-        if rng.random() < 0.15:
-            acts.append(_together(rng, amends, delivers))
+        chance = rng.random()
+        if chance < 0.15:
+            acts.append(_together(rng, amends, pipeline.sink))
+        elif chance < 0.3 and messages is None:
+            acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 2])))))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
     return tuple(acts)
@@ -237,6 +251,11 @@ def smaller(script: Script) -> Sequence[Script]:
         )
     found += [replace(script, pipeline=one) for one in _plainer(script.pipeline)]
     for number, act in enumerate(script.acts):
+        if isinstance(act, Live):
+            for file in range(len(act.files)):
+                fewer = Live(act.files[:file] + act.files[file + 1 :])
+                acts = (*script.acts[:number], fewer, *script.acts[number + 1 :])
+                found.append(Script(script.seed, script.pipeline, acts, script.faults))
         if isinstance(act, Arrive) and len(act.rows) > 1:
             for row in range(len(act.rows)):
                 less = Arrive(act.rows[:row] + act.rows[row + 1 :])

@@ -115,7 +115,8 @@ class SimulatedCatalog(FolderCatalog):
     def parsed(self, path: str, content: bytes) -> pa.Table:
         """Without a step: the rows of a data file. No file is ever written again."""
         if path not in self._stored:
-            self._stored[path] = pq.read_table(io.BytesIO(content), use_threads=False)
+            # (A third of the time that `read_table` takes, of a file so small.)
+            self._stored[path] = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
         return self._stored[path]
 
     def store(self, path: str, rows: pa.Table) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -14,7 +16,7 @@ from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.outside import FAULTS, Fault
 from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import play, shrink
-from tests.simulate.script import STEPS, Arrive, Script, script_of
+from tests.simulate.script import STEPS, Act, Arrive, Script, script_of
 
 #: Scripts of seeds that once failed.
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.txt"))
@@ -87,7 +89,7 @@ def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> N
     from tests.simulate.check import Checks
     from tests.simulate.wrong import Wrong
 
-    def finish(self: Checks, amended: object) -> None:
+    def finish(self: Checks, session: object) -> None:
         if any(judged.outcome == "late" for judged in self.log.values()):
             raise Wrong("a row was late")
 
@@ -108,6 +110,15 @@ def test_a_script_is_read_as_it_is_written() -> None:
         )
         read = Script.of_text(script.text())
         assert (read.acts, read.faults, read.pipeline) == (script.acts, script.faults, script.pipeline)
+
+
+def test_seeds_play_every_kind_of_act_and_of_project() -> None:
+    """Each often enough that a portion of 125 seeds has several of it."""
+    scripts = [script_of(seed) for seed in range(500)]
+    kinds = Counter(kind for script in scripts for kind in {type(act) for act in script.acts})
+    assert all(kinds[kind] >= 40 for kind in get_args(Act)), kinds
+    for of_interest in (lambda p: p.ttl, lambda p: p.ahead, lambda p: p.sink, lambda p: len(p.views) > 1):
+        assert sum(of_interest(script.pipeline) for script in scripts) >= 40
 
 
 def test_every_wished_fault_can_meet_its_step() -> None:

@@ -86,9 +86,11 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
         raise TidegateError("TG512", f'"{name}" has no log yet', hint=f"tidegate run {name}")
     log = StoredLog(session.tables, session.project.storage, relation, stored)
     rows = session.tables.rows(stored).where(F.col("_outcome") != "watermark")
+    # A rejected repetition of an offset is the source's own, kept on purpose: a topic or file has given it twice.
+    judged = F.when(F.col("_outcome") != "rejected", F.col("_offset"))
     counts = rows.groupBy("_source_partition").agg(
         *[F.count_if(F.col("_outcome") == o).alias(o) for o in ("on_time", "late", "rejected")],
-        (F.count("_offset") - F.count_distinct("_offset")).alias("repeated"),
+        (F.count(judged) - F.count_distinct(judged)).alias("repeated"),
         *[
             f("_offset").alias(n)
             for n, f in (("low", F.min), ("high", F.max), ("distinct", F.count_distinct))
@@ -106,8 +108,7 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
         state = log.progress.states.get(partition)
         outcome = {o: row[o] if row else 0 for o in ("on_time", "late", "rejected")}
         next_offset = state.next_offset if state else 0
-        # A rejected repetition of an offset is a repetition of the source's, kept on purpose.
-        repeated = row["repeated"] if row and not own_offsets else 0
+        repeated = row["repeated"] if row else 0
         left = gone.get(partition, Gone())
         partitions.append(
             PartitionAudit(

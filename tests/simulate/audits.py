@@ -1,0 +1,152 @@
+"""At the end of a history: what the engine's own audit counts, and what it tells of revisions, by the oracles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tests.oracle import Row
+from tests.oracle_windows import is_final
+from tests.simulate.check import Checks
+from tests.simulate.pipelines import VIEWS, View, seconds
+from tests.simulate.wrong import Judged, Wrong
+from tidegate.audit.source import audit_source
+from tidegate.audit.view import audit_view
+
+if TYPE_CHECKING:
+    from tidegate.session.session import Session
+
+#: Of a window: rows, of them late ones that no amendment has taken in.
+Counted = tuple[int, int]
+
+
+def audit(checks: Checks, session: Session, whole: bool) -> None:
+    """A1: the audit finds nothing wrong, and counts as the oracle does. `whole`: that of a view, too, and again in the
+    source; it takes as long as a run. Raises Wrong."""
+    # (What a broker still has of a topic is not all that it had.)
+    _audit_log(checks, session, whole and checks.source is None)
+    if whole:
+        _audit_view(checks, session, VIEWS[checks.pipeline.views[0]])
+
+
+def _audit_log(checks: Checks, session: Session, recount: bool) -> None:
+    found = audit_source(session, "events", recount=recount)
+    told = {p.partition: (p.raw, p.on_time, p.late, p.rejected, p.counted) for p in found.partitions}
+    right = {}
+    for partition in {place[0] for place in checks.log} | set(told):
+        outcomes = Counter(one.outcome for (p, _), one in checks.log.items() if p == partition)
+        # (What a topic has given twice is rejected the second time.)
+        repeats = sum(n for (p, _), n in checks.repeats.items() if p == partition)
+        counts = outcomes["on_time"], outcomes["late"], outcomes["rejected"] + repeats
+        right[partition] = (sum(counts), *counts, sum(counts))
+    if told != right:
+        raise Wrong(f"A1: the audit counts {told} in the log, by the rules {right}")
+    if recount and found.source_rows != len(checks.world.produced):
+        raise Wrong(
+            f"A1: the audit counts {found.source_rows} rows in the source of {len(checks.world.produced)}"
+        )
+    if not found.ok:
+        raise Wrong(f"A1: the audit of the log finds something wrong: {found.to_dict()}")
+
+
+def _audit_view(checks: Checks, session: Session, view: View) -> None:
+    found = audit_view(session, view.name)
+    if not found.ok or found.batch.not_known:
+        raise Wrong(f"A1: the audit of {view.name} finds something wrong: {found.to_dict()}")
+    # (A row of a table WITH TTL may have been replaced before its window closed: there are no accounts of these.)
+    if view.windows is None or checks.pipeline.ttl:
+        return
+    assert found.windows is not None
+    frontier = checks.frontiers.get(view.name)
+    right = _windows(checks, view, frontier)
+    columns = ("_window_start", "_window_end", "raw", "late", "counted", "filtered", "rejected")
+    told = {}
+    for start, end, raw, late, counted, filtered, rejected in (
+        found.windows.where("closed").select(*columns).collect()
+    ):
+        told[seconds(start), seconds(end)] = (raw, late)
+        if raw != counted + late or filtered or rejected:
+            raise Wrong(
+                f"A1: of the {raw} rows in {start} of {view.name} {counted} count and {late} are late"
+            )
+    if told != right:
+        raise Wrong(f"A1: the audit counts {told} in the windows of {view.name}, by the rules {right}")
+    sums = (found.closed_windows, found.raw, found.late, found.rejected_without_time)
+    timeless = sum(one.at is None for one in checks.log.values())
+    expected = (len(right), sum(n for n, _ in right.values()), sum(n for _, n in right.values()), timeless)
+    if sums != expected:
+        raise Wrong(f"A1: the audit of {view.name} sums up {sums}, by the rules {expected}")
+
+
+def _windows(checks: Checks, view: View, frontier: int | None) -> dict[tuple[int, int], Counted]:
+    """Of each closed window. An amendment has taken in every late row."""
+    assert view.windows is not None
+    raw, late = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    for one in checks.log.values():
+        for window in view.windows(one.at) if one.at is not None else ():
+            if is_final(*window, frontier):
+                raw[window] += 1
+                late[window] += one.outcome == "late" and checks.exact
+    return {window: (n, late[window]) for window, n in raw.items()}
+
+
+def revisions(checks: Checks, session: Session, view: View) -> None:
+    """B2: every revision is there, with its number, with how many late rows it has absorbed, and with what the view's
+    query gives over these and the rows on time. Raises Wrong."""
+    assert view.windows is not None
+    columns = (*view.columns, "revision", "amended_at", "late_rows", "is_current", "is_tombstone")
+    stored: dict[tuple[int, int], dict[int, list[dict[str, Any]]]] = {}
+    for row in session.table(f"{view.name}$revisions").select(*columns).collect():
+        one = {name: seconds(row[name]) for name in columns}
+        window = one["window_start"], one["window_end"]
+        stored.setdefault(window, {}).setdefault(one["revision"], []).append(one)
+    late: dict[tuple[int, int], list[Judged]] = {}
+    for _, judged in sorted(checks.log.items(), key=lambda item: item[1].epoch):
+        for window in view.windows(judged.at) if judged.outcome == "late" and judged.at is not None else ():
+            late.setdefault(window, []).append(judged)
+    for window, numbers in stored.items():
+        _revised(checks, view, window, numbers, late.get(window, []))
+
+
+def _revised(
+    checks: Checks,
+    view: View,
+    window: tuple[int, int],
+    numbers: dict[int, list[dict[str, Any]]],
+    late: Sequence[Judged],
+) -> None:
+    on_time = [row for row in checks.judged("on_time") if window in view.windows_of(row)]
+    rows = {row.payload["id"]: row for row in checks.judged("late") if window in view.windows_of(row)}
+    # One that nothing was on time for begins with 2, the first revision that has rows.
+    first = 1 if on_time else 2
+    where = f"B2: {view.name} in {window}"
+    if sorted(numbers) != [*range(first, first + len(numbers))]:
+        raise Wrong(f"{where}: the revisions are {sorted(numbers)}")
+    absorbed, newest, amended_at = 0, max(numbers), None
+    for number in sorted(numbers):
+        groups = numbers[number]
+        told = {
+            (one["late_rows"], one["amended_at"], one["is_current"], one["is_tombstone"]) for one in groups
+        }
+        if len(told) != 1:
+            raise Wrong(f"{where}: revision {number} says {told}")
+        late_rows, at, current, tombstone = told.pop()
+        if (late_rows is None, at is None) != (number == 1, number == 1) or current != (number == newest):
+            raise Wrong(
+                f"{where}: revision {number} of {newest} says {late_rows} rows, {at}, current: {current}"
+            )
+        if tombstone or (at is not None and amended_at is not None and at < amended_at):
+            raise Wrong(f"{where}: revision {number} is a tombstone, or of {at}, before that of {amended_at}")
+        absorbed, amended_at = absorbed + (late_rows or 0), at
+        if 0 < absorbed < len(late) and late[absorbed - 1].epoch == late[absorbed].epoch:
+            raise Wrong(f"{where}: revision {number} has a part of the late rows of a batch")
+        taken: list[Row] = [rows[one.id] for one in late[:absorbed] if one.id is not None]
+        right = Counter(
+            row for row in view.truth([*on_time, *taken], window[1]) if view.window(row) == window
+        )
+        shown = Counter(tuple(one[name] for name in view.columns) for one in groups)
+        if shown != right:
+            raise Wrong(f"{where}: revision {number} holds {dict(shown)}, by the rules {dict(right)}")
+    if absorbed != len(late):
+        raise Wrong(f"{where}: {absorbed} late rows are absorbed of {len(late)}")

@@ -1,0 +1,50 @@
+"""What is left at the end of a history, when upkeep has had its time: what is needed, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from tests.simulate.driver import World
+from tests.simulate.pipelines import Pipeline
+from tests.simulate.store import path_in
+from tests.simulate.wrong import Wrong
+
+#: Where a sink stands, beside its deliveries.
+_STANDS = ("deployed.json", "kafka-announced.json")
+
+
+def look(world: World, pipeline: Pipeline) -> None:
+    """R2: every file that a kept snapshot is made of is there, and every file that is there is one of these, an input,
+    a delivery, or says where a sink goes on. Raises Wrong."""
+    delivers = pipeline.sink or pipeline.sent is not None
+    with world.outside.looking():
+        needed = set().union(*(_of_table(world, table) for table in world.catalog.tables))
+    there = set(world.store.files)
+    if lost := sorted(needed - there):
+        raise Wrong(f"R2: upkeep has removed what a snapshot needs: {lost[:3]}")
+    left = [path for path in sorted(there - needed) if not _is_kept(world, path, delivers)]
+    if left:
+        raise Wrong(f"R2: upkeep has not found {left[:3]}")
+
+
+def _of_table(world: World, table: tuple[str, ...]) -> set[str]:
+    """The files of all its snapshots."""
+    catalog, metadata = world.catalog, world.catalog.tables[table][-1]
+    found, io = set[str](), catalog._io
+    for snapshot in metadata.snapshots:
+        found.add(path_in(snapshot.manifest_list))
+        for manifest in snapshot.manifests(io):
+            found.add(path_in(manifest.manifest_path))
+            entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+            found |= {path_in(entry.data_file.file_path) for entry in entries}
+    return found
+
+
+def _is_kept(world: World, path: str, delivers: bool) -> bool:
+    """Whether it is an input, or of a sink that delivers: a file of rows, or where it stands."""
+    place = PurePosixPath(path).relative_to(world.root)
+    if place.parts[0] == "input":
+        return True
+    if place.parts[0] == "out":
+        return delivers and ("_tidegate" not in place.parts or place.name.startswith("position"))
+    return delivers and place.parent.name == "delivered" and place.name in _STANDS
