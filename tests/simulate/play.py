@@ -387,26 +387,3 @@ def _keep(outside: Outside, orphans: bool, session: Session, guard: float | None
 def _told(error: BaseException) -> str:
     lines = traceback.format_exception(error)
     return f"{type(error).__name__}: {error}\n{''.join(lines[-6:])}"
-
-
-def _kind(wrong: str | None) -> str:
-    """Which promise it is: what is smaller is to break the same one."""
-    return (wrong or "").partition(":")[0]
-
-
-def shrink(script: Script, say: Callable[[str], None] = lambda text: None) -> Played:
-    """The smallest script found that breaks a promise, of one that does."""
-    from tests.simulate.script import smaller
-
-    best = play(script)
-    assert best.wrong is not None
-    going = True
-    while going:
-        going = False
-        for one in smaller(best.script):
-            found = play(one)
-            if found.wrong is not None and _kind(found.wrong) == _kind(best.wrong):
-                best, going = found, True
-                say(f"{len(one.acts)} acts, {len(one.faults or ())} faults")
-                break
-    return best

@@ -15,8 +15,9 @@ from tests.inprocess.session import without_a_jvm
 from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.outside import FAULTS, Fault
 from tests.simulate.page import PAGE, pairs, write
-from tests.simulate.play import play, shrink
+from tests.simulate.play import play
 from tests.simulate.script import STEPS, Act, Arrive, Script, script_of
+from tests.simulate.shrinking import shrink
 
 #: Scripts of seeds that once failed.
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.txt"))
@@ -113,10 +114,10 @@ def test_a_script_is_read_as_it_is_written() -> None:
 
 
 def test_seeds_play_every_kind_of_act_and_of_project() -> None:
-    """Each often enough that a portion of 125 seeds has several of it."""
+    """Each often enough that the suite meets it several times."""
     scripts = [script_of(seed) for seed in range(500)]
     kinds = Counter(kind for script in scripts for kind in {type(act) for act in script.acts})
-    assert all(kinds[kind] >= 40 for kind in get_args(Act)), kinds
+    assert all(kinds[kind] >= 15 for kind in get_args(Act)), kinds
     for of_interest in (lambda p: p.ttl, lambda p: p.ahead, lambda p: p.sink, lambda p: len(p.views) > 1):
         assert sum(of_interest(script.pipeline) for script in scripts) >= 40
 
