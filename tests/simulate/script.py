@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.simulate.outside import FAULTS, Fault, Wish
 from tests.simulate.pipelines import VIEWS, Pipeline
-from tests.simulate.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, simpler, topic_of
+from tests.simulate.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, fewer, simpler, topic_of
 
 #: Steps of pipelines that read files, or have topics.
 _INPUT_STEPS = ("look input", "list input", "read input")
@@ -147,6 +147,8 @@ def script_of(seed: int) -> Script:
     rng = Random(seed)
     views = tuple(rng.sample(sorted(VIEWS), rng.choice([1, 1, 2])))
     pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.5, rng.random() < 0.3)
+    if rng.random() < 0.4:
+        pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
     if rng.random() < 0.38:
         topic = topic_of(rng)
         pipeline = replace(pipeline, topic=topic)
@@ -155,8 +157,6 @@ def script_of(seed: int) -> Script:
         ttl = rng.random() < 0.2
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
         acts = _acts(rng, pipeline)
-    if rng.random() < 0.4:
-        pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
     wishes = tuple(_wish(rng, pipeline) for _ in range(rng.choice([1, 2, 3])))
     return Script(seed, pipeline, acts, None, wishes, rng.choice([0, 5, 10]))
 
@@ -188,7 +188,7 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
             acts.append(Amend())
         chance = rng.random()
         if chance < 0.15:
-            acts.append(_together(rng, amends, pipeline.sink))
+            acts.append(_together(rng, amends, pipeline))
         elif chance < 0.3 and messages is None:
             acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 2])))))
         else:
@@ -196,10 +196,12 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
     return tuple(acts)
 
 
-def _together(rng: Random, amends: bool, delivers: bool) -> Together:
-    second, apart = rng.choice(["run", "run", "keep", "amend" if amends else "run"]), rng.random() < 0.6
-    # Views and deliveries come late in a run. (What a sink has delivered, only its lease keeps apart.)
-    far = rng.random() < 0.5 and not (apart and delivers)
+def _together(rng: Random, amends: bool, pipeline: Pipeline) -> Together:
+    second = rng.choice(["run", "run", "keep", "amend" if amends else "run"])
+    # Only its lease keeps apart what a sink has delivered, and under which name it begins to send.
+    apart = rng.random() < 0.6 and pipeline.sent is None
+    # Views and deliveries come late in a run.
+    far = rng.random() < 0.5 and not (apart and pipeline.sink)
     steps = [2, 30, 60, 90] if far else [1, 2, 5, 12, 30]
     return Together(tuple(rng.choice(steps) for _ in range(6)), second, apart)
 
@@ -253,8 +255,8 @@ def smaller(script: Script) -> Sequence[Script]:
     for number, act in enumerate(script.acts):
         if isinstance(act, Live):
             for file in range(len(act.files)):
-                fewer = Live(act.files[:file] + act.files[file + 1 :])
-                acts = (*script.acts[:number], fewer, *script.acts[number + 1 :])
+                lived = Live(act.files[:file] + act.files[file + 1 :])
+                acts = (*script.acts[:number], lived, *script.acts[number + 1 :])
                 found.append(Script(script.seed, script.pipeline, acts, script.faults))
         if isinstance(act, Arrive) and len(act.rows) > 1:
             for row in range(len(act.rows)):

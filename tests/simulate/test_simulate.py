@@ -16,7 +16,7 @@ from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.outside import FAULTS, Fault
 from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import play
-from tests.simulate.script import STEPS, Act, Arrive, Script, script_of
+from tests.simulate.script import STEPS, Act, Arrive, Script, script_of, smaller
 from tests.simulate.shrinking import shrink
 
 #: Scripts of seeds that once failed.
@@ -101,6 +101,18 @@ def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> N
     assert not least.script.faults
     # One row that raises the watermark, and one that is late.
     assert sum(len(act.rows) for act in least.script.acts if isinstance(act, Arrive)) == 2
+
+
+def test_what_is_smaller_has_less_of_something() -> None:
+    for seed in range(100):
+        script = replace(script_of(seed), faults=(Fault(0, "write plan", 0, "killed before"),))
+        found = smaller(script)
+        assert len(found) > len(script.acts)
+        for one in found:
+            assert one != script
+            assert len(one.acts) <= len(script.acts)
+            # ("false" is longer than "true", and "null" than a number.)
+            assert len(one.text()) <= len(script.text()) + 10
 
 
 def test_a_script_is_read_as_it_is_written() -> None:
