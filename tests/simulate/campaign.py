@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 #: Seeds that one task of a process plays, and tasks after which the process is a new one.
-TOGETHER, TASKS = 20, 10
+TOGETHER, TASKS = 20, 20
 #: A failure is kept with its script; of more than so many, the seed alone.
 MOST_SCRIPTS = 20
 #: Seconds that one history may take, on a machine that does other things, too: then its process says where it stands,
@@ -71,6 +71,7 @@ class Tally:
 def play_seeds(seeds: Sequence[int]) -> Tally:
     """In this process."""
     import faulthandler
+    import gc
     import time
 
     from tests.inprocess.session import without_a_jvm
@@ -78,6 +79,9 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
     from tests.simulate.script import script_of
 
     tally, began = Tally(), time.process_time()
+    # Else a tenth of the time is spent on looking for garbage among what stays.
+    often = gc.get_threshold()
+    gc.set_threshold(20_000, 20, 50)
     with without_a_jvm():
         for seed in seeds:
             faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
@@ -91,6 +95,7 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
             tally.pairs.update(f"{fault.step}: {fault.kind}" for fault in played.met)
             if played.wrong is not None:
                 tally.failures[seed] = f"{played.wrong}\n{played.script.text()}"
+    gc.set_threshold(*often)
     tally.cpu_seconds = time.process_time() - began
     return tally
 

@@ -47,7 +47,7 @@ _EXPECTED = (
 
 
 #: Of so many seeds one ends with an audit in whole.
-AUDITED_IN_WHOLE = 3
+AUDITED_IN_WHOLE = 5
 
 
 @dataclass(frozen=True)
