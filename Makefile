@@ -30,10 +30,10 @@ demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: 
 test: export PYTHONDONTWRITEBYTECODE =
 # All Sparks of tests start from the archive that `tests.classes` makes; those with other jars run once, and leave none.
 test: export TIDEGATE_CLASS_ARCHIVES = $(CURDIR)/.tidegate/classes:ro
-test: java browser postgres prometheus $(STAMP) ## The checks of style and types and the whole test suite, as CI runs it
+test: java browser postgres prometheus $(STAMP) $(AUDIT_STAMP) ## The checks of style and types and the whole test suite, as CI runs it
 	@$(BIN)/python -m tests.classes & classes=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$classes; exit 1; }; wait $$classes
-	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
+	@$(BIN)/python -m pytest -m "not long_run" -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
 
 test-fast: $(STAMP) ## The small tests: no JVM, all of them within a minute
 	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not spark and not jvm and not slow and not medium"
@@ -41,7 +41,7 @@ test-fast: $(STAMP) ## The small tests: no JVM, all of them within a minute
 property: java $(STAMP) ## Many more random cases than CI runs, on both runners; graphs and decoders go on where they were stopped
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_RUNNERS=all TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \
 	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
-	  $(BIN)/python -m pytest -k "property or failpoints"
+	  $(BIN)/python -m pytest -k "property or failpoints or long_run"
 
 simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped
 	@$(BIN)/python -m tests.simulate.run --seeds $(SEEDS) $(ARGS)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.slow
+@pytest.mark.long_run
 def test_R2_chaos_changes_no_row_no_decision_and_no_window(tmp_path: Path, spark: SparkSession) -> None:
     options = Options(
         rows=12_000,

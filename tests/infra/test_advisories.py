@@ -223,9 +223,6 @@ def test_packages_that_pip_audit_skipped_are_no_clean_bill_although_it_ends_well
 
 
 @pytest.mark.medium
-@pytest.mark.skipif(
-    not PIP_AUDIT.exists(), reason="`make sbom` installs pip-audit, in an environment of its own"
-)
 def test_the_real_pip_audit_asks_the_service_that_was_given(
     osv: StoredOsv,
     bill: Path,
@@ -234,6 +231,7 @@ def test_the_real_pip_audit_asks_the_service_that_was_given(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    assert PIP_AUDIT.exists(), "`make test` and `make sbom` install pip-audit, in an environment of its own"
     monkeypatch.setattr(sys, "executable", str(PIP_AUDIT.with_name("python")))
     osv.advisories = {"PYSEC-2026-161": PAGES, "PYSEC-2026-248": FORMS}
     accepted = tmp_path / "accepted.toml"

@@ -138,7 +138,7 @@ SENT = "CREATE SINK sent FROM per_minute WITH (connector = 'iceberg', table = 's
 @pytest.mark.parametrize(
     ("catalog", "neighbours"),
     [
-        ("hadoop", [("shop", "local"), ("shop", "staging")]),
+        pytest.param("hadoop", [("shop", "local"), ("shop", "staging")], marks=pytest.mark.long_run),
         ("jdbc", [("shop", "local"), ("rival", "local")]),
     ],
 )

@@ -62,7 +62,6 @@ def set_up(session: Session, runner: str) -> None:
     session.execute(SETUP.replace("INSERT", f"{SINK}INSERT", 1) if runner == SPARK else SETUP)
 
 
-@pytest.mark.runner("inprocess", "spark")
 def test_B2_revisions_sessions_tombstones_lookups_and_what_follows(workbench: Workbench, runner: str) -> None:
     session = workbench.session()
     set_up(session, runner)

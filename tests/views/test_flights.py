@@ -72,6 +72,7 @@ def adds_up(session: Session) -> None:
         assert audit.raw == audit.counted + audit.filtered + audit.late + audit.rejected
 
 
+@pytest.mark.long_run
 @pytest.mark.runner("spark")
 def test_W4_property_year_equals_the_independent_computation(workbench: Workbench) -> None:
     session = play(workbench, 120_000)
@@ -82,8 +83,10 @@ def test_W4_property_year_equals_the_independent_computation(workbench: Workbenc
         adds_up(session)
 
 
-def test_W4_A1_january_in_small_batches(workbench: Workbench) -> None:
-    session = play(workbench, 2_000, month=1)
+@pytest.mark.runner("inprocess", "spark")
+def test_W4_A1_january_in_batches(workbench: Workbench, runner: str) -> None:
+    # (On Spark what a batch costs is most of it.)
+    session = play(workbench, 2_000 if runner == "inprocess" else 12_000, month=1)
     compare(session, year(1))
     adds_up(session)
 
