@@ -17,8 +17,8 @@ from tidegate.audit.view import audit_view
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
-#: Of a window: rows, of them late ones that no amendment has taken in.
-Counted = tuple[int, int]
+#: Of a window: rows, of them late ones that no amendment has taken in, and rejected ones.
+Counted = tuple[int, int, int]
 
 
 def audit(checks: Checks, session: Session, whole: bool) -> None:
@@ -65,16 +65,17 @@ def _audit_view(checks: Checks, session: Session, view: View) -> None:
     for start, end, raw, late, counted, filtered, rejected in (
         found.windows.where("closed").select(*columns).collect()
     ):
-        told[seconds(start), seconds(end)] = (raw, late)
-        if raw != counted + late or filtered or rejected:
+        told[seconds(start), seconds(end)] = (raw, late, rejected)
+        if raw != counted + late + rejected or filtered:
             raise Wrong(
                 f"A1: of the {raw} rows in {start} of {view.name} {counted} count and {late} are late"
             )
     if told != right:
         raise Wrong(f"A1: the audit counts {told} in the windows of {view.name}, by the rules {right}")
     sums = (found.closed_windows, found.raw, found.late, found.rejected_without_time)
-    timeless = sum(one.at is None for one in checks.log.values())
-    expected = (len(right), sum(n for n, _ in right.values()), sum(n for _, n in right.values()), timeless)
+    timeless = sum(1 + checks.repeats[place] for place, one in checks.log.items() if one.at is None)
+    raws, lates, _ = (sum(counts) for counts in zip(*right.values(), strict=True)) if right else (0, 0, 0)
+    expected = (len(right), raws, lates, timeless)
     if sums != expected:
         raise Wrong(f"A1: the audit of {view.name} sums up {sums}, by the rules {expected}")
 
@@ -82,13 +83,15 @@ def _audit_view(checks: Checks, session: Session, view: View) -> None:
 def _windows(checks: Checks, view: View, frontier: int | None) -> dict[tuple[int, int], Counted]:
     """Of each closed window. An amendment has taken in every late row."""
     assert view.windows is not None
-    raw, late = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
-    for one in checks.log.values():
+    raw, late, rejected = (Counter[tuple[int, int]]() for _ in range(3))
+    for place, one in checks.log.items():
         for window in view.windows(one.at) if one.at is not None else ():
             if is_final(*window, frontier):
-                raw[window] += 1
+                # (What a topic has given twice is rejected the second time.)
+                raw[window] += 1 + checks.repeats[place]
                 late[window] += one.outcome == "late" and checks.exact
-    return {window: (n, late[window]) for window, n in raw.items()}
+                rejected[window] += checks.repeats[place]
+    return {window: (n, late[window], rejected[window]) for window, n in raw.items()}
 
 
 def revisions(checks: Checks, session: Session, view: View) -> None:
