@@ -20,11 +20,15 @@ _DELIVERY_STEPS = (
 )
 #: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met.
 _WEIGHTS = {
-    **dict.fromkeys(("load log", "load view", "look data", "read metadata", "look input", "ask topic"), 0.3),
-    **dict.fromkeys(("read data", "compute task", "fetch topic", "list memory", "look plan"), 0.5),
-    **dict.fromkeys(("write plan", "create log", "write position", "create view"), 2),
-    **{"commit view": 2.5, "read plan": 4, "fetch sink": 5, "ask sink": 0.7},
-    **{"write staging": 3, "move delivery": 2, "list delivery": 3, "look position": 3, "move position": 2},
+    **dict.fromkeys(("load log", "load view", "look data"), 0.2),
+    **dict.fromkeys(
+        ("look input", "ask topic", "read data", "compute task", "fetch topic", "list memory"), 0.5
+    ),
+    **{"look plan": 0.5, "write plan": 1.5, "commit view": 1.5, "create view": 1.5},
+    **dict.fromkeys(("commit log", "delete plan", "move position", "write position", "read position"), 2),
+    **dict.fromkeys(("delete staging", "ask sink", "move delivery"), 2.5),
+    **dict.fromkeys(("create log", "list delivery", "read plan", "write staging", "look staging"), 4),
+    **{"look position": 4, "fetch sink": 5},
 }
 TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
