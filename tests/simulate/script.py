@@ -223,9 +223,8 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
 
 def _together(rng: Random, amends: bool, pipeline: Pipeline) -> Together:
     second = rng.choice(["run", "run", "keep", "amend" if amends else "run"])
-    # Only its lease keeps apart what a sink has delivered, and under which name it begins to send.
-    apart = rng.random() < 0.6 and pipeline.sent is None
-    # Views and deliveries come late in a run.
+    apart = rng.random() < 0.6
+    # Views and deliveries come late in a run. (What a sink has delivered into files, only its lease keeps apart.)
     far = rng.random() < 0.5 and not (apart and pipeline.sink)
     steps = [2, 30, 60, 90] if far else [1, 2, 5, 12, 30]
     return Together(tuple(rng.choice(steps) for _ in range(6)), second, apart)
