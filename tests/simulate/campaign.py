@@ -178,11 +178,16 @@ def _played(
         pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=TASKS)
         with pool:
             running = {pool.submit(play, portion): portion for portion in waiting}
-            for done in as_completed(running):
-                if isinstance(done.exception(), BrokenProcessPool):
-                    continue
-                progress.add(running[done], done.result())
-                say(progress.tally)
+            try:
+                for done in as_completed(running):
+                    if isinstance(done.exception(), BrokenProcessPool):
+                        continue
+                    progress.add(running[done], done.result())
+                    say(progress.tally)
+            except BaseException:
+                # Who stops the run stops its processes: they end with the portions that they have begun.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         # Portions that no process had begun stand behind those that were being played.
         waiting = [portion for portion in waiting if portion[0] not in progress.done]
         broken += waiting[:processes]

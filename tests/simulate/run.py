@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -42,6 +43,7 @@ def main(given: list[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     asked = parser.parse_args(given)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if asked.seed is not None or asked.script is not None:
         return one(asked.seed, asked.script)
     if asked.write_docs:
