@@ -125,8 +125,10 @@ class KafkaConnector(Connector):
             return False
         decisions = Decisions.from_json(plan.decisions)
         if decisions is not None:
+            # What it does not know has come later: it is read from its very first message.
+            later = self._next.keys() - self._log.progress.sightings.keys()
             after = {name: first for name, (_, first) in decisions.lost.items()}
-            self._next |= decisions.start | after | decisions.until
+            self._next |= dict.fromkeys(later, 0) | decisions.start | after | decisions.until
         return True
 
     def read(self, plan: BatchPlan) -> Rows:
