@@ -36,6 +36,7 @@ def test_cpu_is_the_innermost_steps() -> None:
     assert profile.steps["outer"][0] == pytest.approx(0.09, abs=0.02)
 
 
+@pytest.mark.long_run
 @pytest.mark.slow
 def test_a_run_has_all_steps() -> None:
     done = subprocess.run(

@@ -133,6 +133,7 @@ def test_its_project_is_valid_and_small() -> None:
     assert [one.name for one in (*catalog.relations, *catalog.views)] == ["flights", "departures_hourly"]
 
 
+@pytest.mark.long_run
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_short_demo_accounts_for_every_row_and_leaves_nothing_behind(tmp_path: Path) -> None:

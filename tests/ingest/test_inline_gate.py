@@ -62,7 +62,6 @@ def files_after(session: Session, name: str, epoch: int) -> int:
     return count
 
 
-@pytest.mark.runner("inprocess", "spark")
 def test_W14_every_row_passes_the_gate_once_however_the_logs_are_cut(
     new_workbench: Callable[[], Workbench],
 ) -> None:

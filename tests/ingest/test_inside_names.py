@@ -37,6 +37,7 @@ def columns(names: tuple[str, ...], kind: str) -> str:
     return "".join(f'"{name}" {kind}, ' for name in names)
 
 
+@pytest.mark.runner("inprocess")
 @pytest.mark.parametrize("encode", ["JSON", "CSV", "PARQUET"])
 def test_columns_of_files(workbench: Workbench, encode: str) -> None:
     values = {name: i for i, name in enumerate(IN_FILES)}

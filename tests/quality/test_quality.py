@@ -60,6 +60,7 @@ def ends(*minutes: int) -> list[str]:
     return [f"2026-01-01 00:0{minute}:00" for minute in minutes]
 
 
+@pytest.mark.runner("inprocess")
 def test_A1_corrupted_windows_are_named(
     workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_branch_s_views_are_checked_against_the_log_that_they_read(
     assert [failing(r) for r in found.values()] == [{}, {}]
 
 
+@pytest.mark.runner("inprocess")
 def test_own_expectations_look_at_what_is_new(workbench: Workbench) -> None:
     quality(workbench, v=OWN, t=OF_THE_LOG)
     session = workbench.session()

@@ -159,15 +159,15 @@ def test_the_run_does_all_there_is_to_be_broken(undisturbed: Undisturbed) -> Non
     assert {"PlanInbox.write", "PlanInbox.forget", "StateFile.write", "FilesystemSink._finish"} <= kinds
 
 
-#: In CI half of the points, one of each pair between two things that are done; in `make property` all.
+#: In CI a quarter of the points (the simulator kills at all kinds of them); in `make property` all.
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
-SHARES = (0, 1, 2, 3) if THOROUGH else (0, 1)
+SHARES = (0, 1, 2, 3) if THOROUGH else (0,)
 
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.medium
 def test_R1_R2_killed_at_every_point_and_started_again(share: int, undisturbed: Undisturbed) -> None:
-    """Every point of the run, in four shares: the first two are before and after every second thing that it does."""
+    """Every point of the run, in four shares: the first is before every second thing that it does."""
     for number in undisturbed.numbers(SHARES):
         if number % 4 == share:
             session = undisturbed.back_to(number)

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.quick import quick
 from tidegate.testing.runner import QUICK
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long_run]
 
 SOURCE = (
     "CREATE SOURCE {name} (id INT, text VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
@@ -28,7 +28,7 @@ FILES, ROWS = 3, 20_000
 #: MiB: too little for Python's libraries alone, and more than any task takes.
 LEAST, MOST = 600, 3000
 #: How near the runs come to the least that is enough, in MiB.
-NEAR = 8 if os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough" else 320
+NEAR = 8 if os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough" else 80
 
 
 def write(root: Path) -> None:

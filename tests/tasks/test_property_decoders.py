@@ -32,7 +32,7 @@ from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles
 pytestmark = pytest.mark.medium
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
-CASES = int(os.environ.get("TIDEGATE_CASES", "100000" if THOROUGH else "2000"))
+CASES = int(os.environ.get("TIDEGATE_CASES", "100000" if THOROUGH else "1000"))
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))
 #: Texts of one batch.
 BATCH = 40

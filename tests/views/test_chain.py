@@ -104,7 +104,6 @@ def shown(workbench_session, view: str) -> list[tuple]:
     )
 
 
-@pytest.mark.runner("inprocess", "spark")
 def test_D3_a_chain_of_three_views_closes_in_one_run(workbench: Workbench) -> None:
     workbench.assets(chain=SQL, by_end=BY_END)
     session = workbench.session()

@@ -123,7 +123,8 @@ def carried_before(partial: Partial, part: str) -> str:
     return f"named_struct('c', {part}.`c`, 's', TRY_CAST({part}.`s` AS {kind}))"
 
 
-@pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.runner("inprocess")), True])
+@pytest.mark.runner("inprocess")
+@pytest.mark.parametrize("earlier", [False, True])
 def test_C7_running_sums_are_exact_however_they_are_cut(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch, earlier: bool
 ) -> None:

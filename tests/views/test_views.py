@@ -247,7 +247,6 @@ def test_R2_a_run_that_breaks_off_between_two_views_is_continued(
     assert audit_view(again, "per_hour").ok
 
 
-@pytest.mark.runner("inprocess", "spark")
 def test_W4_stream_equals_batch_however_the_rows_are_cut(workbench: Workbench) -> None:
     """Random rows, some late, in batches of random size: every view, live, is what its query makes of all rows."""
     rng = random.Random(4)
