@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from tests.mutants.guard import ROOT, Planted
@@ -13,16 +15,25 @@ if TYPE_CHECKING:
     from tests.mutants.run import Result
 
 PAGE = ROOT / "docs" / "planted-faults.md"
+#: Characters of a promise.
+_WIDEST = 200
 
 
-def planted_table(found: Sequence[tuple[Planted, Result]]) -> str:
-    """One line for each planted fault."""
+def planted_table(found: Sequence[tuple[Planted, Result | None]]) -> str:
+    """One line for each planted fault. None: no run on these files has found it yet."""
+    known = sum(one is not None for _, one in found)
     lines = [
+        f"{known} of {len(found)} faults were found; the others were not looked for on the same files, or not by enough seeds.\n",
         "| fault | rule | what holds without it | seed | seeds played | seconds | the promise that was broken |",
         "|---|---|---|---:|---:|---:|---|",
     ]
     for fault, one in found:
-        promise = one.by.replace("|", "\\|").replace("<", "&lt;")
+        if one is None:
+            lines.append(f"| {fault.name} | {fault.rule} | {fault.says} | | | | no run has found it yet |")
+            continue
+        # (Where a history was played is of no interest.)
+        promise = shorten(re.sub(r"\S*/simulated-[^/]+/project/", "", one.by), _WIDEST, placeholder=" …")
+        promise = promise.replace("|", "\\|").replace("<", "&lt;")
         lines.append(
             f"| {fault.name} | {fault.rule} | {fault.says} | {one.seed} | {one.seeds} | {one.seconds:g} "
             f"| {promise} |"
@@ -30,6 +41,6 @@ def planted_table(found: Sequence[tuple[Planted, Result]]) -> str:
     return "\n".join(lines)
 
 
-def write_planted(page: Path, found: Sequence[tuple[Planted, Result]]) -> None:
+def write_planted(page: Path, found: Sequence[tuple[Planted, Result | None]]) -> None:
     """Put the table between the marks of the page."""
     write_docs(page, planted_table(found))

@@ -118,6 +118,7 @@ def test_faults_are_listed_by_name_and_by_themselves(capsys: pytest.CaptureFixtu
 def test_the_table_says_which_promise_was_broken() -> None:
     result = Result("late", "W1", KILLED, "W1: row ('a', 1) is late", 4.0, 12, 13)
     fault = Planted("late", "W1", "Equal is on time.", "", "", "", "< for <=")
+    assert planted_table([(fault, None)]).splitlines()[-1].endswith("| no run has found it yet |")
     assert planted_table([(fault, result)]).splitlines()[-1] == (
         "| late | W1 | Equal is on time. | 12 | 13 | 4 | W1: row ('a', 1) is late |"
     )
