@@ -23,7 +23,8 @@ def planted_table(found: Sequence[tuple[Planted, Result | None]]) -> str:
     """One line for each planted fault. None: no run on these files has found it yet."""
     known = sum(one is not None for _, one in found)
     lines = [
-        f"{known} of {len(found)} faults were found; the others were not looked for on the same files, or not by enough seeds.\n",
+        f"{known} of {len(found)} faults were found; the others were not looked for on the same files, or not by "
+        "enough seeds.\n",
         "| fault | rule | what holds without it | seed | seeds played | seconds | the promise that was broken |",
         "|---|---|---|---:|---:|---:|---|",
     ]
@@ -33,10 +34,10 @@ def planted_table(found: Sequence[tuple[Planted, Result | None]]) -> str:
             continue
         # (Where a history was played is of no interest.)
         promise = shorten(re.sub(r"\S*/simulated-[^/]+/project/", "", one.by), _WIDEST, placeholder=" …")
-        promise = promise.replace("|", "\\|").replace("<", "&lt;")
+        promise = promise.replace("|", "\\|").replace("`", "'")
         lines.append(
             f"| {fault.name} | {fault.rule} | {fault.says} | {one.seed} | {one.seeds} | {one.seconds:g} "
-            f"| {promise} |"
+            f"| `{promise}` |"
         )
     return "\n".join(lines)
 

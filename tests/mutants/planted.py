@@ -183,7 +183,7 @@ PLANTED = (
     Planted(
         "planted-adopted",
         "W4",
-        "The plan of a batch that broke off is carried out as it stands.",
+        "The plan of a batch that was interrupted is carried out as it stands.",
         _STREAM,
         "if left is not None and left.log == life and self.connector.adopt(left):",
         "if False:",

@@ -87,7 +87,7 @@ def test_a_fault_that_no_seed_finds_is_said(tmp_path: Path) -> None:
 
 
 def test_a_history_without_an_end_is_found_and_a_broken_simulator_finds_nothing(tmp_path: Path) -> None:
-    assert hunt(_Played(tmp_path, (None, "seed 5\nseed 6\n")), 5).seed == 6
+    assert hunt(_Played(tmp_path, (1, "seed 5\nseed 6\nTimeout (0:05:00)!\n")), 5).seed == 6
     assert hunt(_Played(tmp_path, (1, "seed 5\nImportError: no")), 5) == Hunt(
         None, 1, problem="seed 5\nImportError: no"
     )
@@ -120,7 +120,7 @@ def test_the_table_says_which_promise_was_broken() -> None:
     fault = Planted("late", "W1", "Equal is on time.", "", "", "", "< for <=")
     assert planted_table([(fault, None)]).splitlines()[-1].endswith("| no run has found it yet |")
     assert planted_table([(fault, result)]).splitlines()[-1] == (
-        "| late | W1 | Equal is on time. | 12 | 13 | 4 | W1: row ('a', 1) is late |"
+        "| late | W1 | Equal is on time. | 12 | 13 | 4 | `W1: row ('a', 1) is late` |"
     )
     assert NOT_FOUND != KILLED
 
