@@ -81,6 +81,14 @@ def test_seeds_are_played_portion_by_portion_until_one_fails(tmp_path: Path) -> 
     assert tree.asked == [("0", "100"), ("100", "100")]
 
 
+def test_nothing_more_is_started_in_a_tree_that_is_stopped(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    assert tree.call(["-c", "print(1)"], 60) == (0, "1\n")
+    tree.stop()
+    with pytest.raises(InterruptedError):
+        hunt(tree, 0)
+
+
 def test_a_fault_that_no_seed_finds_is_said(tmp_path: Path) -> None:
     tree = _Played(tmp_path, *[(0, _printed(7))] * (MOST // 100))
     assert hunt(tree, 7) == Hunt(None, MOST)

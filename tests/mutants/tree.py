@@ -74,9 +74,11 @@ class Tree:
         }
         self._environment.pop("PYTEST_ADDOPTS", None)
         self._running: subprocess.Popen[bytes] | None = None
+        self._stopped = False
 
     def stop(self) -> None:
-        """End what runs in it."""
+        """End what runs in it; nothing more is started."""
+        self._stopped = True
         if self._running is not None:
             _end(self._running)
 
@@ -113,6 +115,8 @@ class Tree:
     def call(self, arguments: Sequence[str], limit: float) -> tuple[int | None, str]:
         """Python with these arguments, in a process of its own: its exit code, None where time was over, and what it
         printed."""
+        if self._stopped:
+            raise InterruptedError("stopped")
         with tempfile.TemporaryFile() as printed:
             process = subprocess.Popen(
                 [sys.executable, *arguments],
