@@ -15,7 +15,7 @@ SEEDS ?= 20000
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property simulate mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
+.PHONY: help demo test test-fast property simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 
 simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped
 	@$(BIN)/python -m tests.simulate.run --seeds $(SEEDS) $(ARGS)
+
+worlds: $(STAMP) ## Every small world, with every crash, of oracles and engine (hours; ARGS="log --json"); goes on where it was stopped
+	@$(BIN)/python -m tests.small.run $(ARGS)
 
 mutants: java $(STAMP) ## Guards of the rules are broken one by one, each has to fail a test (ARGS="NAME … --list --from N")
 	@$(BIN)/python -m tests.mutants.run $(ARGS)
