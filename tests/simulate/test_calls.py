@@ -37,7 +37,6 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/progress.py": "uuid.uuid4",
         "iceberg/retire.py": "uuid.uuid4",
         "sinks/filewriter.py": "uuid.uuid4",
-        "sinks/kafka.py": "uuid.uuid4",
         "tasks/memories.py": "uuid.uuid4",
         "tasks/writer.py": "uuid.uuid4",
     },
