@@ -7,6 +7,8 @@ one says so by `conceal`.
 from __future__ import annotations
 
 import base64
+import html
+import json
 import logging
 import re
 import sys
@@ -20,6 +22,8 @@ from urllib.parse import quote, quote_plus
 SHOWN = "***"
 #: A shorter one is in too many words that say something else.
 _SHORTEST = 4
+#: Letters of an address by their numbers, which some write in lower case.
+_ESCAPE = re.compile("%[0-9A-F]{2}")
 _KNOWN: set[str] = set()
 _PATTERN: re.Pattern[str] | None = None
 
@@ -57,14 +61,24 @@ def tells_secret(error: BaseException) -> bool:
 def _forms(value: str) -> set[str]:
     plain = str(value)
     forms = {plain, plain.strip(), quote(plain, safe=""), quote(plain), quote_plus(plain)}
-    forms |= {repr(plain)[1:-1], plain.replace("\\", "\\\\").replace('"', '\\"')}
+    raw = plain.encode(errors="surrogatepass")
+    # As Python, JSON, SQL and HTML write texts, and as bytes.
+    forms |= {repr(plain)[1:-1], ascii(plain)[1:-1], repr(raw)[2:-1], raw.hex(), json.dumps(plain)[1:-1]}
+    forms |= {plain.replace("\\", "\\\\").replace('"', '\\"'), plain.replace("'", "''")}
+    forms |= {html.escape(plain, quote=False), html.escape(plain), _numbered(plain)}
+    forms |= {_ESCAPE.sub(lambda m: m[0].lower(), form) for form in forms}
     # In a login (user:password in base64) its bits begin at any of three places; a letter it shares with its neighbour
     # is left out.
-    raw = plain.encode()
     for lead in range(3):
         text = base64.b64encode(bytes(lead) + raw).decode()
-        forms.add(text[-(-lead * 8 // 6) : (lead + len(raw)) * 8 // 6])
+        text = text[-(-lead * 8 // 6) : (lead + len(raw)) * 8 // 6]
+        forms |= {text, text.replace("+", "-").replace("/", "_")}
     return {form for form in forms if len(form) >= _SHORTEST}
+
+
+def _numbered(text: str) -> str:
+    """HTML with the quotes as numbers in decimals, as templates write them."""
+    return html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
 
 
 def _log_masked() -> None:
@@ -75,8 +89,9 @@ def _log_masked() -> None:
         record = before(*args, **kwargs)
         try:
             text = record.getMessage()
-        except (TypeError, ValueError):
-            # A mistake of the caller's, which logging itself reports.
+        except Exception:  # whatever the texts of its arguments raise
+            # A mistake of the caller's, which logging itself reports, with the arguments.
+            record.args = (masked(_shown(record.args)),)
             return record
         if (told := masked(text)) != text:
             record.msg, record.args = told, ()
@@ -88,9 +103,17 @@ def _log_masked() -> None:
     logging.setLogRecordFactory(factory)
 
 
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
 def _hooks_masked() -> None:
-    """Warnings, and what Python prints of errors that nobody takes, in whichever thread."""
+    """Warnings, and what Python prints of errors that nobody takes, in whichever thread or destructor."""
     text_of_warning, in_main, in_thread = warnings.formatwarning, sys.excepthook, threading.excepthook
+    in_destructor = sys.unraisablehook
 
     def warning(*args: Any, **kwargs: Any) -> str:
         return masked(text_of_warning(*args, **kwargs))
@@ -107,5 +130,11 @@ def _hooks_masked() -> None:
         else:
             in_thread(args)
 
+    def destructor(args: Any) -> None:
+        if args.exc_value is not None and tells_secret(args.exc_value):
+            sys.stderr.write(masked_traceback(args.exc_value))
+        else:
+            in_destructor(args)
+
     warnings.formatwarning = warning
-    sys.excepthook, threading.excepthook = main, thread
+    sys.excepthook, threading.excepthook, sys.unraisablehook = main, thread, destructor

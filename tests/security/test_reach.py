@@ -118,6 +118,16 @@ OUTSIDE = [
     kafka(more="properties.metric.reporters = 'com.evil.Reporter'"),
     kafka(more="properties.sasl.login.class = 'com.evil.Login'"),
     kafka(more="properties.config.providers = 'file'"),
+    # A class of no package.
+    kafka(more="properties.ssl.engine.factory.class = 'Evil'"),
+    # Nothing but the path of a source is a pattern.
+    sink("a*/../assets"),
+    sink("a*/../../out"),
+    sink("a*/../.tidegate/warehouse/main/orders"),
+    sink("data/[x]/passwd"),
+    kafka(more="properties.ssl.truststore.location = 'data/[x]/passwd'"),
+    kafka(encode="AVRO (schema.location = 'data/[x]/../../../secret.avsc')"),
+    files("a*/../../other"),
     registry("https://evil.example"),
     registry("http://169.254.169.254/latest"),
     registry("http://localhost@evil.example"),
@@ -131,8 +141,9 @@ OUTSIDE = [
 def test_what_is_not_listed_is_refused_in_files_and_in_the_shell(
     sql: str, problems: Callable[..., list[TidegateError]], tmp_path: Path
 ) -> None:
-    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "data").mkdir(parents=True)
     (tmp_path / "shop" / "link").symlink_to("/etc")
+    (tmp_path / "shop" / "data" / "[x]").symlink_to("/etc")
     (error, *_) = problems(sql)
     assert error.code == "TG614"
     assert error.location is not None
@@ -244,8 +255,23 @@ def test_what_is_listed_is_reached(
         ),
         *(
             (registry(f"http://r.example/a/{up}/b"), "{endpoints: [localhost, 'http://r.example/a']}")
-            for up in ("%2e%2e", "%2E.", ".%252e", "..%2fb%2f..", "x\\\\..\\\\..")
+            for up in (
+                "%2e%2e",
+                "%2E.",
+                ".%252e",
+                "..%2fb%2f..",
+                "x\\\\..\\\\..",
+                "..;",
+                "..;x=1",
+                "%2e.%3bx",
+            )
         ),
+        # Not every server takes `%2f` for a slash, nor `;` for the end of a name.
+        *(
+            (registry(f"http://r.example/{path}"), "{endpoints: [localhost, 'http://r.example/a']}")
+            for path in ("b%2f..%2fa", "b/%2e%2e/a", "a;x/b")
+        ),
+        (files("dataset:flights//etc/passwd"), "{python: true}"),
         (
             registry("http://r.example:81/a"),
             "{endpoints: [localhost, 'http://r.example/a']}",
@@ -286,6 +312,10 @@ MACHINE = [
         "SELECT * FROM (t JOIN {} ON TRUE) AS x",
         "SELECT * FROM ((t) JOIN ({}) ON TRUE)",
         "SELECT * FROM t, ({})",
+        "SELECT * FROM t, LATERAL {}",
+        "SELECT * FROM t LEFT JOIN LATERAL {} AS x ON TRUE",
+        "INSERT INTO t SELECT * FROM t, LATERAL {}",
+        "SELECT * FROM LATERAL {}",
         "SELECT * FROM t LEFT JOIN ({}) AS x ON TRUE",
         "SELECT 1 UNION ALL (SELECT 1 FROM ({}))",
         "SELECT EXISTS (SELECT 1 FROM ({})) FROM t",

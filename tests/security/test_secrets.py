@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+import markupsafe
 import pytest
 import yaml
 from pyarrow.fs import FileSelector
@@ -71,13 +73,21 @@ FORMAT PLAIN ENCODE CSV (without_header = true);
 def test_what_is_concealed_is_found_in_every_notation(name: str) -> None:
     secret = SECRETS[name]
     conceal(secret)
-    for text in (secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret), repr({"a": secret})):
+    escaped = quote(secret, safe="")
+    for text in (secret, escaped, quote_plus(secret), json.dumps(secret), repr({"a": secret})):
+        assert masked(f"x{text}y").count("***") == 1, text
+    in_lower_case = re.sub("%..", lambda code: code[0].lower(), escaped)
+    in_sql, in_bytes = secret.replace("'", "''"), secret.encode()
+    for text in (in_lower_case, in_sql, html.escape(secret), str(markupsafe.escape(secret)), repr(in_bytes)):
+        assert masked(f"x{text}y").count("***") == 1, text
+    for text in (ascii(secret), in_bytes.hex()):
         assert masked(f"x{text}y").count("***") == 1, text
     for user in ("", "u", "us", "use"):
-        login = base64.b64encode(f"{user}:{secret}".encode()).decode()
-        shown = masked(f"Basic {login}")
-        assert "***" in shown
-        assert not any(login[at : at + 8] in shown for at in range(8, len(login) - 8))
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            login = encode(f"{user}:{secret}".encode()).decode()
+            shown = masked(f"Basic {login}")
+            assert "***" in shown
+            assert not any(login[at : at + 8] in shown for at in range(8, len(login) - 8))
     error = TidegateError("TG605", secret, hint=secret, location=Location("f", 1, 1, 1, secret))
     assert secret not in str(error) + json.dumps(error.to_dict()) + masked_traceback(error)
 
@@ -97,6 +107,34 @@ def test_logs_of_all_libraries_are_masked(caplog: pytest.LogCaptureFixture) -> N
     assert TOKEN not in caplog.text
 
 
+class Unprintable:
+    """As a library's object may be that is half made when it is logged."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError(TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("a message without a place for it", (TOKEN,)),
+        ("a number %d", (TOKEN,)),
+        ("%(name)s", ({"other": TOKEN},)),
+        ("%s", (Unprintable(),)),
+    ],
+)
+def test_X4_a_library_that_logs_wrongly_tells_no_secret_and_goes_on(
+    text: str, arguments: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    conceal(TOKEN)
+    logger = logging.Logger("some.library")
+    logger.addHandler(logging.StreamHandler(sys.stderr))
+    logger.warning(text, *arguments)
+    said = capsys.readouterr().err
+    assert said
+    assert TOKEN not in said
+
+
 PRINTING = """
 import threading, warnings
 from tidegate.masking import conceal
@@ -109,6 +147,10 @@ for said in ("{token}", "another"):
     thread = threading.Thread(target=fail, args=(said,))
     thread.start()
     thread.join()
+class Closed:
+    def __del__(self):
+        raise ValueError("{token}")
+Closed()
 fail("{token}")
 """
 
@@ -123,7 +165,7 @@ def test_what_python_prints_by_itself_is_masked() -> None:
     )
     assert done.returncode == 1
     assert TOKEN not in done.stdout + done.stderr
-    assert done.stderr.count("ValueError: ***") == 2
+    assert done.stderr.count("ValueError: ***") == 3
     for said in ("UserWarning: sent ***", "UserWarning: sent nothing", "ValueError: another"):
         assert said in done.stderr
 

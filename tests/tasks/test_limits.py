@@ -187,6 +187,14 @@ def test_X2_a_size_that_is_no_number_makes_no_schema(size: str) -> None:
     assert row["_why"].startswith("unparseable")
 
 
+def test_X2_a_field_whose_name_is_no_text_makes_no_schema() -> None:
+    text = '{"type": "record", "name": "T", "fields": [{"name": ["id"], "type": "long"}]}'
+    columns = (Wanted("id", pa.int64(), "BIGINT"),)
+    decoder = AvroDecoder(columns, schemas={7: Schema(text)})
+    (row,) = rows(DecodeTask(decoder, columns), [b"\0\0\0\0\7\2"])
+    assert row["_why"].startswith("unparseable")
+
+
 def test_X2_a_decimal_of_megabytes_is_a_misfit_at_once() -> None:
     price = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}
     columns = (Wanted("p", pa.decimal128(38, 2), "DECIMAL(38, 2)"),)

@@ -18,6 +18,7 @@ from tidegate.sql.options.option_types import ConnectorOptions, Problem
 from tidegate.sql.options.sink_connectors import FilesystemSinkOptions
 
 _WILDCARD = re.compile(r"[*?\[]")
+_PARAMETERS = re.compile(r";[^/]*")
 #: Into these variables are put, when a client is made.
 _EXPANDED, _ACCESS = ("topic", "properties"), (REGISTRY, USERNAME, PASSWORD)
 #: SQL, and what stands for NULL in a file: `${` is a text there.
@@ -141,8 +142,8 @@ class Reach:
                 yield from self._jaas(option, value)
             elif _CODE.search(lowered):
                 for code in value.split(","):
-                    # A word is a name of Kafka's own, but for what is run as a program or reads files.
-                    if "." in code or lowered.endswith(".cmd") or lowered.startswith("config."):
+                    # A word is the name of a strategy of Kafka's own; elsewhere it is a class or a program, too.
+                    if code.strip() and ("." in code or not lowered.endswith(".strategy")):
                         yield from self._code(option, code.strip())
 
     def _jaas(self, option: str, value: str) -> Iterator[Problem]:
@@ -184,7 +185,7 @@ class Reach:
     def _path(self, path: str, writes: bool) -> Iterator[Problem]:
         if path.startswith("dataset:"):
             name, _, rest = path.removeprefix("dataset:").partition("/")
-            if name in ("", ".", "..") or ".." in rest.split("/"):
+            if name in ("", ".", "..") or rest.startswith("/") or ".." in rest.split("/"):
                 yield Problem(
                     "TG614",
                     "path",
@@ -199,6 +200,8 @@ class Reach:
                     "true",
                 )
             return
+        if not writes:
+            path = _without_pattern(path)
         if writes and self._warehouse is not None and self._is_within(path, self._warehouse):
             message = f"path: {path} is in the warehouse, which has tables only"
             yield Problem("TG614", "path", message, "use another folder, or connector = 'iceberg'")
@@ -231,11 +234,9 @@ class Reach:
         yield self._refused(option, f"{path} is not in a folder that SQL may reach", "folders", path)
 
     def _local(self, path: str) -> Path | None:
-        """A local path up to its first wildcard, without links and `..`; None on an object store."""
+        """A local path without links and `..`; None on an object store."""
         if "://" in path and not path.lower().startswith("file:"):
             return None
-        if wild := _WILDCARD.search(path):
-            path = path[: path.rfind("/", 0, wild.start()) + 1]
         local = "/" + path[5:].lstrip("/") if path.lower().startswith("file:") else path
         return Path(os.path.realpath(self._root / Path(local).expanduser()))
 
@@ -244,16 +245,26 @@ def _hint(file: str, key: str, value: str) -> str:
     return f"the operator of tidegate can allow it in {file}, allow: {{{key}: {value}}}"
 
 
+def _without_pattern(path: str) -> str:
+    """The folder that is listed for the path of a source. Elsewhere `*` and `[` are letters of a name."""
+    wild = _WILDCARD.search(path)
+    if wild is None or ".." in path[wild.start() :].split("/"):
+        return path
+    return path[: path.rfind("/", 0, wild.start()) + 1]
+
+
 def _plain(uri: str) -> str:
     """`s3://bucket/a/../b` as `s3:/bucket/b`: whole parts are compared."""
     return os.path.normpath(uri)
 
 
-def _decoded(path: str) -> str:
-    """The path of a URL as the most obliging of servers would read it: `%2e%2e` leads up as `..` does."""
+def _readings(path: str) -> Iterator[str]:
+    """How servers read the path of a URL: to some `%2e%2e`, `..\\` and `..;x` lead up as `..` does."""
+    yield path
     while (decoded := unquote(path).replace("\\", "/")) != path:
         path = decoded
-    return path
+        yield path
+    yield _PARAMETERS.sub("", path)
 
 
 def _covers(entry: str, written: str, host: str, port: str | None) -> bool:
@@ -263,7 +274,8 @@ def _covers(entry: str, written: str, host: str, port: str | None) -> bool:
         begins, given = urlsplit(entry), urlsplit(written)
         if (begins.scheme, begins.netloc) != (given.scheme.lower(), given.netloc.lower().rpartition("@")[2]):
             return False
-        return f"{os.path.normpath(_decoded(given.path) or '/')}/".startswith(begins.path.rstrip("/") + "/")
+        top = begins.path.rstrip("/") + "/"
+        return all(f"{os.path.normpath(p or '/')}/".startswith(top) for p in _readings(given.path))
     listed = _ADDRESS.fullmatch(entry.removeprefix("*."))
     if listed is None or (listed[2] and listed[2] != port):
         return False

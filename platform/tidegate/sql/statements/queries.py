@@ -176,6 +176,11 @@ class QueryAnalysis:
         alias = table.args.get("alias")
         names = [c.name for c in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
         if isinstance(table, exp.Lateral):
+            if not isinstance(table.this, exp.Query | exp.Subquery | exp.Func):
+                # The name of a relation is no exp.Table here, and would not be looked for.
+                where = self.text.at(node_span(table.this))
+                hint = "LATERAL stands before a subquery or a function; read a relation without it"
+                raise unsupported("LATERAL before a relation", where, hint)
             sources.shared = True
             columns = (
                 self._query(table.this, ctes, [sources, *outer])

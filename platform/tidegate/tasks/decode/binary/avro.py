@@ -174,6 +174,8 @@ def avro_version(schema: Schema, columns: tuple[Wanted, ...], limits: Limits = S
         raise ValueError(f"not an Avro schema: {error}") from error
     if not isinstance(whole, dict) or whole.get("type") not in ("record", "error"):
         raise ValueError("the schema is not one of a record")
+    if not all(isinstance(f["name"], str) for f in whole["fields"]):
+        raise ValueError("not an Avro schema: a field's name is no text")
     fields = {f["name"].casefold(): f for f in whole["fields"]}
     found: list[tuple[str, Convert] | None] = []
     for column in columns:
