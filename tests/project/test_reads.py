@@ -55,7 +55,7 @@ def test_what_a_statement_has_made_is_ones_own(tmp_path: Path) -> None:
         ("reads: production", "TG605", "needs a namespace of its own"),
         ("reads: production\nwarehouse: {namespace: prod}", "TG605", "uses the same namespace, prod"),
         ("reads: production\nwarehouse: {namespace: dev, path: x}", "TG605", "path can't be set here"),
-        ("reads: dev\nwarehouse: {namespace: dev2}", "TG605", "has reads: itself"),
+        ("reads: dev\nwarehouse: {namespace: dev2}", "TG605", "must not have reads: itself"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, dev: str, code: str, message: str) -> None:

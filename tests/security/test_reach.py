@@ -182,7 +182,9 @@ def test_X1_what_looks_like_a_variable_is_no_part_of_a_name(
         sql = files("data") + sql
     (error, *_) = problems(sql, "{variables: [PLACE, BROKER]}")
     assert error.code == "TG614"
-    assert error.message == f"{option}: {text} would be taken as it stands, no variable is put in here"
+    assert (
+        error.message == f"{option}: {text} would be used literally, because this option takes no variables"
+    )
     assert error.location is not None
     assert text in error.location.text[error.location.column - 1 :][: error.location.length]
     assert "resources/local.yaml" in (error.hint or "")

@@ -362,7 +362,7 @@ def test_files_have_no_formats_of_messages() -> None:
         sql = f"CREATE SOURCE s (id INT) WITH (connector = 'filesystem', path = 'x') FORMAT PLAIN ENCODE {encode}"
         with pytest.raises(TidegateError) as caught:
             load_catalog([("s.sql", sql)])
-        assert (caught.value.code, caught.value.hint) == ("TG106", "there are JSON, CSV and PARQUET")
+        assert (caught.value.code, caught.value.hint) == ("TG106", "available encodings: JSON, CSV, PARQUET")
 
 
 QUERIES = [

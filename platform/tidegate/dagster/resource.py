@@ -33,7 +33,8 @@ class TidegateResource(ConfigurableResource):  # type: ignore[type-arg]  # it is
     project: str = Field(description="Folder of the tidegate project.")
     env: str = Field(default="local", description="Which resources/<env>.yaml.")
     max_rows_per_batch: int | None = Field(
-        default=None, description="Overrides the batch size of sources that are cut by rows."
+        default=None,
+        description="Overrides the number of rows in a batch, for sources whose batches are measured in rows.",
     )
     plot_up_to_rows: int = Field(
         default=20_000_000,

@@ -84,7 +84,7 @@ def trouble(error: BaseException, location: Location | None = None) -> TidegateE
             what = _BY_NUMBER.get(seen.errno or 0)
         if what is not None:
             place = getattr(seen, "filename", None) or _named(text, words[1].start() if words else 0)
-            where = os.fsdecode(place) if place else "what is written to"
+            where = os.fsdecode(place) if place else "the location of a file that tidegate writes"
             return TidegateError(
                 "TG623", f"{where} can't be used: {what[0]}", hint=what[1], location=location
             )

@@ -66,7 +66,9 @@ class Project:
         lent, _ = _environment(folder, settings.reads, environ, place)
         own = settings.warehouse.namespace
         if lent.reads is not None or own == lent.warehouse.namespace:
-            what = "has reads: itself" if lent.reads is not None else f"uses the same namespace, {own}"
+            what = (
+                "must not have reads: itself" if lent.reads is not None else f"uses the same namespace, {own}"
+            )
             raise TidegateError("TG605", f'reads: environment "{settings.reads}" {what}', location=place)
         warehouse = lent.warehouse.model_copy(update={"namespace": own})
         settings = settings.model_copy(

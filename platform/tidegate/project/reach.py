@@ -116,10 +116,10 @@ class Reach:
             if found is not None:
                 listed = ", ".join(self._allow.variables) or "none"
                 hint = (
-                    "write what it stands for; variables are put into topic, properties.*, and the address and login "
+                    "write its value; variables can be used in topic, properties.*, and the address and login "
                     f"of a registry: those that {self._file} lists, allow: {{variables: […]}}, which are: {listed}"
                 )
-                message = f"{option}: {found} would be taken as it stands, no variable is put in here"
+                message = f"{option}: {found} would be used literally, because this option takes no variables"
                 yield Problem("TG614", option, message, hint)
 
     def _format(self, options: Mapping[str, str]) -> Iterator[Problem]:

@@ -67,7 +67,8 @@ SETTINGS: dict[str, Setting] = {
         ),
         Setting(
             "max_rows_per_batch",
-            "batch size of sources that are cut by rows; results do not depend on it (W4)",
+            "number of rows in a batch, for sources whose batches are measured in rows; "
+            "results do not depend on it (W4)",
             None,
             _rows,
         ),

@@ -110,17 +110,13 @@ def _encoding(
         if encode == known_encoding:
             return known_encoding
     where, known = text.at(syntax.encode.span), [name.upper() for name in connector.encodings]
-    there_are = f"there {'are' if known[1:] else 'is'} {_and(known)}"
+    available = f"available encodings: {', '.join(known)}"
     if encode == "parquet":
-        raise error("TG406", "PARQUET is a format of files, not of messages", where, there_are)
+        raise error("TG406", "PARQUET is a format of files, not of messages", where, available)
     if encode in FORMAT_OPTIONS:
-        raise unsupported(f"ENCODE {encode.upper()}", where, there_are)
-    hint = did_you_mean(encode, connector.encodings) or there_are
+        raise unsupported(f"ENCODE {encode.upper()}", where, available)
+    hint = did_you_mean(encode, connector.encodings) or available
     raise error("TG406", f'unknown encoding "{syntax.encode.text}"', where, hint)
-
-
-def _and(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else names[0]
 
 
 def _value_problem(name: str, value: str) -> str | None:

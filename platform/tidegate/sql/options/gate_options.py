@@ -188,7 +188,7 @@ def future_skew(
         return options.skew(kind)
     except ValueError as problem:
         where = next(text.at(o.value_span) for o in given if o.name.text.lower() == "max_future_skew")
-        hint = "write its unit: max_future_skew = '1 day'"
+        hint = "write the unit: max_future_skew = '1 day'"
         if kind is TimeKind.EPOCH:
             hint = f"declare the watermark on a column such as event_time TIMESTAMPTZ AS timestamp_millis({column})"
         raise error("TG404", str(problem), where, hint) from None

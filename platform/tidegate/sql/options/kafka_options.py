@@ -133,7 +133,7 @@ class KafkaSinkOptions(SinkOptions):
                 "TG403", "amendments", message, "key.columns = '…' names the columns that identify a row"
             )
         if self.key_encode == "text" and len(self.key) != 1:
-            given = f"there are {len(self.key)}" if self.key else "there is none"
+            given = f"{len(self.key)} columns are given" if self.key else "no column is given"
             message = f"key.encode 'text' needs exactly one column in key.columns, but {given}"
             yield Problem("TG404", "key.encode", message, "key.encode = 'json'")
 

@@ -162,7 +162,7 @@ def _columns(text: Text, syntax: CreateRelationSyntax) -> tuple[Column, ...]:
             raise error("TG206", f'column "{column.name.text}" is given twice', text.at(column.name.span))
         seen.add(column.name.text.casefold())
     if not any(c.generated is None for c in syntax.columns):
-        raise error("TG102", f'"{syntax.name.text}" has no column of its own', text.at(syntax.name.span))
+        raise error("TG102", f'"{syntax.name.text}" has only generated columns', text.at(syntax.name.span))
     plain = {c.name.text: str(c.type) for c in syntax.columns if c.generated is None}
     done: list[Column] = []
     for column in syntax.columns:

@@ -111,7 +111,7 @@ def _condition(text: Text, node: exp.Join, left: Flow, right: Flow) -> tuple[exp
                     c for c in flow.columns if c.called.casefold() == name.name.casefold() and c.unqualified
                 ]
                 if len(found) != 1:
-                    message = f'there is not exactly one column "{name.name}" in "{flow.name}"'
+                    message = f'"{flow.name}" has no column "{name.name}", or more than one'
                     raise error("TG202", message, text.at(node_span(name)))
                 sides.append(exp.Column(this=exp.to_identifier(found[0].name, quoted=True)))
             equal.append(exp.EQ(this=sides[0], expression=sides[1]))
@@ -152,7 +152,7 @@ def _timed(
     where = text.at(node_span(node.this))
     new_left = _behind(left, a, b, (distance.low, -distance.high, -distance.low), where)
     new_right = _behind(right, b, a, (-distance.high, distance.low, distance.high), where)
-    unmatched = 'it is NULL where a row of "{}" has no match'
+    unmatched = 'it is NULL if no row of "{}" matches'
     if side in ("LEFT", "FULL"):
         new_right = losing(new_right, Lost(unmatched.format(left.name), text.at(node_span(node.this))))
     if side in ("RIGHT", "FULL"):

@@ -172,7 +172,7 @@ def _not_a_multiple(text: Text, call: exp.Anonymous, function: str, message: str
     hint = _USAGE[function]
     if swapped:
         hint = f"{function}(relation, time_column, {', '.join(_LENGTHS[function])})"
-        hint = f"{hint}: are {_LENGTHS[function][0]} and size the wrong way round?"
+        hint = f"{hint}: are {_LENGTHS[function][0]} and size in the wrong order?"
     return error("TG312", message, text.at(node_span(call.expressions[3])), hint)
 
 

@@ -58,7 +58,8 @@ _MaxRows = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Batch size of sources that are cut by rows (kafka, replay). Results do not depend on it.",
+        help="Number of rows in a batch, for sources whose batches are measured in rows (kafka, replay). "
+        "Results do not depend on it.",
         show_default=False,
     ),
 ]

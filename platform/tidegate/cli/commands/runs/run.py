@@ -26,7 +26,8 @@ def run(
         int | None,
         typer.Option(
             min=1,
-            help="Batch size of sources that are cut by rows (replay). Results do not depend on it.",
+            help="Number of rows in a batch, for sources whose batches are measured in rows (replay). "
+            "Results do not depend on it.",
             show_default=False,
         ),
     ] = None,
