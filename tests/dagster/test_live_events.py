@@ -217,8 +217,8 @@ def test_silence_is_told_once_in_a_while(stream: Stream) -> None:
     stream.at = 299
     assert stream.journal.lines() == []
     stream.at = 300
-    assert stream.journal.lines() == [(logging.WARNING, "nothing heard for 300 s")]
+    assert stream.journal.lines() == [(logging.WARNING, "no event for 300 s")]
     stream.at = 500
     assert stream.journal.lines() == []
     stream.at = 600
-    assert stream.journal.lines() == [(logging.WARNING, "nothing heard for 600 s")]
+    assert stream.journal.lines() == [(logging.WARNING, "no event for 600 s")]

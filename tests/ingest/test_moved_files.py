@@ -160,7 +160,7 @@ def test_a_file_that_is_decompressed_in_place_is_not_counted_twice(folder: Folde
     (folder.path / "f.json.bz2").write_bytes(bz2.compress(rows))
     names, problems = folder.read()
     assert (names, [code for code, _ in problems]) == ([], ["TG517", "TG517"])
-    assert "f.json has, but for the ending of a compressed file, the name of f.json.gz" in problems[0][1]
+    assert "f.json has, apart from the ending of a compressed file, the name of f.json.gz" in problems[0][1]
     (folder.path / "f.json").rename(folder.path / "g.json")
     assert folder.read()[0] == ["g.json"]
 

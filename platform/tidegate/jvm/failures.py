@@ -68,7 +68,7 @@ def failed_later(what: str, error: BaseException, location: Location | None = No
         return known
     return TidegateError(
         "TG513",
-        f"{what} is stored, but what comes after it failed: {spark_message(error)}",
+        f"{what} is stored, but the step after it failed: {spark_message(error)}",
         hint="run again: the next run goes on behind this batch",
         location=location,
     )
@@ -78,8 +78,8 @@ def too_little_memory(what: str, smallest: str, location: Location | None) -> Ti
     """TG513 for a batch whose workers die, though no row is to blame and it is as small as it can be."""
     return TidegateError(
         "TG513",
-        f"{what} failed: its Python workers die, and no row was found that kills one alone. It can't be made smaller: "
-        f"it reads {smallest}, by one task at a time, in little pieces",
+        f"{what} failed: its Python workers die, and no single row was found that kills a worker. "
+        f"The batch can't be made smaller: one task at a time reads {smallest}, in small pieces",
         hint="nothing of this batch was kept. Give Spark's Python workers more memory, and run again: something else "
         "may have taken the machine's; if spark.executor.pyspark.memory is set, an executor's tasks share it, and on a "
         "cluster spark.executor.memoryOverhead is for all of an executor's workers",

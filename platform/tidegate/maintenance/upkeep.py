@@ -280,7 +280,9 @@ class _Work:
         commit = Commit(needs="nothing", tries=TRIES)
         end = drive(commit, lambda _: Found(self._table.current()), lambda _: self._answer(step))
         if isinstance(end, GiveUp):
-            self.done.notes.append(f"{what} left to the next upkeep: other commits were in its way")
+            self.done.notes.append(
+                f"{what} is left to the next upkeep, because other commits came at the same time"
+            )
 
     def _answer(self, step: Callable[[], None]) -> Stored | Conflict:
         """What a step is answered; it raises whatever is no conflict."""
@@ -370,7 +372,11 @@ def _right_to_write(
 def _source(context: Context, name: str) -> Relation | View:
     found = context.catalog.get(name)
     if not isinstance(found, Relation | View):
-        raise TidegateError("TG509", f'"{name}" is not a source, table or view', hint="upkeep is of those")
+        raise TidegateError(
+            "TG509",
+            f'"{name}" is not a source, table or view',
+            hint="upkeep works on sources, tables and views",
+        )
     return found
 
 

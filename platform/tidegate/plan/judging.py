@@ -35,7 +35,7 @@ def _strategy(config: GateConfig, column: str, written: str) -> Facts:
     facts = [("Wp", f"of a partition: the largest {written} of its rows that were on time (W2)")]
     if isinstance(strategy, Expression) and strategy.preceding:
         rows = max(window.start for window in strategy.preceding)
-        text = f"the last {rows:,} rows of the partition as they arrived, late ones too, are remembered (W11)"
+        text = f"the last {rows:,} rows of the partition as they arrived, late rows included, are remembered (W11)"
         facts.append(("OVER", text))
     uses_clock = isinstance(strategy, Expression) and (
         PROC_TIME in strategy.sql or any(PROC_TIME in window.argument for window in strategy.preceding)
@@ -52,7 +52,7 @@ def _source_watermark(strategy: SourceWatermark, column: str, kind: TimeKind) ->
         (
             "delay",
             f"the {strategy.quantile * 100:g} % quantile of how far its last {strategy.window:,} rows were behind, "
-            f"late ones too; estimated after every {_ordinal(strategy.interval)} row (S1, S4)",
+            f"late rows included; estimated after every {_ordinal(strategy.interval)} row (S1, S4)",
         ),
         ("  at least", f"{span(strategy.min_delay)}, at most {span(strategy.max_delay)} (S2)"),
     ]
@@ -66,7 +66,9 @@ def _skew(config: GateConfig) -> Facts:
     if config.max_future_skew is None:
         return []
     ahead = config.kind.format_duration(config.max_future_skew)
-    text = f"a row more than {ahead} ahead of its batch's clock is kept, and raises nothing (W9)"
+    text = (
+        f"a row more than {ahead} ahead of its batch's clock is kept, and does not raise the watermark (W9)"
+    )
     return [("future", text)]
 
 

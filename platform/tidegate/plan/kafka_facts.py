@@ -27,7 +27,7 @@ def kafka_facts(options: KafkaOptions) -> tuple[tuple[str, str], ...]:
         quiet = (
             f"a partition read to its end and quiet for {_span(options.idle_timeout)} leaves the minimum (W7)"
         )
-        moves = "; if all are idle, G goes with the clock" if options.idle_advance else ""
+        moves = "; if all are idle, the clock moves G" if options.idle_advance else ""
         facts.append(("idle", quiet + moves))
     facts.append(
         ("stalled", f"a partition with rows whose Wp stands still for {_span(options.stall_timeout)} (W8)")
@@ -46,7 +46,7 @@ def _start(options: KafkaOptions) -> str:
         since = datetime.fromtimestamp(options.startup_timestamp / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         return f"with the first message of each partition from {since} UTC on"
     if options.startup_mode == "latest":
-        return "with what comes after the first look at the topic"
+        return "with the messages that arrive after the first look at the topic"
     return "with the oldest message of each partition"
 
 

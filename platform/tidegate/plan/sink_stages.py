@@ -51,16 +51,18 @@ def _delivers(sink: Sink, upstream: Relation | View) -> tuple[tuple[str, str], .
         else:
             lines = [("delivers", f"{rows}; append-only (C2)")]
         if not upstream.emit_on_window_close:
-            lines.append(("not", f"rows of windows still open, though {of} has them: they can change"))
-    start = "the beginning" if sink.connector.snapshot else "where its upstream is when it starts"
+            lines.append(("not", f"rows of open windows, which {of} also has: they can change"))
+    start = (
+        "the beginning" if sink.connector.snapshot else "the position of its upstream when the sink starts"
+    )
     return (*lines, ("from", start))
 
 
 def _again(options: SinkOptions) -> str:
     """What becomes of windows that are amended after they were delivered (B2)."""
     if isinstance(options, KafkaSinkOptions):
-        return "rows of amended windows again, with the key that they had; a null value for each that is gone (B2)"
-    return "rows of amended windows are replaced, in the commit that says so (B2)"
+        return "rows of amended windows are sent again with the same key; a removed row is sent with a null value (B2)"
+    return "rows of amended windows are replaced, in the commit that records the amendment (B2)"
 
 
 def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
@@ -83,11 +85,15 @@ def _to(sink: Sink) -> tuple[tuple[str, str], ...]:
 def _kafka(options: KafkaSinkOptions) -> list[tuple[str, str]]:
     """As they are written: what the environment has for `${NAME}` is shown nowhere."""
     properties = [("properties", f"{name} = {value}") for name, value in options.properties.items()]
-    order = "messages of a key in the order of closing" if options.key else "without a key: in no order"
+    order = (
+        "messages of a key in the order of closing"
+        if options.key
+        else "messages have no key, and no fixed order"
+    )
     return [
         *properties,
         ("order", order),
-        ("header", f"{KAFKA_ID_HEADER}: the same however often a row is sent"),
+        ("header", f"{KAFKA_ID_HEADER}: the same each time that a row is sent"),
         *([("header", f"{KAFKA_REVISION_HEADER}: of its window")] if options.upserts else []),
     ]
 

@@ -228,7 +228,7 @@ def _keeping(relation: Relation) -> tuple[tuple[str, str], ...]:
         ("views read", "each row as it was when it expired, or as it is now (T3)"),
         (
             "cleanup",
-            "what has expired and no view needs: whole days after each run, the rest by cleanup (T2)",
+            "removes expired rows that no view needs: whole days after each run, the others by tidegate cleanup (T2)",
         ),
     )
 

@@ -100,7 +100,7 @@ class RevisionStage:
         return [
             ("table", self.table),
             ("replaces", replaced),
-            ("keeps", f'what was there, as revisions in "{self.name}$revisions" (B2)'),
+            ("keeps", f'the earlier rows, as revisions in "{self.name}$revisions" (B2)'),
         ]
 
 
@@ -182,7 +182,7 @@ def _window(view: View) -> Facts:
 def _reads(view: View, entry: Input, source: Object) -> str:
     """What is read of one input, and from where to where."""
     if entry.lookup:
-        return f"{entry.name}, whole, as it is at the tick; its snapshot is recorded (B1)"
+        return f"all rows of {entry.name} at the tick; the snapshot is recorded (B1)"
     if isinstance(source, Relation):
         rows = f"on-time rows of {source.name}" if source.kind != "gate" else f"rows of {source.name}"
         time = entry.time_column
@@ -190,7 +190,7 @@ def _reads(view: View, entry: Input, source: Object) -> str:
         rows = (
             f"final rows of {source.name}"
             if view.emit_on_window_close
-            else f"rows of {source.name}, open ones too"
+            else f"rows of {source.name}, with those of open windows"
         )
         time = "window_end"
     bounds = _bounds(view, entry, time, kind_of(source))
@@ -227,7 +227,7 @@ def _offset(mark: str, ticks: int, kind: TimeKind) -> str:
 def _final(view: View) -> Facts:
     if view.clock is None:
         return (
-            ("final", "nothing ever is: no watermark says so; recomputed as a whole when an input changes"),
+            ("final", "no row, because there is no watermark; all rows are recomputed when an input changes"),
         )
     if view.over is not None:
         rule = "rows whose frames are complete: frontier < where the last frame ends ≤ W, once, in order (C5)"
@@ -241,13 +241,18 @@ def _final(view: View) -> Facts:
         rule = "windows with frontier < window_end ≤ W (C2)"
     facts = [("final", f"{rule}; nothing is dropped here (W3)")]
     if not view.emit_on_window_close:
-        facts.append(("open", "everything later, recomputed each time"))
+        facts.append(("open", "all later rows; they are recomputed at each tick"))
     if view.pane_windows is not None:
         window = view.pane_windows.window
         parts = "sessions that are joined"
         if not isinstance(window, Sessions):
             parts = f"panes of {view.kind.format_duration(window.slide)}"
-        facts.append(("computed", f"in {parts}, by tasks that read the log's files; by SQL where they can't"))
+        facts.append(
+            (
+                "computed",
+                f"in {parts}, by tasks that read the log's files, or by SQL if the tasks can't read them",
+            )
+        )
     return tuple(facts)
 
 
@@ -258,9 +263,9 @@ def _has_window(view: View) -> bool:
 
 def _emits(view: View) -> str:
     if view.clock is None:
-        return "the whole result, replaced as rows come (C2)"
+        return "the whole result, which is replaced as new rows arrive (C2)"
     if not view.emit_on_window_close:
-        return "final rows once; open ones too, replaced as rows come (C2)"
+        return "final rows once; open rows, too, which are replaced as new rows arrive (C2)"
     if view.order:
         return "each row once, when it is final, in the order of its time; rows are only ever appended (C4)"
     return "each row once, when it is final; rows are only ever appended (C2)"

@@ -170,10 +170,10 @@ class DecodingSettings(StrictModel):
     """How many rows a row group of a Parquet file may have."""
 
     seconds: Annotated[int, Field(ge=1)] = 60
-    """What some 65,000 rows may take of the processor while they are decoded."""
+    """Processor time that the decoding of about 65,000 rows may take."""
 
     elapsed_seconds: Annotated[int, Field(ge=1)] = 300
-    """What they may take by the clock: for a decoder that waits for something that never comes."""
+    """Wall-clock time that it may take: this ends a decoder that waits for ever."""
 
 
 class AllowSettings(StrictModel):
@@ -212,7 +212,7 @@ class Environment(StrictModel):
     """What SQL may reach beside tables."""
 
     decoding: DecodingSettings = Field(default_factory=DecodingSettings)
-    """How much one row of a source may be."""
+    """How large one row of a source may be."""
 
     reads: Text | None = None
     """Name of another environment, such as `production`: its sources and tables are read from its warehouse, and never

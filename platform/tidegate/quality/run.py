@@ -100,7 +100,9 @@ def check_quality(
         item = catalog.get(name)
         if not isinstance(item, Relation | View):
             raise TidegateError(
-                "TG512", f'"{name}" is not a source, table or view', hint="those have suites of expectations"
+                "TG512",
+                f'"{name}" is not a source, table or view',
+                hint="sources, tables and views have suites of expectations",
             )
         results: list[SuiteResult] = []
         steps.do(item, partial(one, item, results))

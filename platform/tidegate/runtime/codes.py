@@ -20,7 +20,7 @@ CODES: dict[str, str] = {
     "TG514": "Spark does not start, or has stopped",
     "TG515": "write to an object that belongs to another environment, and can only be read in this one",
     "TG531": "write to an object that another project or environment owns (X3)",
-    "TG532": "adoption of tables to which nobody has agreed (X3)",
+    "TG532": "adoption of tables that was not confirmed (X3)",
     "TG516": (
         "source or table that is missing, or defined differently, in the environment that this one reads"
     ),
@@ -44,8 +44,8 @@ CODES: dict[str, str] = {
     ),
     "TG544": "upkeep of an object that has no table",
     "TG545": "delivery to Kafka that failed; the next run delivers the missing rows",
-    "TG521": "reset of a watermark that would leave some results unchanged, to which nobody has agreed (W9)",
-    "TG533": "drop of an object with rows, to which nobody has agreed",
+    "TG521": "unconfirmed reset of a watermark that would leave some results unchanged (W9)",
+    "TG533": "unconfirmed drop of an object with rows",
     "TG520": "ALTER of an object that a file in assets/ defines (W13)",
 }
 

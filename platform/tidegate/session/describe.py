@@ -20,8 +20,8 @@ _NAMES = ("column", "type", "nullable", "notes", "comment")
 _ROWTIME_MARK = "*ROWTIME*"
 _COMMENTS = {
     ROWTIME: "",
-    PARTITION: "which partition of the source the row came in",
-    OFFSET: "its place there",
+    PARTITION: "the partition of the source that the row came from",
+    OFFSET: "the position of the row in its partition",
     KEY: "the key of the message",
     HEADERS: "the headers of the message",
 }

@@ -59,7 +59,7 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, Any]:
     if mechanism == "GSSAPI":
         raise _refuse("Kerberos (sasl.mechanism = GSSAPI) is configured by JAAS, in Java", instead)
     if mechanism not in _PASSWORD_MECHANISMS:
-        raise _refuse("sasl.mechanism is not one with a name and a password", instead)
+        raise _refuse("sasl.mechanism names no mechanism that takes a user name and a password", instead)
     text = properties.get("sasl.jaas.config", "")
     expected = ("Plain" if mechanism == "PLAIN" else "Scram") + "LoginModule"
     module = text.split(None, 1)[0].rpartition(".")[2] if text.split() else ""

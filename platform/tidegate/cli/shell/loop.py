@@ -125,7 +125,9 @@ class Shell:
             turned = "off" if self.layout == "blocks" else "on"
             self.layout = layouts[_one_of(argument or turned, layouts)]
             self.console.note(
-                {"blocks": "rows as blocks", "grid": "rows as a table"}.get(self.layout, "as it fits")
+                {"blocks": "rows as blocks", "grid": "rows as a table"}.get(
+                    self.layout, "the width of the terminal decides"
+                )
             )
         elif word == "\\timing":
             turned = "off" if self.timing else "on"

@@ -16,7 +16,7 @@ def _become(parent: int, command: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            sys.exit("the run that started this has ended")
+            sys.exit("the run that started this process has ended")
     # The signal's disposition and the mask are Dagster's; the command sets its own.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

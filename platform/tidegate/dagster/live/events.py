@@ -139,7 +139,7 @@ class LiveJournal:
             at = self._clock()
             if at - max(self._heard, self._complained) >= QUIET_SECONDS:
                 self._complained = at
-                found.append((logging.WARNING, f"nothing heard for {at - self._heard:.0f} s"))
+                found.append((logging.WARNING, f"no event for {at - self._heard:.0f} s"))
             if at - self._refilled >= self._every:
                 self._room, self._refilled = LINES, at
                 if self._left_out:

@@ -104,7 +104,7 @@ class ReadFiles:
         for read in (*named, *sized):
             if compressed(read.path):
                 # What was in it is not remembered, and can't be compared.
-                return self._of(read, "has, but for the ending of a compressed file, the name of", _RENAME)
+                return self._of(read, "has, apart from the ending of a compressed file, the name of", _RENAME)
             assert self._unpacked is not None
             content = self._unpacked(file, read.size)
             if content is not None and read.content is None and read in named:

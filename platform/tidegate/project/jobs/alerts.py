@@ -96,7 +96,7 @@ class Quiet(StrictModel):
     """On which days they begin (mon, tue, …); every day if left out."""
 
     lets_through: Literal["error", "none"] = "error"
-    """`error`: errors are told all the same; `none`: nothing is."""
+    """`error`: errors are still sent; `none`: nothing is sent."""
 
     @field_validator("since", "until")
     @classmethod
@@ -132,16 +132,16 @@ class Route(StrictModel):
     """Names of sources, tables and views, or `*`. Failed runs have those that they were to bring up to date."""
 
     repeat_after: Seconds | None = None
-    """After which time what still is is told again; without it never."""
+    """Time after which an alert is sent again while its cause still exists; without it, an alert is sent once."""
 
     settle: Seconds = 300
-    """How long a cause has to be gone before it counts as over: what flickers is told once."""
+    """How long a cause must be absent before it has ended: a cause that comes and goes is then reported once."""
 
     recovery: bool = True
-    """Whether it is told that something is over."""
+    """Whether a message is sent when a cause has ended."""
 
     quiet: Quiet | None = None
-    """Hours in which this route holds back."""
+    """Hours in which this route sends nothing."""
 
     @field_validator("kinds")
     @classmethod
@@ -177,10 +177,10 @@ class Alerts(StrictModel):
     """What goes where."""
 
     give_up_after: Seconds = 86_400
-    """How long a message is tried again while its target is down; then it is dropped, and that is told."""
+    """How long a message is tried again while its target is down; then it is dropped, and a later message says so."""
 
     dry_run: bool = False
-    """`true`: what would be sent is only said, in the log of the sensor."""
+    """`true`: messages are not sent, but written into the log of the sensor."""
 
     ui: str | None = None
     """Address of Dagster's UI, such as `https://dagster.example.com`: messages about runs link to it."""

@@ -109,13 +109,13 @@ class JobsFile(StrictModel):
     """When tables are cleaned up."""
 
     thresholds: list[Threshold] = Field(default_factory=list)
-    """Alarms on watermark lag."""
+    """Limits of the watermark lag."""
 
     live: list[LiveRun] = Field(default_factory=list)
     """What is kept up to date all the time."""
 
     stalls: list[Stall] = Field(default_factory=list)
-    """From when on a cause that keeps windows open is told."""
+    """Limits from which a cause that keeps windows open is reported."""
 
     alerts: Alerts | None = None
     """Who is told."""

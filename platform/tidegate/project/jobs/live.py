@@ -30,20 +30,20 @@ class LiveRun(StrictModel):
     started by hand."""
 
     interval: Seconds = 2
-    """From the start of a tick to the next; while more waits, the next one starts at once."""
+    """From the start of a tick to the start of the next, which starts at once while more rows wait."""
 
     max_rows_per_batch: int | None = Field(default=None, ge=1)
-    """Overrides the option of sources that are cut by rows."""
+    """Overrides the option of sources whose batches are measured in rows."""
 
     retries: int = Field(default=3, ge=0)
-    """How often a run starts a process again that broke down, before it fails. Workers that break down are started
-    again by the process itself."""
+    """How often a run restarts a process that failed, before the run fails. The process itself restarts workers
+    that failed."""
 
     upkeep: bool = True
     """Whether it also does the upkeep of its tables between ticks."""
 
     port: int | None = Field(default=None, ge=1, le=65535)
-    """Port of health, status and metrics on 127.0.0.1; without it there is none of the three."""
+    """Port of health, status and metrics on 127.0.0.1; without it, none of them is served."""
 
     report_every: Seconds = 60
     """Least time between two events of one asset in Dagster: what happens in between is added up."""

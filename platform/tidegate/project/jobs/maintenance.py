@@ -32,19 +32,19 @@ class Rules(StrictModel):
     """How long old snapshots can be read, and until when the files that only they hold stay."""
 
     most_snapshots: Annotated[int, Field(ge=10)] | None = None
-    """From how many snapshots on the oldest go before that time, down to those of the last 10 minutes."""
+    """Above this number of snapshots, the oldest expire before that time; those of the last 10 minutes are kept."""
 
     compact_when_files: Annotated[int, Field(ge=2)] | None = None
-    """How many data files must have come before small ones are put together."""
+    """Number of new data files after which small files are compacted."""
 
     target_file_size: Bytes | None = None
     """How large the files that compaction writes should be."""
 
     settle: Seconds | None = None
-    """Rows that came later than this are left alone: the next ticks read them."""
+    """Rows that arrived less than this time ago are not compacted: the next ticks read them."""
 
     orphans_after: Seconds | None = None
-    """How old a file must be that no snapshot knows before it is removed: batches in the making have such files."""
+    """Age at which an orphan file is removed: a batch that is being written has such files, too."""
 
     def check(self, file: YamlFile, place: tuple[str | int, ...]) -> None:
         """Raise TG605 for what is too short to be safe."""

@@ -77,7 +77,7 @@ class Stall(StrictModel):
     """How long nothing at all may arrive from a broker (no limit)."""
 
     ignore: list[str] = Field(default_factory=list)
-    """Causes that are not told for it: names as in `tidegate why --json`."""
+    """Causes that are not reported for it: names as in `tidegate why --json`."""
 
     @field_validator("ignore")
     @classmethod

@@ -179,7 +179,7 @@ def _states(
         # Where the oldest tick that we know of began was in a snapshot that is gone.
         after = int(ticks[0]["tidegate.frontier"])
         notes.append(
-            "compared from the oldest tick on whose snapshot is kept: before it, lookups are not known"
+            "compared from the oldest tick whose snapshot is kept: the lookups before it are not known"
         )
         ticks = ticks[1:] or ticks
     for tick in ticks:

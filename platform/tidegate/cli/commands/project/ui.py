@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.project import Project
 
 _INSTANCE = """\
-# Written by `tidegate ui` because there was none; yours to change.
+# `tidegate ui` wrote this file because none existed. You can change it.
 telemetry:
   enabled: false
 nux:
@@ -30,7 +30,7 @@ concurrency:
     default_limit: 1
     granularity: run
   runs:
-    # A live run takes one of them for good.
+    # A live run occupies one of them as long as it runs.
     max_concurrent_runs: 3
 # What was running when the machine went down is not running any more.
 run_monitoring:
