@@ -36,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 success, 1 something is wrong or has failed, 2 an error that the text explains, 130 interrupted.",
+    epilog="Exit codes: 0 success, 1 something is wrong or failed, 2 an error that the text explains, 130 interrupted.",
 )
 
 
