@@ -22,7 +22,7 @@ class SparkSettings(StrictModel):
     """Spark master URL: `local[N]` for N cores of this machine, or `spark://host:7077`, `yarn`."""
 
     conf: dict[str, ScalarText] = Field(default_factory=dict)
-    """Any Spark settings; they win over tidegate's own. Values are text, numbers or booleans."""
+    """Any Spark settings; they override tidegate's own. Values are text, numbers or booleans."""
 
 
 class CatalogSettings(StrictModel):
@@ -62,7 +62,7 @@ class StorageSettings(StrictModel):
     """
 
     endpoint: Text | None = None
-    """URL of an S3-compatible service (`https://minio.example:9000`); none for AWS itself."""
+    """URL of an S3-compatible service (`https://minio.example:9000`); leave it out for AWS itself."""
 
     region: Text | None = None
     """Region, such as `eu-central-1`."""
@@ -77,7 +77,7 @@ class StorageSettings(StrictModel):
     """Token of temporary credentials. Only as `${NAME}`."""
 
     path_style: bool = False
-    """Address buckets as `endpoint/bucket` instead of `bucket.endpoint`; MinIO and its like need it."""
+    """Address buckets as `endpoint/bucket` instead of `bucket.endpoint`; MinIO and similar services need it."""
 
     @field_validator("endpoint")
     @classmethod
@@ -180,7 +180,7 @@ class AllowSettings(StrictModel):
     """What SQL may reach beside tables (X1). Each list, where it is given, is the whole list."""
 
     variables: list[Text] = Field(default_factory=list)
-    """Names of the variables that `${NAME}` in SQL may stand for."""
+    """Names of the variables that `${NAME}` in SQL may use."""
 
     alerts: list[Text] = Field(default_factory=lambda: ["TIDEGATE_ALERT_URL"])
     """Names of further variables that only the targets of alerts may use: nothing else needs their secrets."""
@@ -219,7 +219,7 @@ class Environment(StrictModel):
     written; views go into this environment's own namespace of it, and sinks deliver nothing. For branches."""
 
     project: Text | None = None
-    """What the project is called where its tables say whose they are (X3); the name of its folder by default."""
+    """Name of the project in the record of who owns a table (X3); the name of its folder by default."""
 
     @model_validator(mode="after")
     def _a_namespace_of_its_own(self) -> Environment:

@@ -68,7 +68,7 @@ class Reconciliation(StrictModel):
     """How many of the newest days make the trend."""
 
     least_rows: Annotated[int, Field(ge=1)] = 100
-    """Days with fewer rows say nothing about late rates."""
+    """Days with fewer rows are not judged by their late rate."""
 
     longest_gap: Seconds | None = None
     """Longest time without any window between two windows. None: quiet times are no fault; a window that the log has

@@ -53,13 +53,13 @@ class FrontMatter(StrictModel):
     """Everything that may stand between the two `-- ---` lines above a CREATE. Every key is optional."""
 
     owners: list[str] = Field(default_factory=list)
-    """Who answers for it: `team:name`, or an e-mail address."""
+    """Who is responsible for it: `team:name`, or an e-mail address."""
 
     tags: dict[str, str] = Field(default_factory=dict)
     """A list of tags, or names with values; `--select tag:name` finds them."""
 
     description: str | None = None
-    """What it is; in place of the comment above the statement."""
+    """Description; it replaces the comment above the statement."""
 
     columns: dict[str, str] = Field(default_factory=dict)
     """Descriptions of columns."""

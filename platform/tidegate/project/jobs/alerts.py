@@ -174,7 +174,7 @@ class Alerts(StrictModel):
     """Where messages can go."""
 
     routes: list[Route] = Field(default_factory=list)
-    """What goes where."""
+    """Which causes are sent to which targets."""
 
     give_up_after: Seconds = 86_400
     """How long a message is tried again while its target is down; then it is dropped, and a later message says so."""

@@ -118,7 +118,7 @@ class JobsFile(StrictModel):
     """Limits from which a cause that keeps windows open is reported."""
 
     alerts: Alerts | None = None
-    """Who is told."""
+    """Who receives alerts, and where."""
 
     quality: Times | None = None
     """When Dagster checks the quality of everything; the checks of an asset run with it in any case."""
