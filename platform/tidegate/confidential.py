@@ -25,9 +25,12 @@ _NO_SECRET = re.compile(
 )
 #: Names that end with the name of an account or a bucket, which may be anything.
 _OF_AN_ACCOUNT = re.compile(r"account\.key\.|azure\.sas\.")
-#: A password inside an address: of its login, or among its parameters.
+#: A password inside an address: of its login (also where a host and a port stand without `//`), or among its
+#: parameters.
 _IN_ADDRESS = re.compile(
-    r"//[^/@\s]*:([^/@\s]+)@|[?&;](?:[\w.-]*(?:password|passwd|pwd|secret|token|api_?key|signature)|sig)=([^&;\s'\"]+)",
+    r"//[^/@\s]*:([^/@\s]+)@"
+    r"|[?&;](?:[\w.-]*(?:password|passwd|pwd|secret|token|api_?key|signature)|sig)=([^&;\s'\"]+)"
+    r"|(?<![\w/.:-])[\w.-]+:([^/@\s:'\"]+)@[^/@\s'\"]+:\d",
     re.IGNORECASE,
 )
 #: `name=value` inside a value: properties of the JVM (-Dname=value), JAAS lines, parameters of a filter.
@@ -36,9 +39,10 @@ _IN_JAAS = re.compile(
     r"""(\w*(?:password|passwd|secret|token|key)\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s;]+)""", re.IGNORECASE
 )
 _NOT_IN_JAAS = ("usekeytab", "storekey", "keytab", "useticketcache", "tokenauth")
-#: `name = 'value'` of SQL, `name: value` of YAML; the quotes may be closed in another line.
+#: `name = 'value'` of SQL, `name: value` or `name: [value]` of YAML; quotes and brackets may be closed in another line.
 _OPTION = re.compile(
-    r"""(?<![\w.-])([A-Za-z_][\w.-]*)["']?\s*(?:[:=]\s*'((?:[^']|'')*)|[:=]\s*"((?:[^"\\]|\\.)*)|:\s+((?!['"{\[])(?:\$\{\w*\}|[^\s},]|\s(?!#))+))"""
+    r"""(?<![\w.-])([A-Za-z_][\w.-]*)["']?\s*(?:(?:[:=]\s*|=\s*[A-Za-z])'((?:[^']|'')*)|[:=]\s*"((?:[^"\\]|\\.)*)"""
+    r"""|:\s+((?!['"{\[])(?:\$\{\w*\}|[^\s},]|\s(?!#))+)|:\s+\[([^\]]*))"""
 )
 _WHOSE = re.compile(r"\s*(?:(?:basic|bearer|token)\s+|[\w.@-]*[:=])?\s*", re.IGNORECASE)
 #: The number or the address of a key is none.
@@ -56,7 +60,7 @@ def passwords_in(text: str) -> list[str]:
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    found = [(m.start(i), m.end(i)) for m in _IN_ADDRESS.finditer(text) for i in (1, 2) if m[i]]
+    found = [(m.start(i), m.end(i)) for m in _IN_ADDRESS.finditer(text) for i in (1, 2, 3) if m[i]]
     pair = _PAIR.search(text)
     while pair is not None:
         name = pair[1].lower()
@@ -79,7 +83,7 @@ def literals_in(name: str, value: str) -> list[str]:
 def blackened(line: str) -> str:
     """A line of YAML or SQL without the secrets that are written out in it. What stands behind them keeps its place."""
     for match in _OPTION.finditer(line):
-        i = next((i for i in (2, 3, 4) if match[i]), None)
+        i = next((i for i in (2, 3, 4, 5) if match[i]), None)
         if i is None or "jaas" in match[1].lower():
             continue
         start, end = match.span(i)
@@ -100,7 +104,7 @@ def without_logins(text: str) -> str:
 
 
 def _starred(match: re.Match[str]) -> str:
-    password = match[1] or match[2]
+    password = match[1] or match[2] or match[3]
     return match[0] if _only_variables(password) else match[0].replace(password, "***")
 
 

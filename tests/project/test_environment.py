@@ -93,6 +93,12 @@ def test_mistakes_are_placed(text: str, code: str, line: int, column: int, messa
     assert error.location.file == "resources/test.yaml"
 
 
+def test_X4_a_secret_in_a_list_is_repeated_by_no_error() -> None:
+    error = refused("spark:\n  conf: {spark.ssl.keyPassword: [hunter2]}")
+    assert "hunter2" not in str(error) + str(error.to_dict())
+    assert "[*******]" in str(error)
+
+
 def test_several_mistakes_are_counted() -> None:
     assert "(1 more problem in this file)" in refused("spark: 1\nwarehose: {}").message
 

@@ -159,6 +159,8 @@ def test_a_secret_that_is_written_out_is_an_error_that_does_not_repeat_it(name: 
         "catalog.secret = 'hunter2'",
         "properties.sasl.oauthbearer.jwks.endpoint.url = 'https://me:hunter2@h/x'",
         "properties.my.options = 'user=me,password=hunter2'",
+        'properties.ssl.key.password = "hunter2"',
+        "properties.sasl.password = E'hunter2'",
     ],
 )
 def test_X4_a_secret_is_repeated_by_no_error_whatever_else_is_wrong(more: str) -> None:

@@ -7,6 +7,7 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from tidegate.confidential import is_secret
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.parsing import parse_expression
@@ -270,7 +271,11 @@ def read_option(cursor: Cursor) -> OptionSyntax:
     if value is None or not (
         value.token_type in (TokenType.STRING, TokenType.NUMBER) or cursor.word() in ("TRUE", "FALSE")
     ):
-        cursor.fail("expected a value in quotes", f"{name.text} = '…'")
+        hint = f"{name.text} = '…'"
+        if is_secret(name.text):
+            # What stands there may be the secret, in the wrong quotes.
+            raise error("TG102", "expected a value in single quotes", cursor.here(), hint)
+        cursor.fail("expected a value in quotes", hint)
     cursor.index += 1
     text = value.text.lower() if is_word(value) else value.text
     return OptionSyntax(name, text, token_span(value))
