@@ -355,6 +355,15 @@ def test_clients_beyond_the_bound_are_turned_away_and_the_others_go_on(
         for each in holding:
             each.sendall(b"GET /livez HTTP/1.1\r\n")  # and never the end of it
         assert wait_until(lambda: few.server._server._free._value == 0, 10)
+        # A silent client keeps nobody from asking: the oldest one loses its place.
+        assert few.get("/livez")[0] == 200
+        assert holding[0].recv(1) == b""
+        assert wait_until(lambda: few.server._server._free._value == 1, 10)
+        holding[0] = socket.create_connection(address)
+        holding[0].sendall(b"GET /livez HTTP/1.1\r\n")
+        assert wait_until(lambda: len(few.server._server._silent) == 3, 10)
+        # Who is being answered keeps its place.
+        few.server._server._silent.clear()
         with socket.create_connection(address) as turned_away:
             assert turned_away.recv(1) == b""
         for each in holding:

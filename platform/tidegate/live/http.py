@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import io
 import ipaddress
@@ -29,8 +30,11 @@ from tidegate.masking import conceal
 _PATIENCE = 10.0
 _ANSWER_SECONDS = 60.0
 _PIECE = 1 << 16
-#: Clients that are answered at the same time; whoever comes beyond them is turned away at once.
+#: Clients that are answered at the same time; whoever comes beyond them takes the place of a silent one, or is turned
+#: away at once.
 _CONNECTIONS = 32
+#: How long a silent client that is cut off may take to give its place back.
+_SECONDS_TO_END = 1.0
 #: A status is read from the tables at most this often, whoever asks.
 _STATUS_SECONDS = 5.0
 #: Paths that anybody may ask, since probes have no token. They say how the run is, and nothing of what it holds.
@@ -135,25 +139,41 @@ class HttpServer:
 
 
 class _Bounded(ThreadingHTTPServer):
-    """A thread for each client, and no more than `_CONNECTIONS` of them."""
+    """A thread for each client, and no more than `_CONNECTIONS` of them. When all are taken, the client that has been
+    silent for the longest time gives its place to a new one: silence keeps nobody from asking `/livez`."""
 
     daemon_threads = True
     request_queue_size = _CONNECTIONS
 
     def __init__(self, *args: Any) -> None:
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
+        #: Those whose question is not here yet, the oldest first; by the accepting thread and by their own.
+        self._silent: dict[Any, None] = {}
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        if not self._free.acquire(blocking=False) and not self._takes_a_place():
             self.shutdown_request(request)
             return
+        self._silent[request] = None
         super().process_request(request, client_address)
+
+    def _takes_a_place(self) -> bool:
+        for oldest in list(self._silent):
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)
+            return self._free.acquire(timeout=_SECONDS_TO_END)
+        return False
+
+    def heard(self, request: Any) -> None:
+        """What a client asks has arrived."""
+        self._silent.pop(request, None)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._silent.pop(request, None)
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -221,6 +241,13 @@ class _Talk(BaseHTTPRequestHandler):
         super().setup()
         self.rfile.close()
         self.rfile = io.BufferedReader(_Question(self.connection))
+
+    def parse_request(self) -> bool:
+        found = super().parse_request()
+        server = self.server
+        assert isinstance(server, _Bounded)
+        server.heard(self.connection)
+        return found
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What was asked stands in no answer."""
