@@ -26,7 +26,7 @@ class SourceTopic(Protocol):
     """
 
     def close(self) -> None:
-        """Let go of the broker; a question after that asks it anew."""
+        """Let go of the broker; a question after that connects again."""
 
     def topic_id(self) -> str | None:
         """Kafka's id of the topic: another one of the same name has another. None from brokers before 2.8."""

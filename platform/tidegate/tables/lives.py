@@ -36,7 +36,7 @@ _BEFORE, _BEGINS, _FIRST, _ENDS, _PLACE, _RANK, _REPLACED = (
 class Applied:
     """A state to read: `snapshot` of the state table (None: still empty), the log's `epoch` up to which it holds every
     change, and `G` after that epoch. `cleaned`: rows with an event time at or below it may be gone. `merges`: how many
-    there were since its files were last written anew. `resets`: of the log's watermark, as far as they are applied
+    there were since its files were last rewritten. `resets`: of the log's watermark, as far as they are applied
     (`plan.resets`)."""
 
     snapshot: int | None

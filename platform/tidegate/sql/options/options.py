@@ -14,7 +14,7 @@ from tidegate.sql.options.option_types import Problem
 
 
 def once(text: Text, options: tuple[OptionSyntax, ...]) -> dict[str, OptionSyntax]:
-    """The options by their names in lower case. Raises TG405 for one that is there twice, and TG410 for a secret that
+    """The options by their names in lower case. Raises TG405 for one that is given twice, and TG410 for a secret that
     is written out, whether there is an option of its name or not: before anything else is said of the options."""
     given: dict[str, OptionSyntax] = {}
     for option in options:

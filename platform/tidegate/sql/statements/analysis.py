@@ -88,7 +88,7 @@ def load_catalog(
             analysed = analyse_relation(text, relation, schemas, guard)
             if first:
                 catalog.add(analysed)
-    # One that is there twice is read as it is the first time.
+    # A name that is given twice has its first definition.
     broken -= {name.casefold() for name in catalog.names()}
     for text, view in _in_order(read, problems):
         if not broken.isdisjoint(named(view.query)):

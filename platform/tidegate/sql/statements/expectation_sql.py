@@ -1,6 +1,6 @@
 """SQL in `quality/*.yaml`: it is Spark's, and reaches what other SQL of a project reaches (X1).
 
-It is read and written anew, so that Spark gets what was looked at.
+It is read and written again, so that Spark gets what was looked at.
 """
 
 from __future__ import annotations

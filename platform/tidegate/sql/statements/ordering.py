@@ -19,7 +19,7 @@ def in_reading_order(views: Sequence[tuple[Text, CreateViewSyntax]]) -> list[tup
     """Raises TG201 for views that read each other in a circle."""
     by_name = {syntax.name.text.casefold(): (text, syntax) for text, syntax in views}
     if len(by_name) < len(views):
-        return list(views)  # a name is there twice: the catalog says so
+        return list(views)  # a name is given twice: the catalog says so
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name, (_, syntax) in by_name.items():
         sorter.add(name, *(read for read in named(syntax.query) if read in by_name))

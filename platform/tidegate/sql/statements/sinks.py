@@ -87,7 +87,7 @@ def _key(
     text: Text, syntax: CreateSinkSyntax, key: Sequence[str], delivers: Sequence[Column]
 ) -> tuple[str, ...]:
     """The columns of `key.columns`, by the names that they are delivered under. Raises TG407 for one that is not there,
-    TG405 for one that is there twice."""
+    TG405 for one that is given twice."""
     where = text.at(_option(syntax, "key.columns").value_span)
     names = {column.name.casefold(): column.name for column in delivers}
     found: list[str] = []

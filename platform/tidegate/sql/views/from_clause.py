@@ -24,7 +24,7 @@ _TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "WATERMARK")
 
 @dataclass(frozen=True)
 class Cte:
-    """WITH name AS (query): read anew wherever it is named, so that each place has inputs of its own."""
+    """WITH name AS (query): read again wherever it is named, so that each place has inputs of its own."""
 
     name: str
     query: exp.Expr
