@@ -284,14 +284,6 @@ def test_a_list_is_the_whole_list(sql: str, allow: str, problems: Callable[..., 
     assert [error.code for error in problems(sql, allow)] == ["TG614"]
 
 
-def test_X4_the_login_in_a_broker_s_address_is_repeated_by_no_error(
-    problems: Callable[..., list[TidegateError]],
-) -> None:
-    (error,) = problems(kafka("me:hunter2@b.example:9092"), "{endpoints: [localhost]}")
-    assert error.code == "TG410"
-    assert "hunter2" not in str(error) + str(error.to_dict())
-
-
 MACHINE = [
     "parquet.`/etc/x`",
     "csv.`file:///etc/passwd`",

@@ -170,6 +170,12 @@ def test_X4_a_secret_is_repeated_by_no_error_whatever_else_is_wrong(more: str) -
     assert "*******" in str(error)
 
 
+def test_X4_the_login_in_a_broker_s_address_is_repeated_by_no_error() -> None:
+    error = refused(server="properties.bootstrap.server = 'me:hunter2@b.example:9092'")
+    assert error.code == "TG410"
+    assert "hunter2" not in str(error) + str(error.to_dict())
+
+
 def test_no_secrets_are_what_only_sounds_like_one_and_variables() -> None:
     for name in (
         "sasl.oauthbearer.token.endpoint.url",
