@@ -189,7 +189,7 @@ def test_X2_the_smallest_batch_says_what_to_do_and_stays_planned(
             session.run()
     error = raised.value
     assert error.code == "TG513"
-    assert "it reads 0.json" in error.message
+    assert "one task at a time reads 0.json" in error.message
     assert "memory" in str(error.hint)
     assert session.table("s$raw").count() == 0
     assert [(len(plan.units), plan.care) for plan in plans] == [(3, 0), (2, 0), (1, 0), (1, 1), (1, 2)]

@@ -85,7 +85,8 @@ class Living:
         hidden = 6 if self.world.store.has_hidden() else 0
         if self._starts > 2 * (len(outside.met) - before) + len(groups) + hidden:
             raise Wrong(f"a group was started {self._starts} times for {len(outside.met) - before} faults")
-        if supervisor.schedule.exit_code == GIVEN_UP:
+        # (Live mode that ends when nothing waits gives up what still fails, as what a missing file holds does.)
+        if supervisor.schedule.exit_code == GIVEN_UP and not hidden:
             raise Wrong(f"live mode gave up: {supervisor.health()}")
         return supervisor.schedule.exit_code == DONE
 
