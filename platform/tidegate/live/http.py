@@ -159,11 +159,12 @@ class _Bounded(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def _takes_a_place(self) -> bool:
-        for oldest in list(self._silent):
-            with contextlib.suppress(OSError):
-                oldest.shutdown(socket.SHUT_RDWR)
-            return self._free.acquire(timeout=_SECONDS_TO_END)
-        return False
+        oldest = next(iter(list(self._silent)), None)
+        if oldest is None:
+            return False
+        with contextlib.suppress(OSError):
+            oldest.shutdown(socket.SHUT_RDWR)
+        return self._free.acquire(timeout=_SECONDS_TO_END)
 
     def heard(self, request: Any) -> None:
         """What a client asks has arrived."""
