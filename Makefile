@@ -28,10 +28,10 @@ demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: 
 
 # The many processes that tests start compile the package once, and not each for itself.
 test: export PYTHONDONTWRITEBYTECODE =
-# All Sparks of tests start from the archive that `tests.classes` makes; those with other jars run once, and leave none.
+# All Sparks of tests start from the archive that `tests.support.classes` makes; those with other jars run once, and leave none.
 test: export TIDEGATE_CLASS_ARCHIVES = $(CURDIR)/.tidegate/classes:ro
 test: java browser postgres prometheus $(STAMP) $(AUDIT_STAMP) ## The checks of style and types and the whole test suite, as CI runs it
-	@$(BIN)/python -m tests.classes & classes=$$!; \
+	@$(BIN)/python -m tests.support.classes & classes=$$!; \
 	  $(MAKE) --no-print-directory lint || { kill $$classes; exit 1; }; wait $$classes
 	@$(BIN)/python -m pytest -m "not long_run" -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
 

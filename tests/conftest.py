@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.brokers import broker as broker  # the fixture
-from tests.kafka import kafka as kafka  # the fixture
+from tests.support.brokers import broker as broker  # the fixture
+from tests.support.kafka import kafka as kafka  # the fixture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ settings.register_profile("thorough", settings.get_profile("ci"), max_examples=2
 settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "ci"))
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The archive of classes that all Sparks of tests start from, where `make test` has made one (`tests.classes`).
+#: The archive of classes that all Sparks of tests start from, where `make test` has made one (`tests.support.classes`).
 CLASSES = ROOT / ".tidegate" / "classes"
 if CLASSES.is_dir():
     os.environ.setdefault("TIDEGATE_CLASS_ARCHIVES", str(CLASSES))

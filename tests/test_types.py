@@ -20,4 +20,6 @@ def test_what_a_type_checker_is_to_ignore_has_a_code_and_a_reason() -> None:
 
 
 def test_those_who_use_the_package_see_its_types() -> None:
-    assert (PACKAGE / "py.typed").is_file()  # and what is in the package is in the wheel: tests/test_wheel.py
+    assert (
+        PACKAGE / "py.typed"
+    ).is_file()  # and what is in the package is in the wheel: tests/infra/test_wheel.py

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.advise.rows import Batch, late_rows, late_together
-from tests.oracle_strategies import SourceWatermark as PlainSourceWatermark
+from tests.oracles.strategies import SourceWatermark as PlainSourceWatermark
 from tidegate.advise.curve import Curve
 from tidegate.advise.operator import BLOCK_BITS, EpochHistory, MeasureTask
 from tidegate.sql.options.gate_options import GateOptions

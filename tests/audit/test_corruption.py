@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.by_hand import by_hand
 from tests.conftest import Workbench
+from tests.support.by_hand import by_hand
 from tidegate.audit.source import PartitionAudit, SourceAudit, audit_source
 from tidegate.audit.view import audit_view
 

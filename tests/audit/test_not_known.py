@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from dagster import AssetKey
 
-from tests.by_hand import by_hand
 from tests.conftest import Workbench
+from tests.support.by_hand import by_hand
 from tidegate.audit import known
 from tidegate.audit.view import audit_view
 from tidegate.dagster.checks import windowed_equals_raw

@@ -23,10 +23,10 @@ from tests.benchmarks.suites import SUITES
 from tests.benchmarks.suites.live import QUERY, closing_ticks, latencies
 from tests.benchmarks.suites.ttl import changes
 from tests.benchmarks.wire import batch, crc32c, varint
-from tests.oracle import Oracle, Row, View
-from tests.oracle_over import Call, over
-from tests.oracle_sessions import closed, sessions
-from tests.oracle_tables import Change, Table
+from tests.oracles.oracle import Oracle, Row, View
+from tests.oracles.over import Call, over
+from tests.oracles.sessions import closed, sessions
+from tests.oracles.tables import Change, Table
 
 LOAD = Load(1_500, partitions=3, keys=7, per_second=4, late_share=0.05, weights=(5.0, 2.0, 1.0), chunk=200)
 DELAY = 5 * SECOND

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.chaos.load import DELAY_SECONDS
 from tests.chaos.replay import Rules
-from tests.oracle import View
+from tests.oracles.oracle import View
 from tidegate.testing.runner import QUICK
 
 SOURCE, SORTED = "events", "in_order"

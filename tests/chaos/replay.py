@@ -1,8 +1,8 @@
 """The oracle of `make chaos`: judges the topic's rows anew, row by row, and says in what the log and the views differ.
 
-Plain Python over `tests.oracle`; it imports nothing of tidegate. What depends on the clock (which partition was idle,
-where one batch ended, the `G` that each batch was judged by) is taken from the recorded history (W4), and checked to be
-legal by itself. Times are integers: event times in microseconds since 1970, wall clock in milliseconds.
+Plain Python over `tests.oracles.oracle`; it imports nothing of tidegate. What depends on the clock (which partition was
+idle, where one batch ended, the `G` that each batch was judged by) is taken from the recorded history (W4), and checked
+to be legal by itself. Times are integers: event times in microseconds since 1970, wall clock in milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from tests.oracle import Decision, Oracle, Row, View, larger, windows_of
+from tests.oracles.oracle import Decision, Oracle, Row, View, larger, windows_of
 
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 #: A row without a value: no rule names its reason, but it has one.

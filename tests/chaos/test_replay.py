@@ -28,7 +28,7 @@ from tests.chaos.replay import (
     parse,
     replay,
 )
-from tests.oracle import Oracle, View, larger
+from tests.oracles.oracle import Oracle, View, larger
 
 ROWS, BATCH, IDLE_MS = 6_000, 250, 60_000
 TUMBLE = View(
@@ -295,5 +295,5 @@ def test_the_checks_are_plain_python() -> None:
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module or "")
     assert {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names} == {
-        "tests.oracle"
+        "tests.oracles.oracle"
     }

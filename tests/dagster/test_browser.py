@@ -25,7 +25,7 @@ import yaml
 from tests.conftest import ROOT
 from tests.dagster.browser import Browser, says
 from tests.dagster.projects import write_project
-from tests.quick import quick
+from tests.support.quick import quick
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from tests.dagster.projects import write_orders, write_project
-from tests.quick import quick
+from tests.support.quick import quick
 from tidegate.dagster import load_definitions
 from tidegate.project import Project
 from tidegate.store.status import read_status

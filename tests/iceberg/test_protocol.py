@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.worlds import every_world
+from tests.support.worlds import every_world
 from tidegate.iceberg.protocol import (
     AMENDMENTS,
     NOTHING,

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT, Workbench
-from tests.environments import without_tidegate
+from tests.support.environments import without_tidegate
 from tidegate.errors import TidegateError
 from tidegate.jvm.class_archive import ANY_PURPOSE
 from tidegate.jvm.packages import jar_settings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.kafka import Broker
+    from tests.support.kafka import Broker
 
 CLUSTER = ROOT / "infra" / "cluster.py"
 

@@ -13,7 +13,7 @@ import pytest
 
 from infra.kafka.broker import BrokerError, LocalBroker, free_port
 from tests.conftest import ROOT
-from tests.kafka import Broker
+from tests.support.kafka import Broker
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,6 @@ import pytest
 from tests.conftest import Workbench
 from tests.ingest.test_kafka import project as kafka_project
 from tests.ingest.test_kafka import row, send
-from tests.kafka import Broker
 from tests.runtime.killing import (
     KillingDecoder,
     KillingReader,
@@ -30,6 +29,7 @@ from tests.runtime.killing import (
     no_memory,
     refuse,
 )
+from tests.support.kafka import Broker
 from tidegate.ingest.sources import decode, file_rows, filesystem
 from tidegate.ingest.sources.file_rows import PLACE
 from tidegate.ingest.stream import PlanInbox, SourceFeed

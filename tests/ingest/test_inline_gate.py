@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import Workbench
-from tests.oracle import Oracle, Row
+from tests.oracles.oracle import Oracle, Row
 from tidegate import TidegateError
 from tidegate.sql.dialect.dialect import tokenize
 from tidegate.sql.dialect.parsing import parse_query

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.brokers import AnyBroker
 from tests.conftest import Workbench
-from tests.kafka import Broker
+from tests.support.brokers import AnyBroker
+from tests.support.kafka import Broker
 from tidegate.audit.source import audit_source
 from tidegate.errors import TidegateError
 from tidegate.ingest.sources.kafka import KafkaConnector

@@ -102,7 +102,8 @@ class Faults:
 
 
 class Broker:
-    """Topics, and who may reach them. What tests do to it has the names of `tests.kafka.Broker`, and is no request."""
+    """Topics, and who may reach them. What tests do to it has the names of `tests.support.kafka.Broker`, and is no
+    request."""
 
     def __init__(self, reach: Callable[[str], object] = lambda name: None) -> None:
         self._reach = reach

@@ -1,4 +1,4 @@
-"""The few statements of Spark that change stored tables by hand in tests (`tests/by_hand.py`)."""
+"""The few statements of Spark that change stored tables by hand in tests (`tests/support/by_hand.py`)."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def test_open_rows_are_replaced_and_named_files_are_removed(session: Session) ->
 
 
 def test_what_others_commit_on_top_is_seen_and_not_in_the_way(session: Session) -> None:
-    from tests.by_hand import by_hand
+    from tests.support.by_hand import by_hand
 
     identifier = made(session)
     table = session.tables.open(identifier)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.brokers import AnyBroker, break_send
 from tests.conftest import Workbench
+from tests.support.brokers import AnyBroker, break_send
 from tidegate.errors import TidegateError
 from tidegate.jvm.failures import is_from_spark
 from tidegate.runtime.topics import MESSAGE

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.by_hand import by_hand
 from tests.conftest import Workbench
+from tests.support.by_hand import by_hand
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.by_hand import by_hand
 from tests.conftest import Workbench
+from tests.support.by_hand import by_hand
 from tidegate.project import Project
 from tidegate.quality.model import Outcome, Span, SuiteResult
 from tidegate.quality.run import Request, check_quality

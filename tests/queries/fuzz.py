@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.queries.check import UNREAD, by_frames, by_sql, by_tasks, defined, same, stored
 from tests.queries.generate import Case, cases
-from tests.quick import engine_session
+from tests.support.quick import engine_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

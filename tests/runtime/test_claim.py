@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.worlds import every_world
+from tests.support.worlds import every_world
 from tidegate.runtime.claim import (
     Action,
     Begin,

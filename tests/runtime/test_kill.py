@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT, Workbench
-from tests.quick import quick
+from tests.support.quick import quick
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidegate
-from tests.by_hand import by_hand
 from tests.conftest import Workbench
+from tests.support.by_hand import by_hand
 from tidegate import TidegateError
 from tidegate.ingest.connector import Rows
 from tidegate.runtime.lease import lease

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tests.oracle import Row
-from tests.oracle_windows import is_final
+from tests.oracles.oracle import Row
+from tests.oracles.windows import is_final
 from tests.simulate.check import Checks
 from tests.simulate.pipelines import VIEWS, View, seconds
 from tests.simulate.wrong import Judged, Wrong

@@ -14,8 +14,8 @@ from pyiceberg.table import Table as Stored
 from pyiceberg.table.metadata import TableMetadata
 
 from tests.inprocess.broker import Message
-from tests.oracle import Oracle, Row
-from tests.oracle_tables import Table
+from tests.oracles.oracle import Oracle, Row
+from tests.oracles.tables import Table
 from tests.simulate import keyed
 from tests.simulate.deliveries import Deliveries
 from tests.simulate.driver import World

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tests.oracle import Row
-from tests.oracle_tables import Change, Table
+from tests.oracles.oracle import Row
+from tests.oracles.tables import Change, Table
 from tests.simulate.pipelines import DELAY, seconds
 from tests.simulate.wrong import Judged, Place, Wrong
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.oracle import Row
-from tests.oracle_sessions import closed, is_closed, sessions
-from tests.oracle_windows import Windows, final, grouped, hop, tumble
+from tests.oracles.oracle import Row
+from tests.oracles.sessions import closed, is_closed, sessions
+from tests.oracles.windows import Windows, final, grouped, hop, tumble
 from tests.simulate.broker import ADDRESS, SINK_TOPIC, SOURCE_TOPIC
 from tests.simulate.topic_acts import Topic
 

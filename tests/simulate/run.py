@@ -22,7 +22,7 @@ from tests.simulate.page import LEAST, PAGE, rare, write
 #: Where a long run takes down what it has done.
 PROGRESS = Path(".tidegate/simulate/progress.json")
 #: What a history depends on.
-_PLAYED = ("platform/", "tests/simulate/", "tests/inprocess/", "tests/oracle")
+_PLAYED = ("platform/", "tests/simulate/", "tests/inprocess/", "tests/oracles/")
 
 
 def main(given: list[str] | None = None) -> int:

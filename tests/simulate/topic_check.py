@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from tests.inprocess.broker import Message, Transaction
-from tests.oracle import Row
-from tests.oracle_partitions import Partitions
+from tests.oracles.oracle import Row
+from tests.oracles.partitions import Partitions
 from tests.simulate import workers
 from tests.simulate.broker import SINK_TOPIC, SOURCE_TOPIC, Look, SimulatedBroker
 from tests.simulate.outside import EXPIRED, STALE

@@ -11,7 +11,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from tests.conftest import Workbench
-from tests.kafka import Broker
+from tests.support.kafka import Broker
 from tidegate.errors import TidegateError
 from tidegate.runtime.kafka_topics import SparkSinkTopic
 from tidegate.store import read_status

@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.oracle import Oracle, Row, View
-from tests.oracle_amend import Amended
-from tests.oracle_sessions import closed, sessions
-from tests.oracle_tables import Change, Table
+from tests.oracles.amend import Amended
+from tests.oracles.oracle import Oracle, Row, View
+from tests.oracles.sessions import closed, sessions
+from tests.oracles.sql import SqlOracle
+from tests.oracles.tables import Change, Table
 from tests.small.histories import DELAY, PARTITIONS, History, Time
-from tests.sql_oracle import SqlOracle
 
 Answers = dict[str, set[tuple[Any, ...]]]
 
@@ -117,7 +117,7 @@ def tables_by_sql(worlds: Sequence[World]) -> Answers:
 
 
 def answers_by_steps(worlds: Iterable[World]) -> Answers:
-    """The same, from `tests.oracle`."""
+    """The same, from `tests.oracles.oracle`."""
     found: Answers = defaultdict(set)
     for number, world in enumerate(worlds):
         for rule, answer in _answers(world):
@@ -126,7 +126,7 @@ def answers_by_steps(worlds: Iterable[World]) -> Answers:
 
 
 def tables_by_steps(worlds: Iterable[World]) -> Answers:
-    """The same, from `tests.oracle_tables`."""
+    """The same, from `tests.oracles.tables`."""
     found: Answers = defaultdict(set)
     for number, world in enumerate(worlds):
         table = Table(DELAY)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from tests.oracle import Oracle, Row
+from tests.oracles.oracle import Oracle, Row
 from tests.simulate import play as playing
 from tests.simulate.outside import KILLED_AFTER, KILLED_BEFORE, LOST, Chooser, Fault
 from tests.simulate.pipelines import DELAY, Pipeline

@@ -1,6 +1,6 @@
 """All worlds of a topic and its log: rows arrive in any order, a process reads what waits at any time and ends before
-any of its effects, and what it had asked for may be stored later. Judged by the oracle of `tests.oracle` (W1 to W6, R1
-to R3), and for tables WITH TTL by that of `tests.oracle_tables` (T1)."""
+any of its effects, and what it had asked for may be stored later. Judged by the oracle of `tests.oracles.oracle` (W1 to
+W6, R1 to R3), and for tables WITH TTL by that of `tests.oracles.tables` (T1)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from tests.oracle import Oracle, Row
-from tests.oracle_tables import Change, Table
+from tests.oracles.oracle import Oracle, Row
+from tests.oracles.tables import Change, Table
 from tests.small.agree import STRATEGIES
 from tests.small.gate import Judged, Ran, Setting, Topic, Written, run
 from tests.small.histories import DELAY, PARTITIONS, TIMES, Time

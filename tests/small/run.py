@@ -29,7 +29,7 @@ from tests.small.walk import Counted, WrongError
 PROGRESS = Path(".tidegate/worlds/progress.json")
 _PLAYED = (
     "platform/",
-    *(f"tests/{one}" for one in ("small/", "simulate/", "inprocess/", "oracle", "sql_oracle", "worlds")),
+    *(f"tests/{one}" for one in ("small/", "simulate/", "inprocess/", "oracles/", "support/worlds")),
 )
 KINDS = ("oracles", "log", "windows", "amend", "tables")
 #: Histories that the oracles answer at once.

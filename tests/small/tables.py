@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from tests.oracle_tables import Change, Table
+from tests.oracles.tables import Change, Table
 from tests.simulate.driver import World
 from tests.simulate.outside import KILLED_AFTER, KILLED_BEFORE, Chooser, Driver, Fault, Killed, Outside
 from tests.simulate.pipelines import DELAY, as_json, seconds

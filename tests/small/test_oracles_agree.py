@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import oracle, oracle_tables, sql_oracle
+from tests.oracles import oracle, sql, tables
 from tests.small import agree
 from tests.small.histories import TIMES, cuts, histories
 from tests.small.run import oracles_agree, with_deletes
@@ -49,26 +49,26 @@ def test_T1_T2_T4_both_oracles_say_the_same() -> None:
 def test_a_defect_in_an_oracle_is_noticed(
     monkeypatch: pytest.MonkeyPatch, rule: str, statement: str, said: str, instead: str
 ) -> None:
-    text = getattr(sql_oracle, statement)
+    text = getattr(sql, statement)
     assert said in text
-    monkeypatch.setattr(sql_oracle, statement, text.replace(said, instead))
+    monkeypatch.setattr(sql, statement, text.replace(said, instead))
     with pytest.raises(WrongError, match=rule):
         oracles_agree([agree.World(history, "ahead") for history in histories((0, 1, 2), 3)], as_tables=False)
 
 
 def test_a_defect_in_the_oracle_of_tables_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "lag(t) OVER own <= bar"
-    assert said in sql_oracle._LIVES
-    monkeypatch.setattr(sql_oracle, "_LIVES", sql_oracle._LIVES.replace(said, "lag(t) OVER own < bar"))
+    assert said in sql._LIVES
+    monkeypatch.setattr(sql, "_LIVES", sql._LIVES.replace(said, "lag(t) OVER own < bar"))
     worlds = [world for history in histories((0, 1, 2), 3) for world in with_deletes(history)]
     with pytest.raises(WrongError, match="T2"):
         oracles_agree(worlds, as_tables=True)
 
 
 def test_the_oracle_in_SQL_shares_nothing_with_the_other_one() -> None:
-    assert oracle.__file__ != sql_oracle.__file__ != oracle_tables.__file__
+    assert oracle.__file__ != sql.__file__ != tables.__file__
     imported = set()
-    for node in ast.walk(ast.parse(Path(sql_oracle.__file__).read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(Path(sql.__file__).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tests.worlds import every_world
+from tests.support.worlds import every_world
 
 World = TypeVar("World")
 

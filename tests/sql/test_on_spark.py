@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 from sqlglot import exp
 
 from infra.spark_functions import read_functions
-from tests.quick import engine_session
 from tests.sql.failing import BY_ITSELF, ENOUGH, FAILING, MUCH, ROW, TODAY
 from tests.sql.support import prelude
 from tests.sql.test_attempts import written
+from tests.support.quick import engine_session
 from tidegate.jvm.attempts import know_attempts
 from tidegate.sql import CreateView, Select, View, analyse
 from tidegate.sql.dialect.dialect import to_spark, tokenize

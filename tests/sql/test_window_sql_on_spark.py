@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlglot import exp
 
-from tests.oracle import Row
-from tests.oracle_sessions import sessions
+from tests.oracles.oracle import Row
+from tests.oracles.sessions import sessions
 from tidegate.sql.dialect.dialect import Read, to_spark
 from tidegate.sql.views.window_sql import session_sql, window_sql
 from tidegate.watermark import CalendarHop, CalendarTumble, Cumulate, Hop, TimeKind, Tumble, Window

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka import Broker as TestBroker
+from tests.support.kafka import Broker as TestBroker
 from tidegate.errors import TidegateError
 from tidegate.project.reading.variables import expand
 from tidegate.sql.options.kafka_options import KafkaOptions

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.kafka import Broker
+from tests.support.kafka import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from infra.kafka.topics import Topics
-from tests.kafka import Broker
+from tests.support.kafka import Broker
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session

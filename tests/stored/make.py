@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 import tidegate
-from tests.kafka import Broker
 from tests.stored.answers import answers
 from tests.stored.place import keep_answers, pack, place
+from tests.support.kafka import Broker
 
 
 def make(release: str) -> None:

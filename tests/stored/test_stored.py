@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kafka import Broker
 from tests.stored.answers import Rows, answers
 from tests.stored.place import KEPT, kept_answers, place, unpack
+from tests.support.kafka import Broker
 from tidegate.iceberg.layout import is_of_view, relation_identity
 from tidegate.project import Project
 from tidegate.session.session import Session

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from tests.conftest import Workbench
-from tests.oracle_tables import Change, Table
+from tests.oracles.tables import Change, Table
 from tidegate.ingest.connector import Rows
 from tidegate.plan.resets import steps
 from tidegate.session.session import Session

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT
-from tests.quick import quick
+from tests.support.quick import quick
 from tidegate.testing.runner import QUICK
 
 pytestmark = [pytest.mark.slow, pytest.mark.long_run]

@@ -1,4 +1,5 @@
-"""A bundle of random cases (`tests.cases`) on the engine: feed it step by step, compare every view with its oracle."""
+"""A bundle of random cases (`tests.oracles.cases`) on the engine: feed it step by step, compare every view with its
+oracle."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.cases import DRIVER, Feed, Seen, play
 from tests.conftest import Workbench
-from tests.oracle import Row
+from tests.oracles.cases import DRIVER, Feed, Seen, play
+from tests.oracles.oracle import Row
 from tidegate.session.session import Session
 
 #: Random cases in one bundle.

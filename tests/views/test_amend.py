@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.by_hand import by_hand
 from tests.conftest import IN_PROCESS, ROOT, SPARK, Workbench
+from tests.support.by_hand import by_hand
 from tidegate import TidegateError
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view

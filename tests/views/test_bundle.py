@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.cases import Feed, play
-from tests.oracle import Row
-from tests.oracle_over import released
+from tests.oracles.cases import Feed, play
+from tests.oracles.oracle import Row
+from tests.oracles.over import released
 from tests.views.bundle import BEGIN, Bundle, Checked
 
 

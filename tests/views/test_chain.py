@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from tests.conftest import Workbench
-from tests.oracle import Oracle, Row
-from tests.oracle_sessions import closed, sessions
-from tests.oracle_windows import final, grouped, tumble
+from tests.oracles.oracle import Oracle, Row
+from tests.oracles.sessions import closed, sessions
+from tests.oracles.windows import final, grouped, tumble
 
 pytestmark = pytest.mark.runner("inprocess")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT, Workbench
-from tests.flights import Year, year
+from tests.support.flights import Year, year
 from tidegate.amend.run import amend
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.oracle import Row
-from tests.oracle_over import Call, Range, Released, Rows, SessionGap, value
-from tests.oracle_over import over as oracle
+from tests.oracles.oracle import Row
+from tests.oracles.over import Call, Range, Released, Rows, SessionGap, value
+from tests.oracles.over import over as oracle
 from tidegate.iceberg.layout import quote
 from tidegate.sql.catalog.objects import Over, OverFunction, View
 from tidegate.sql.dialect.dialect import Read

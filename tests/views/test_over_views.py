@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import Workbench
-from tests.oracle import Row
-from tests.oracle_over import Call, Range, Rows, SessionGap, over
+from tests.oracles.oracle import Row
+from tests.oracles.over import Call, Range, Rows, SessionGap, over
 from tidegate.audit.view import audit_view
 
 if TYPE_CHECKING:

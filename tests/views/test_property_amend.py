@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from tests.conftest import Workbench
-from tests.oracle import Decision, Oracle, Row, View, derived
-from tests.oracle_amend import Amended
+from tests.oracles.amend import Amended
+from tests.oracles.oracle import Decision, Oracle, Row, View, derived
 from tests.views.test_property_on_spark import SECOND, VIEWS, Case, Play, ticks
 from tidegate.amend.run import amend
 from tidegate.audit.view import audit_view

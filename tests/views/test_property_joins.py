@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from tests.cases import Seen, Shape, beside, by_case, feed, marks
 from tests.conftest import Workbench
-from tests.oracle import Row
-from tests.oracle_joins import Join, Pair
-from tests.oracle_windows import tumble
+from tests.oracles.cases import Seen, Shape, beside, by_case, feed, marks
+from tests.oracles.joins import Join, Pair
+from tests.oracles.oracle import Row
+from tests.oracles.windows import tumble
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
 
 pytestmark = pytest.mark.runner("inprocess")

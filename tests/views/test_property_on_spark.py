@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import SPARK, Workbench
-from tests.oracle import Oracle, Row, View
+from tests.oracles.oracle import Oracle, Row, View
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.ingest.connector import Rows

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from tests.cases import Seen, Shape, beside, by_case, feed, marks
 from tests.conftest import Workbench
-from tests.oracle import Row
-from tests.oracle_joins import Join
-from tests.oracle_over import Call, Rows, so_far
-from tests.oracle_windows import cumulate, grouped, instant, top, tumble
+from tests.oracles.cases import Seen, Shape, beside, by_case, feed, marks
+from tests.oracles.joins import Join
+from tests.oracles.oracle import Row
+from tests.oracles.over import Call, Rows, so_far
+from tests.oracles.windows import cumulate, grouped, instant, top, tumble
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
 
 pytestmark = pytest.mark.runner("inprocess")

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from tests.cases import Seen, Shape, beside, feed, marks
 from tests.conftest import Workbench
-from tests.oracle import Row
-from tests.oracle_joins import union
-from tests.oracle_over import released
-from tests.oracle_windows import final, grouped, tumble
+from tests.oracles.cases import Seen, Shape, beside, feed, marks
+from tests.oracles.joins import union
+from tests.oracles.oracle import Row
+from tests.oracles.over import released
+from tests.oracles.windows import final, grouped, tumble
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
 
 pytestmark = pytest.mark.runner("inprocess")

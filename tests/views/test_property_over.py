@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from tests.cases import Seen, Shape, feed, marks
 from tests.conftest import Workbench
-from tests.oracle_over import Call, Range, Rows, SessionGap, over
+from tests.oracles.cases import Seen, Shape, feed, marks
+from tests.oracles.over import Call, Range, Rows, SessionGap, over
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
 
 pytestmark = pytest.mark.runner("inprocess")

@@ -12,10 +12,10 @@ from random import Random
 import pytest
 
 from tests.conftest import Workbench
-from tests.oracle import Row
-from tests.oracle_over import Call, Rows, over
-from tests.oracle_sessions import closed, sessions
-from tests.oracle_windows import final, grouped, hop, tumble
+from tests.oracles.oracle import Row
+from tests.oracles.over import Call, Rows, over
+from tests.oracles.sessions import closed, sessions
+from tests.oracles.windows import final, grouped, hop, tumble
 from tests.views.bundle import instant, plain, with_random_seeds
 from tidegate.audit.view import audit_view
 from tidegate.session.session import Session

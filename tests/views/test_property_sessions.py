@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from tests.cases import Seen, Shape, feed, marks
 from tests.conftest import Workbench
-from tests.oracle import Row, aggregate
-from tests.oracle_sessions import Session, closed, derived, sessions
-from tests.oracle_windows import final, grouped, tumble
+from tests.oracles.cases import Seen, Shape, feed, marks
+from tests.oracles.oracle import Row, aggregate
+from tests.oracles.sessions import Session, closed, derived, sessions
+from tests.oracles.windows import final, grouped, tumble
 from tests.views.bundle import CASES, Bundle, Checked, with_random_seeds
 
 pytestmark = pytest.mark.runner("inprocess")

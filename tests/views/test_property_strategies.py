@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests.conftest import Workbench
-from tests.oracle_strategies import Partition, Preceding, SourceWatermark
+from tests.oracles.strategies import Partition, Preceding, SourceWatermark
 from tests.views.bundle import BEGIN, with_random_seeds
 
 pytestmark = pytest.mark.runner("inprocess")

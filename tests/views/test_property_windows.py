@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from tests.cases import Seen, Shape, feed, marks
 from tests.conftest import Workbench
-from tests.oracle import Row, aggregate
-from tests.oracle_sessions import closed, sessions
-from tests.oracle_windows import Group, Windows, cumulate, final, grouped, hop, instant, months, top, tumble
+from tests.oracles.cases import Seen, Shape, feed, marks
+from tests.oracles.oracle import Row, aggregate
+from tests.oracles.sessions import closed, sessions
+from tests.oracles.windows import Group, Windows, cumulate, final, grouped, hop, instant, months, top, tumble
 from tests.views.bundle import BEGIN, CASES, Bundle, Checked, with_random_seeds
 
 pytestmark = pytest.mark.runner("inprocess")

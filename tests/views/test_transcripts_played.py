@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.transcript import Flush, Outcome, Rows, Snapshot, Transcript, TranscriptRow, check
-from tests.transcript_file import FOLDER, transcripts
+from tests.transcripts.transcript import Flush, Outcome, Rows, Snapshot, Transcript, TranscriptRow, check
+from tests.transcripts.transcript_file import FOLDER, transcripts
 
 if TYPE_CHECKING:
     from tests.conftest import Workbench
     from tidegate.session.session import Session
 
 GOOD = transcripts()
-WRONG = transcripts(FOLDER / "must_fail")
+WRONG = transcripts(FOLDER.parent / "must_fail")
 #: To Sail a TIMESTAMPTZ has no zone.
 ON_SPARK = {"timestamptz", "date", "partitions", "emit_on_window_close"}
 _EPOCH = datetime(1970, 1, 1)

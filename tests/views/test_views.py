@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.by_hand import by_hand
 from tests.conftest import Workbench
+from tests.support.by_hand import by_hand
 from tidegate import TidegateError
 from tidegate.audit.view import audit_view
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle_windows import months
+from tests.oracles.windows import months
 from tidegate.watermark import CalendarHop, CalendarTumble, TimeKind
 
 DAY = TimeKind.DATE

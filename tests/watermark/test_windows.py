@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle_windows import cumulate, hop
+from tests.oracles.windows import cumulate, hop
 from tidegate.watermark import Cumulate, Hop, TimeKind, Tumble
 
 MINUTE = 60_000_000

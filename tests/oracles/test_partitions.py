@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.oracle import Row
-from tests.oracle_partitions import Partitions
+from tests.oracles.oracle import Row
+from tests.oracles.partitions import Partitions
 
 
 class Feed:

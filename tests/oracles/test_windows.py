@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cases import Shape, differing, feed, marks, play
-from tests.oracle import Row, View, windows_of
-from tests.oracle_windows import (
+from tests.oracles.cases import Shape, differing, feed, marks, play
+from tests.oracles.oracle import Row, View, windows_of
+from tests.oracles.windows import (
     Windows,
     cumulate,
     final,

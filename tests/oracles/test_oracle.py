@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import oracle as spec
-from tests.oracle import Oracle, Row, View
+from tests.oracles import oracle as spec
+from tests.oracles.oracle import Oracle, Row, View
 from tidegate.watermark import (
     Column,
     Delay,

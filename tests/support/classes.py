@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.conftest import CLASSES
-from tests.quick import quick
+from tests.support.quick import quick
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.jvm.class_archive import _identity, _is_whole
@@ -85,7 +85,7 @@ def make() -> None:
         for _ in range(1 if found else 2):
             environ = os.environ | {"TIDEGATE_CLASS_ARCHIVES": str(CLASSES)}
             if subprocess.run(
-                [sys.executable, "-m", "tests.classes", "run"], env=environ, check=False
+                [sys.executable, "-m", "tests.support.classes", "run"], env=environ, check=False
             ).returncode:
                 return  # nothing depends on it
         # The JVM writes it when Python is gone: in half a minute, beside much other work in three.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oracle_strategies import DAY, Partition, Preceding, SourceWatermark, nearest_rank
+from tests.oracles.strategies import DAY, Partition, Preceding, SourceWatermark, nearest_rank
 
 
 def after(times: list[int]) -> SourceWatermark:

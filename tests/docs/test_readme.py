@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT, Workbench
-from tests.flights import year
+from tests.support.flights import year
 from tidegate import TidegateError
 from tidegate.console import LinesConsole, Table
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cases import Shape, case_rows, differing, feed, grows, marks, play
-from tests.oracle import Row
-from tests.oracle_over import Call, Range, Rows, SessionGap, arrival_order, over, released, so_far, value
+from tests.oracles.cases import Shape, case_rows, differing, feed, grows, marks, play
+from tests.oracles.oracle import Row
+from tests.oracles.over import Call, Range, Rows, SessionGap, arrival_order, over, released, so_far, value
 
 SHAPE = Shape(deltas=(0, 0, 0, 1, 4, 5, 5, 6))
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle import Oracle, Row, View
-from tests.transcript import Flush, Outcome, Rows, Snapshot, Transcript, check
-from tests.transcript_file import FOLDER, load, transcripts
+from tests.oracles.oracle import Oracle, Row, View
+from tests.transcripts.transcript import Flush, Outcome, Rows, Snapshot, Transcript, check
+from tests.transcripts.transcript_file import FOLDER, load, transcripts
 
 GOOD = transcripts()
-WRONG = transcripts(FOLDER / "must_fail")
+WRONG = transcripts(FOLDER.parent / "must_fail")
 
 
 def named(cases: list[Transcript]) -> pytest.MarkDecorator:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.oracle import Row
+from tests.oracles.oracle import Row
 
 Windows = Callable[[Any], list[tuple[Any, Any]]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.oracle import Oracle, Row, larger
+from tests.oracles.oracle import Oracle, Row, larger
 
 
 class Partitions(Oracle):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.conftest import ROOT
+
 PACKAGE = ROOT / "platform" / "tidegate"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 #: Pages of others, quoted, are in their words.

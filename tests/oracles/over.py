@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracle import Row, aggregate
-from tests.oracle_sessions import sessions
+from tests.oracles.oracle import Row, aggregate
+from tests.oracles.sessions import sessions
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from random import Random
 
-from tests.oracle import Oracle, Row
+from tests.oracles.oracle import Oracle, Row
 
 DRIVER = -1
 PARTITIONS = "ab"

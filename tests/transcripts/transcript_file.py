@@ -45,7 +45,7 @@ from typing import Any
 
 import yaml
 
-from tests.transcript import (
+from tests.transcripts.transcript import (
     Flush,
     Group,
     Outcome,
@@ -58,7 +58,7 @@ from tests.transcript import (
     parse_time,
 )
 
-FOLDER = Path(__file__).parent / "transcripts"
+FOLDER = Path(__file__).parent / "played"
 KINDS = {"TIMESTAMP", "TIMESTAMPTZ", "DATE", "BIGINT"}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.oracle import Oracle, Row, View
-from tests.oracle_amend import Amended
+from tests.oracles.amend import Amended
+from tests.oracles.oracle import Oracle, Row, View
 
 
 def played() -> Oracle:

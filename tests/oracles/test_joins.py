@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cases import Shape, beside, by_case, case_rows, feed, grows, marks, play
-from tests.oracle import Row
-from tests.oracle_joins import Join, union
+from tests.oracles.cases import Shape, beside, by_case, case_rows, feed, grows, marks, play
+from tests.oracles.joins import Join, union
+from tests.oracles.oracle import Row
 
 #: a.t BETWEEN b.t - 5 AND b.t + 2
 JOIN = Join(before=5, after=2, keys=("k",))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.oracle import Row
+from tests.oracles.oracle import Row
 
 
 @dataclass(frozen=True)

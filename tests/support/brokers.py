@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AnyBroker(Protocol):
-    """What tests do with a broker, see `tests.kafka.Broker`."""
+    """What tests do with a broker, see `tests.support.kafka.Broker`."""
 
     bootstrap: str
 

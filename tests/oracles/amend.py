@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.oracle import Decision, Group, Oracle, aggregate, windows_of
+from tests.oracles.oracle import Decision, Group, Oracle, aggregate, windows_of
 
 
 @dataclass

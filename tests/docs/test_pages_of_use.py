@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_tutorial import BLOCK, calls, fits, tidegate
+from tests.docs.test_tutorial import BLOCK, calls, fits, tidegate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

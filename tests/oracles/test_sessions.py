@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cases import Shape, case_rows, differing, feed, grows, marks, play
-from tests.oracle import Row
-from tests.oracle_sessions import Session, closed, derived, sessions
+from tests.oracles.cases import Shape, case_rows, differing, feed, grows, marks, play
+from tests.oracles.oracle import Row
+from tests.oracles.sessions import Session, closed, derived, sessions
 
 GAP = 5
 SHAPE = Shape(deltas=(0, 1, GAP - 1, GAP, GAP, GAP + 1))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.environments import without_tidegate
+from tests.support.environments import without_tidegate
 
 pytestmark = pytest.mark.slow
 

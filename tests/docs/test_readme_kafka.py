@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.kafka import Broker
-from tests.test_readme import block_after
+from tests.docs.test_readme import block_after
+from tests.support.kafka import Broker
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_kafka_section_works_as_it_is_written(kafka: Broker, tmp_path: Path) -> None:
-    block = block_after("<!-- executed by tests/test_readme_kafka.py", "bash")
+    block = block_after("<!-- executed by tests/docs/test_readme_kafka.py", "bash")
     first, rest = block.split("\n", 1)
     assert first.startswith("make kafka ")
     script = rest.replace("127.0.0.1:9092", kafka.bootstrap).replace(

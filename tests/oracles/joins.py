@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.oracle import Row
+from tests.oracles.oracle import Row
 
 Pair = tuple[Row | None, Row | None]
 
