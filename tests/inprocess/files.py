@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 def schema_of(table: PyTable) -> pa.Schema:
     """Of a stored table, with Iceberg's ids."""
-    return ordinary(schema_to_pyarrow(table.schema()))
+    return ordinary(arrow_schema(table))
+
+
+def arrow_schema(table: PyTable) -> pa.Schema:
+    """As Iceberg has it. A schema of a table is never another one."""
+    return _arrow_schema(_Hashed(table), table.metadata.current_schema_id)
+
+
+@lru_cache(1024)
+def _arrow_schema(key: _Hashed, _: int) -> pa.Schema:
+    return schema_to_pyarrow(key.table.schema())
 
 
 def path_of(uri: str) -> str:
@@ -66,6 +76,7 @@ def forget_files() -> None:
     """Read everything anew: files have gone."""
     planned.cache_clear()
     stored.cache_clear()
+    _arrow_schema.cache_clear()
 
 
 def summary_of(snapshot: Any) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_ROWS = "_tidegate_rows"
+_ROWS, _LIKE = "_tidegate_rows", "_tidegate_like"
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -40,10 +40,17 @@ def rows_of(frame: Any) -> pa.Table | None:
 @lru_cache(2048)
 def _types(schema: pa.Schema) -> tuple[Any, pa.Schema]:
     """Spark's types of what is in Arrow, and what `toArrow` gives of those."""
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     found = from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    return found, to_arrow_schema(found, error_on_duplicated_field_names_in_struct=True)
+    return found, _arrow_of(found)
+
+
+def _arrow_of(schema: Any) -> pa.Schema:
+    """What `toArrow` gives of Spark's types."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, error_on_duplicated_field_names_in_struct=True)  # type: ignore[no-any-return]
 
 
 class _Asked(threading.local):
@@ -96,12 +103,27 @@ def when_computed(spark: SparkSession, fetch: Callable[[], pa.Table], like: Any 
     return Frame(Fetched(None), spark)  # type: ignore[arg-type,return-value]  # of Spark Connect
 
 
+#: Functions of which the type of the result follows from the types of what they are given, not from its values.
+_BY_TYPE = {"map", "replace", "regexp_replace", "url_decode", "==", "<", "<=", ">", ">="}
+#: Methods whose result has the columns of the frame.
+_SAME_COLUMNS = (
+    "where",
+    "filter",
+    "sort",
+    "orderBy",
+    "sortWithinPartitions",
+    "repartition",
+    "coalesce",
+    "distinct",
+)
 #: The columns of plans that the server has told before, by settings and plan.
 _columns: dict[tuple[str, bytes], Any] = {}
 
 
 def _schema(frame: Any) -> Any:
     """As PySpark's `_schema`. What columns a plan has depends on no row, and on no session but its settings."""
+    while frame._cached_schema is None and _LIKE in vars(frame):
+        frame = vars(frame)[_LIKE]
     if frame._cached_schema is None:
         client = frame._session.client
         _asked.for_columns = True
@@ -117,10 +139,11 @@ def _schema(frame: Any) -> Any:
     return frame._cached_schema
 
 
-def _generalize(message: Any, numbers: dict[int, int], of_alias: bool) -> None:
-    """Make plans equal that have the same columns: their parts are numbered from 1 (each frame has a number of its own
-    in this process), and a value that is a column by itself, as a clock is, counts by its type only. A value inside of
-    an expression stays: it may say of which type that is."""
+def _generalize(message: Any, numbers: dict[int | str, int], of_alias: bool) -> None:
+    """Make plans equal that have the same columns: their parts and the variables of their functions are numbered from 1
+    (each has a number of its own in this process), and a value that is a column by itself, as a clock is, counts by its
+    type only. So does what a function of `_BY_TYPE` is given. Any other value inside of an expression stays: it may say
+    of which type that is."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
             if field.message_type.GetOptions().map_entry:
@@ -130,9 +153,14 @@ def _generalize(message: Any, numbers: dict[int, int], of_alias: bool) -> None:
                 if kind == "Literal" and of_alias:
                     _without_value(one)
                 else:
-                    _generalize(one, numbers, kind == "Alias" or (of_alias and kind == "Expression"))
+                    by_type = kind == "UnresolvedFunction" and one.function_name in _BY_TYPE
+                    _generalize(
+                        one, numbers, kind == "Alias" or by_type or (of_alias and kind == "Expression")
+                    )
         elif field.name == "plan_id":
             message.plan_id = numbers.setdefault(value, len(numbers) + 1)
+        elif field.name == "name_parts":
+            value[:] = [f"v{numbers.setdefault(name, len(numbers) + 1)}" for name in value]
         elif field.name == "plan_ids":
             value[:] = [numbers.setdefault(number, len(numbers) + 1) for number in value]
 
@@ -156,6 +184,12 @@ def _to_table(real: Any) -> Any:
 def _to_arrow(real: Any) -> Any:
     def to_arrow(frame: Any) -> Any:
         rows = rows_of(frame)
+        if rows is None and frame._cached_schema is None and _LIKE not in vars(frame):
+            # The answer says which columns it has.
+            found, frame._cached_schema = frame._to_table()
+            return (
+                real(frame) if frame._cached_schema is None else found.cast(_arrow_of(frame._cached_schema))
+            )
         return real(frame) if rows is None else rows
 
     return to_arrow
@@ -188,6 +222,15 @@ def _limit(real: Any) -> Any:
     return limit
 
 
+def _same_columns(real: Any) -> Any:
+    def changed(frame: Any, *given: Any, **named: Any) -> Any:
+        found = real(frame, *given, **named)
+        vars(found)[_LIKE] = frame
+        return found
+
+    return changed
+
+
 def _count(real: Any) -> Any:
     def count(frame: Any) -> int:
         rows = rows_of(frame)
@@ -199,6 +242,10 @@ def _count(real: Any) -> Any:
 def answer_locally(frame: Any) -> None:
     """Give the class of Spark Connect's frames these answers."""
     frame._schema = property(_schema)
+    # PySpark gives a copy, since anybody may change it.
+    frame.schema = frame._schema
     wrapped = {"_to_table": _to_table, "toArrow": _to_arrow, "toDF": _to_df, "limit": _limit, "count": _count}
     for name, wrap in wrapped.items():
         setattr(frame, name, wrap(getattr(frame, name)))
+    for name in _SAME_COLUMNS:
+        setattr(frame, name, _same_columns(getattr(frame, name)))

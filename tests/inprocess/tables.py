@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
-from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, schema_to_pyarrow, visit_pyarrow
+from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, visit_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import DayTransform
@@ -17,6 +17,7 @@ from pyiceberg.transforms import DayTransform
 from tests.inprocess.catalog import FolderCatalog
 from tests.inprocess.columns import partition_field, schema_in
 from tests.inprocess.files import (
+    arrow_schema,
     bound_of,
     conformed,
     data_file,
@@ -207,8 +208,7 @@ class InProcessTable:
         bounds: tuple[str, ...] = (),
         reading: bool = False,
     ) -> Target:
-        schema = schema_to_pyarrow(self._table.schema())
-        return target_in(self.location, schema, storage, split, day, bounds, reading)
+        return target_in(self.location, arrow_schema(self._table), storage, split, day, bounds, reading)
 
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
@@ -305,6 +305,8 @@ class InProcessTable:
         rows = self._tables.rows(self.identifier, base.id).withColumn(place, F.monotonically_increasing_id())
         rows = frame_of(self._tables.spark, rows.toArrow())
         changes = frame_of(self._tables.spark, merge.changes.toArrow())
+        if not changes.count():
+            return
         rows.createOrReplaceTempView("_tidegate_t")
         changes.createOrReplaceTempView("_tidegate_s")
         spark, names = self._tables.spark, [c for c in rows.columns if c != place]

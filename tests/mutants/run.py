@@ -2,7 +2,8 @@
 
 Each guard is broken in a copy of the repository, and its tests have to fail there; on the whole copy they have to pass.
 Then each planted fault is put into the copy, and a seed of the simulator has to fail that passes on the whole copy.
-What was found is remembered in .tidegate/mutants.json as long as no file changes, so a run that was stopped goes on.
+What was found is remembered in .tidegate/mutants.json as long as no file changes that it depends on, so a run that was
+stopped goes on.
 Exit code: 0 if all are proven, 1 if one is not, or is not found in the code, 2 for wrong arguments.
 """
 
@@ -26,6 +27,7 @@ from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
 from tests.mutants.hunt import MOST, hunt
 from tests.mutants.page import PAGE, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
+from tests.simulate.run import PLAYED
 
 GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *steps.GUARDS, *bounds.GUARDS)
 PLANTED: tuple[Planted, ...] = (
@@ -53,10 +55,11 @@ class Result:
 
 
 class Memory:
-    """Results for one state of the tree."""
+    """Results, each for the state of the files that it depends on. `states`: of those that tests depend on, and of
+    those that the simulator's histories do."""
 
-    def __init__(self, state: str) -> None:
-        self._state = state
+    def __init__(self, *states: str) -> None:
+        self._tests, self._histories = states[0], states[-1]
         self._results: dict[str, Any] = {}
         self._green: set[str] = set()
         self._lock = RLock()
@@ -64,33 +67,47 @@ class Memory:
             stored = json.loads(MEMORY.read_text("utf-8"))
         except (OSError, ValueError):
             return
-        if stored.get("state") == state:
-            self._results, self._green = stored["results"], set(stored["green"])
+        known = {name: one for name, one in stored["results"].items() if one.get("state") in states}
+        self._results = known
+        self._green = {one for one in stored["green"] if one.partition(" ")[0] in states}
 
     def of(self, place: Place) -> Result | None:
         """What is known of a place, if it is the same and is broken in the same way."""
         found = self._results.get(place.name)
-        return Result(**found["result"]) if found and found["guard"] == repr(place) else None
+        same = found and found["guard"] == repr(place) and found["state"] == self._state(place)
+        return Result(**found["result"]) if found and same else None
 
-    def is_green(self, test: str) -> bool:
+    def _state(self, place: Place) -> str:
+        return self._histories if isinstance(place, Planted) else self._tests
+
+    def is_green(self, test: str | int) -> bool:
         """Whether these tests, or this seed, are known to pass on the whole tree."""
-        return test in self._green
+        return self._named(test) in self._green
+
+    def _named(self, test: str | int) -> str:
+        return f"{self._tests} {test}" if isinstance(test, str) else f"{self._histories} seed {test}"
 
     def note(self, place: Place, result: Result) -> None:
         with self._lock:
-            self._results[place.name] = {"guard": repr(place), "result": asdict(result)}
+            found = {"guard": repr(place), "state": self._state(place), "result": asdict(result)}
+            self._results[place.name] = found
             self._write()
 
-    def note_green(self, tests: Sequence[str]) -> None:
+    def note_green(self, tests: Sequence[str | int]) -> None:
         with self._lock:
-            self._green.update(tests)
+            self._green.update(map(self._named, tests))
             self._write()
 
     def _write(self) -> None:
-        found = {"state": self._state, "results": self._results, "green": sorted(self._green)}
+        found = {"results": self._results, "green": sorted(self._green)}
         hidden = MEMORY.with_suffix(".new")
         hidden.write_text(json.dumps(found, indent=1), "utf-8")
         hidden.replace(MEMORY)
+
+
+def memory_of(names: Sequence[str]) -> Memory:
+    """What is known of these files."""
+    return Memory(digest(names), digest([name for name in names if name.startswith(PLAYED)]))
 
 
 def red_on_the_whole(tree: Tree, guards: Sequence[Guard], memory: Memory) -> dict[str, str]:
@@ -141,12 +158,11 @@ def look_for(tree: Tree, fault: Planted, memory: Memory, most: int = MOST) -> Re
 
 def _red_seed(tree: Tree, seed: int, memory: Memory) -> str:
     """What is wrong with a seed although nothing is broken; nothing, if all is well."""
-    name = f"seed {seed}"
-    if memory.is_green(name):
+    if memory.is_green(seed):
         return ""
     found = hunt(tree, seed, 1)
     if found.seed is None and not found.problem:
-        memory.note_green([name])
+        memory.note_green([seed])
     return found.wrong or found.problem
 
 
@@ -227,7 +243,7 @@ def checked(places: Sequence[Place], again: bool, most: int = MOST) -> list[Resu
     """The results of all places, in their order; those that are not known yet are found out. What is planted has a
     second copy, too: two are looked for at the same time."""
     names = files()
-    memory = Memory(digest(names))
+    memory = memory_of(names)
     done = {} if again else {one.name: found for one in places if (found := memory.of(one)) is not None}
     left = [one for one in places if one.name not in done]
     if done:
@@ -290,7 +306,7 @@ def _proven(tree: Tree, place: Guard, red: dict[str, str], memory: Memory) -> Re
 
 def _documented() -> int:
     """Write the table of planted faults. 1 if a run has yet to find some of them."""
-    memory = Memory(digest(files()))
+    memory = memory_of(files())
     known = [(one, memory.of(one)) for one in PLANTED]
     found = [(one, result if result and result.outcome == KILLED else None) for one, result in known]
     write_planted(PAGE, found)

@@ -22,7 +22,7 @@ from tests.simulate.page import LEAST, PAGE, rare, write
 #: Where a long run takes down what it has done.
 PROGRESS = Path(".tidegate/simulate/progress.json")
 #: What a history depends on.
-_PLAYED = ("platform/", "tests/simulate/", "tests/inprocess/", "tests/oracles/")
+PLAYED = ("platform/", "tests/simulate/", "tests/inprocess/", "tests/oracles/")
 
 
 def main(given: list[str] | None = None) -> int:
@@ -114,7 +114,7 @@ def _told(tally: Tally, seconds: float, now: int) -> str:
 
 def _version() -> str:
     """Of the code that is played and of what plays it: what another one did counts for nothing."""
-    return digest([name for name in files() if name.startswith(_PLAYED)])
+    return digest([name for name in files() if name.startswith(PLAYED)])
 
 
 if __name__ == "__main__":

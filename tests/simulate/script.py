@@ -20,15 +20,17 @@ _DELIVERY_STEPS = (
 )
 #: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met.
 _WEIGHTS = {
-    **dict.fromkeys(("load log", "load view", "look data"), 0.2),
+    **dict.fromkeys(("load log", "load view", "look data", "read metadata"), 0.2),
+    **dict.fromkeys(("look input", "read data", "compute task", "fetch topic"), 0.5),
+    **dict.fromkeys(("list memory", "look plan", "write plan", "list input"), 1.5),
     **dict.fromkeys(
-        ("look input", "ask topic", "read data", "compute task", "fetch topic", "list memory"), 0.5
+        ("commit log", "commit view", "delete plan", "create log", "create view", "move plan"), 2
     ),
-    **{"look plan": 0.5, "write plan": 1.5, "commit view": 1.5, "create view": 1.5},
-    **dict.fromkeys(("commit log", "delete plan", "move position", "write position", "read position"), 2),
-    **dict.fromkeys(("delete staging", "ask sink", "move delivery"), 2.5),
-    **dict.fromkeys(("create log", "list delivery", "read plan", "write staging", "look staging"), 4),
-    **{"look position": 4, "fetch sink": 5},
+    **dict.fromkeys(("send sink", "ask sink", "move position", "look position", "ask topic"), 2),
+    **dict.fromkeys(("write position", "read position", "look staging"), 4),
+    **dict.fromkeys(("delete staging", "fetch sink", "list delivery"), 6),
+    **dict.fromkeys(("read plan", "move delivery"), 8),
+    "write staging": 10,
 }
 TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
@@ -173,7 +175,7 @@ def script_of(seed: int) -> Script:
         ttl = rng.random() < 0.2
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
         acts = _acts(rng, pipeline)
-    wishes = [_wish(rng, pipeline) for _ in range(rng.choice([2, 2, 3, 3]))]
+    wishes = [_wish(rng, pipeline) for _ in range(rng.choice([2, 3, 3, 3]))]
     if any(wish.step == "fetch sink" for wish in wishes):
         # Only a delivery that an error has ended is looked for.
         wishes = [Wish("send sink", LOST, 0), *(replace(wish, nth=0) for wish in wishes)]

@@ -1,0 +1,47 @@
+"""How many seeds are shared by processes, and what of them is taken down.
+
+The processes import this module again, so nothing that plays a history is imported here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.simulate import campaign
+from tests.simulate.campaign import Progress, Tally, play_all
+
+
+def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "progress.json"
+    progress = Progress(file, 0, 50, "this tree")
+    portions = list(progress.waiting())
+    assert [len(portion) for portion in portions] == [20, 20, 10]
+    tally = Tally(20, cpu_seconds=1.5)
+    tally.steps[40] += 20
+    tally.pairs["write plan: torn"] += 3
+    tally.failures[7] = "wrong"
+    progress.add(portions[0], tally)
+    again = Progress(file, 0, 50, "this tree")
+    assert list(again.waiting()) == portions[1:]
+    assert again.tally == tally
+    assert list(Progress(file, 0, 50, "another tree").waiting()) == portions
+
+
+def _dies_at_seed_7(seeds: Sequence[int]) -> Tally:
+    if 7 in seeds:
+        os._exit(1)
+    return Tally(len(seeds))
+
+
+@pytest.mark.medium
+def test_a_seed_that_ends_its_process_has_failed_and_the_others_are_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(campaign, "TOGETHER", 3)
+    tally = play_all(Progress(None, 0, 12, "this tree"), 2, lambda tally: None, _dies_at_seed_7)
+    assert tally.seeds == 12
+    assert list(tally.failures) == [7]
