@@ -201,7 +201,7 @@ def _faults_of(step: str) -> tuple[str, ...]:
 def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> tuple[Act, ...]:
     """`messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
-    rows, amends = _Rows(rng), rng.random() < 0.3 and not pipeline.ttl
+    rows, amends = _Rows(rng), rng.random() < 0.4 and not pipeline.ttl
     for _ in range(rng.choice([2, 2, 3])):
         if messages is None:
             acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -211,7 +211,7 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
             acts.append(Wait(rng.choice([5, 60, 3600, 100_000] if messages is None else _WAITS)))
         if acts and rng.random() < 0.2:
             acts.append(Keep(rng.random() < 0.5))
-        if amends and acts and rng.random() < 0.5:
+        if amends and acts and rng.random() < 0.6:
             acts.append(Amend())
         chance = rng.random()
         if chance < 0.15:
