@@ -112,7 +112,7 @@ RUNNING: dict[str, tuple[str, str]] = {
         "end are known.",
         (
             "Move it back, or out of the source's folder. If it contains other rows, do what the hint says: it will "
-            "be read then. [Which file is it?](files.md#which-file-is-it) has every case."
+            "be read then. [How files are identified](files.md#how-files-are-identified) lists all cases."
         ),
     ),
     "TG518": (
