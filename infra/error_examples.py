@@ -60,7 +60,7 @@ def read_example(file: Path) -> Example:
 
 def example_of(code: str) -> Example | None:
     """The example of a code; None if it has none in this folder."""
-    file = next(FOLDER.glob(f"{code}_*.txt"), None)
+    file = next(FOLDER.rglob(f"{code}_*.txt"), None)
     return None if file is None else read_example(file)
 
 

@@ -69,7 +69,7 @@ def _section(code: str, meaning: str) -> str:
     why, todo = TEXTS.get(code, ("", ""))
     if why:
         lines.append(f"\n{why}\n")
-    fixture = next(FIXTURES.glob(f"{code}_*.sql"), None)
+    fixture = next(FIXTURES.rglob(f"{code}_*.sql"), None)
     example = example_of(code)
     if fixture is not None:
         sql, printed = _refused(fixture)

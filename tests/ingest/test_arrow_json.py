@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import Workbench
-from tests.tasks import hostile
+from tests.tasks.decode import hostile
 from tidegate.ingest.shape import gate_input
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.tasks.schema_registry import LOGIN, FakeRegistry, schema_registry
+from tests.tasks.decode.schema_registry import LOGIN, FakeRegistry, schema_registry
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.reach import Endpoints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import Guard
 
 _TRUST, _REACH = "tests/sql/test_trust.py", "tests/security/test_reach.py"
-_LIMITS, _REGISTRY = "tests/tasks/test_limits.py", "tests/ingest/test_registry.py"
+_LIMITS, _REGISTRY = "tests/tasks/decode/test_limits.py", "tests/ingest/test_registry.py"
 _SECRETS, _LIVE = "tests/security/test_secrets.py", "tests/live/test_metrics.py"
 
 GUARDS = (
@@ -43,7 +43,7 @@ GUARDS = (
         "sql/dialect/attempts.py",
         'reach_of(node.name) == "failing"',
         'reach_of(node.name) == "throwing"',
-        ("tests/sql/test_attempts.py::test_C7_what_may_fail_is_asked_whether_it_does",),
+        ("tests/sql/dialect/test_attempts.py::test_C7_what_may_fail_is_asked_whether_it_does",),
     ),
     Guard(
         "folders",

@@ -248,7 +248,7 @@ GUARDS = (
         'f"CASE WHEN {distance} < {gap}L THEN 0 ELSE 1 END"',
         'f"CASE WHEN {distance} <= {gap}L THEN 0 ELSE 1 END"',
         (
-            "tests/sql/test_window_sql_on_spark.py::test_C3_rows_exactly_the_gap_apart_are_two_sessions_without_keys_too",
+            "tests/sql/views/test_window_sql_on_spark.py::test_C3_rows_exactly_the_gap_apart_are_two_sessions_without_keys_too",
         ),
     ),
     Guard(

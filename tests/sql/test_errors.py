@@ -16,7 +16,7 @@ from tidegate.errors import TidegateError
 from tidegate.sql import analyse, load_catalog
 from tidegate.sql.dialect.codes import CODES, error
 
-FIXTURES = sorted((Path(__file__).parent / "errors").glob("*.sql"))
+FIXTURES = sorted((Path(__file__).parent / "errors").rglob("*.sql"), key=lambda path: path.name)
 
 
 def head(text: str, key: str) -> str | None:

@@ -1,9 +1,9 @@
 """How the rows of a tick are computed: one port, three ways. The plan chooses (`plan.view_stages.way_of`).
 
 Each way gets a cut, the rows of windows between two frontiers at a snapshot of each input, and gives the same rows:
-tests/views/test_property_queries.py holds them against each other on random queries. Tasks that make panes of the log's
-files cost the least; where a file or a number is not what they can read, the query answers. Backfills, amendments and
-audits ask the query alone (`slices.py`).
+tests/views/property/test_property_queries.py holds them against each other on random queries. Tasks that make panes of
+the log's files cost the least; where a file or a number is not what they can read, the query answers. Backfills,
+amendments and audits ask the query alone (`slices.py`).
 """
 
 from __future__ import annotations
