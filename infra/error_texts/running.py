@@ -234,7 +234,7 @@ RUNNING: dict[str, tuple[str, str]] = {
     "TG561": (
         "The view can't be replaced window by window without changing other results.",
         (
-            "[Amendments](amendments.md#what-cant-be-amended) lists which views can be amended, "
+            "[Amendments](amendments.md#what-cannot-be-amended) lists which views can be amended, "
             "and what to do with the others."
         ),
     ),
