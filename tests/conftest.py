@@ -172,10 +172,17 @@ def needs_spark(item: pytest.Item) -> bool:
     return "spark" in names
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        from tests.support.sharing import Sharing
+
+        config.pluginmanager.register(Sharing())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever asks for Spark is marked so, and runs after what does not; whole projects in this process are medium. In
-    `make test`, where several processes share the modules, the longest suites begin, so that no process is left with
-    one of them alone."""
+    `make test`, where several processes share the modules (`tests.support.sharing`), the longest suites begin, so that no
+    process is left with one of them alone."""
     for item in items:
         if needs_spark(item):
             item.add_marker(pytest.mark.spark)
@@ -188,6 +195,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.get_closest_marker(name) is not None
 
     if "PYTEST_XDIST_WORKER" in os.environ:
+        from tests.support.sharing import say
+
+        say(config, [item.nodeid for item in items if needs_spark(item)])
         slow = {item.module.__name__ for item in items if marked(item, "slow")}  # type: ignore[attr-defined]
         items.sort(key=lambda item: (item.module.__name__ not in slow, not marked(item, "spark")))  # type: ignore[attr-defined]
     else:
