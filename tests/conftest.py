@@ -181,8 +181,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever asks for Spark is marked so, and runs after what does not; whole projects in this process are medium. In
-    `make test`, where several processes share the modules (`tests.support.sharing`), the longest suites begin, so that no
-    process is left with one of them alone."""
+    `make test`, where several processes share the modules (`tests.support.sharing`), the longest suites begin, so that
+    no process is left with one of them alone."""
     for item in items:
         if needs_spark(item):
             item.add_marker(pytest.mark.spark)
