@@ -159,6 +159,17 @@ def test_levels_are_counted(code: str, levels: int) -> None:
     assert nesting(ast.parse(code)) == levels
 
 
+def test_a_class_has_a_name_of_its_own() -> None:
+    """Who reads a name in one room need not ask which of several classes it is."""
+    homes: dict[str, set[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, set()).add(str(path.relative_to(PACKAGE)))
+    twins = {name: sorted(files) for name, files in homes.items() if len(files) > 1}
+    assert not twins
+
+
 def lines_of(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 

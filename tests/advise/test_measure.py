@@ -12,7 +12,7 @@ from tests.conftest import Workbench
 from tidegate.advise.advice import Advice, advise
 from tidegate.errors import TidegateError
 from tidegate.iceberg.partitions import Decisions
-from tidegate.ingest.connector import Rows
+from tidegate.ingest.connector import BatchRows
 from tidegate.session.session import Session
 from tidegate.store import load_table
 from tidegate.store.timeline import read_timeline
@@ -49,7 +49,7 @@ def log_of(workbench: Workbench, strategy: str, batches: list[Batch], options: s
             start=dict.fromkeys(batch.starts, 0), until=read, ends=read, idle=tuple(sorted(batch.idle))
         )
         alone = frame.coalesce(1)
-        rows = Rows(lambda alone=alone: alone, ("_offset",), numbering=False, aligned=True)
+        rows = BatchRows(lambda alone=alone: alone, ("_offset",), numbering=False, aligned=True)
         log.add(log.progress.epoch + 1, rows, clock, decisions=decisions)
     return session
 

@@ -32,7 +32,7 @@ from tidegate.iceberg.protocol import Snapshot
 from tidegate.ingest.connector import BatchPlan
 from tidegate.tasks.gate import GateTask, PartitionReport
 from tidegate.tasks.memories import MemoryFiles
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import GateState
 from tidegate.watermark.memory import StrategyMemory
 
@@ -51,7 +51,7 @@ def arrow_type(kind: exp.DataType) -> pa.DataType:
     return pa.int64() if kind.is_type("bigint") else pa.string()
 
 
-def target(folder: str) -> Target:
+def target(folder: str) -> WriteTarget:
     """A log's target on the local disk; only the columns of progress rows matter."""
     fields = [
         ("_outcome", pa.string()),
@@ -66,7 +66,9 @@ def target(folder: str) -> Target:
             for i, (n, t) in enumerate(fields, 1)
         ]
     )
-    return Target(pafs.LocalFileSystem(), folder, f"file://{folder}", schema, "_outcome", None, ("_epoch",))
+    return WriteTarget(
+        pafs.LocalFileSystem(), folder, f"file://{folder}", schema, "_outcome", None, ("_epoch",)
+    )
 
 
 def states(count: int, memory: bool) -> dict[str, GateState]:

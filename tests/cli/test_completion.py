@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.sql.support import prelude
-from tidegate.cli.shell.completion import Candidate, candidates
+from tidegate.cli.shell.completion import Suggestion, candidates
 from tidegate.sql import load_catalog
 
 
-def offered(text: str) -> list[Candidate]:
+def offered(text: str) -> list[Suggestion]:
     cursor = text.index("|")
     return candidates(text.replace("|", ""), cursor, prelude())
 
@@ -101,7 +101,7 @@ def test_only_relations_where_one_is_expected() -> None:
 
 def test_a_candidate_replaces_what_was_typed() -> None:
     found = next(c for c in offered('SELECT * FROM "orders$l|'))
-    assert found == Candidate('"orders$late"', len('"orders$l'), "system table")
+    assert found == Suggestion('"orders$late"', len('"orders$l'), "system table")
 
 
 def test_columns_come_before_functions() -> None:

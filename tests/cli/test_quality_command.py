@@ -11,15 +11,17 @@ import pytest
 
 from tests.cli.fake import FakeSession
 from tidegate.quality import run
-from tidegate.quality.model import Outcome, Span, SuiteResult
+from tidegate.quality.model import ExpectationOutcome, SuiteResult, WindowSpan
 
 Call = Callable[..., Any]
 
-HOLDS = Outcome("e", "A1: raw = counted", "critical", True, 24, 0)
-LATE = Outcome(
+HOLDS = ExpectationOutcome("e", "A1: raw = counted", "critical", True, 24, 0)
+LATE = ExpectationOutcome(
     "e", "few are late", "warning", False, 3, 1, None, ["day", "late_rate"], [["2026-03-01", "0.3"]]
 )
-GONE = Outcome("e", "no gap", "critical", False, 24, 30, None, ["window_end"], [["2026-03-01 10:00:00"]])
+GONE = ExpectationOutcome(
+    "e", "no gap", "critical", False, 24, 30, None, ["window_end"], [["2026-03-01 10:00:00"]]
+)
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_since_is_on_the_scale_of_each_asset(tidegate: Call, asked: list[Any]) -
     assert tidegate("quality", "--since", "2026-03-01 12:00").exit_code == 0
     micros = 1_772_366_400_000_000
     [(_, request)] = asked
-    assert request.spans["orders"] == request.spans["orders_hourly"] == Span(low=micros)
+    assert request.spans["orders"] == request.spans["orders_hourly"] == WindowSpan(low=micros)
     wrong = tidegate("quality", "orders", "--since", "yesterday")
     assert wrong.exit_code == 2
     assert "orders" in wrong.output

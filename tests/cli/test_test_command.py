@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tidegate.testing import records as r
-from tidegate.testing.outcome import FileReport, Outcome
+from tidegate.testing.outcome import FileReport, RecordOutcome
 from tidegate.testing.runner import Options
 
 Call = Callable[..., Any]
@@ -34,12 +34,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             report = FileReport(path, seconds=1.5)
             for record in records:
                 assert isinstance(record, r.Sql)
-                fails = isinstance(record, r.Query)
+                fails = isinstance(record, r.QueryRecord)
                 diff = "--- expected\n+++ actual\n-2\n+1"
                 report.outcomes.append(
-                    Outcome(record, "failed", 0.5, record.sql, "the rows are not as expected", diff)
+                    RecordOutcome(record, "failed", 0.5, record.sql, "the rows are not as expected", diff)
                     if fails
-                    else Outcome(record, "passed", 0.5, record.sql)
+                    else RecordOutcome(record, "passed", 0.5, record.sql)
                 )
             reports.append(report)
             on_file(report)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.findings import EarlierLooks, Finding, diagnose
 from tidegate.findings.facts import Past, ProjectFacts, SinkFacts, SourceFacts, ViewFacts
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 from tidegate.store.holding import holding_back
 from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus
@@ -148,14 +148,14 @@ def sink(**given: Any) -> SinkFacts:
 def found(
     *sources: SourceFacts,
     at: float = 0.0,
-    limits: Limits | None = None,
+    limits: StallLimits | None = None,
     memory: EarlierLooks | None = None,
     views: tuple[ViewFacts, ...] | None = None,
     sinks: tuple[SinkFacts, ...] = (),
 ) -> dict[str, Finding]:
     """The findings at `at`, by their keys."""
     facts = ProjectFacts(NOON + at, sources, (view(),) if views is None else views, sinks)
-    findings, _ = diagnose(facts, lambda name: limits or Limits(), memory)
+    findings, _ = diagnose(facts, lambda name: limits or StallLimits(), memory)
     return {f.key: f for f in findings}
 
 

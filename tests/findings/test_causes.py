@@ -18,10 +18,10 @@ from tidegate.findings.model import iso
 from tidegate.findings.skews import _middle
 from tidegate.plan.crashes import CRASHES, Crashes, and_crashed, named
 from tidegate.plan.undeclared import UNDECLARED, Undeclared, and_undeclared, readable, undeclared_text
-from tidegate.project.jobs.stalls import Limits, Stall, limits_of
-from tidegate.store.writers import Writer
+from tidegate.project.jobs.stalls import Stall, StallLimits, limits_of
+from tidegate.store.writers import WriterState
 
-HELD = Writer("held", 4711, "here", NOON - 3_600)
+HELD = WriterState("held", 4711, "here", NOON - 3_600)
 WAITS = (Waiting("v", "12:05"),)
 
 
@@ -42,12 +42,12 @@ def test_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("writer", "says"),
     [
-        (Writer("killed", 4711, "here", NOON - 9_000), "process 4711 on here was killed"),
-        (Writer("ended", at=NOON - 4_000), "the last process ended normally"),
-        (Writer(), "no process is known on this machine"),
+        (WriterState("killed", 4711, "here", NOON - 9_000), "process 4711 on here was killed"),
+        (WriterState("ended", at=NOON - 4_000), "the last process ended normally"),
+        (WriterState(), "no process is known on this machine"),
     ],
 )
-def test_not_running_while_rows_wait(writer: Writer, says: str) -> None:
+def test_not_running_while_rows_wait(writer: WriterState, says: str) -> None:
     stopped = source(moving(-4_000), end={"a": 130_000, "b": 130_000}, writer=writer)
     [(key, finding)] = found(stopped).items()
     assert (key, finding.severity, finding.waiting) == ("not_running:s:", "error", WAITS)
@@ -60,13 +60,13 @@ def test_not_running_while_rows_wait(writer: Writer, says: str) -> None:
 
 
 def test_not_running_although_a_live_run_is_wanted() -> None:
-    quiet = source(moving(-4_000), writer=Writer("ended", at=NOON - 400), expected="flights")
+    quiet = source(moving(-4_000), writer=WriterState("ended", at=NOON - 400), expected="flights")
     [finding] = [f for f in found(quiet).values() if f.kind == "not_running"]
     assert (finding.since, finding.severity) == (iso(NOON - 400), "error")
     assert "start the live run flights" in finding.advice
     assert "not_running:s:" not in found(quiet, at=-200)
     # Nobody saw when it was killed: the first look counts, and whoever asks once is told at once.
-    killed = replace(quiet, writer=Writer("killed", 4711, "here", NOON - 9_000))
+    killed = replace(quiet, writer=WriterState("killed", 4711, "here", NOON - 9_000))
     assert "not_running:s:" in found(killed)
     assert "not_running:s:" not in found(killed, memory=EarlierLooks(1))
     assert "not_running:s:" in found(killed, memory=EarlierLooks(5, {"not_running:s:": NOON - 301}))
@@ -82,7 +82,7 @@ def test_a_live_run_that_never_started_is_missed() -> None:
 
 
 def test_a_row_after_days_of_silence_is_no_stop() -> None:
-    fresh = source(moving(-200_000), end={"a": -1_900_000 + 1}, writer=Writer())
+    fresh = source(moving(-200_000), end={"a": -1_900_000 + 1}, writer=WriterState())
     assert "not_running:s:" not in found(fresh, memory=EarlierLooks(9))
 
 
@@ -118,7 +118,7 @@ def test_backlog_growing() -> None:
     assert (finding.numbers["arriving_per_second"], finding.numbers["most_in_partition"]) == (100.0, "a")
     assert finding.numbers["waiting_rows"] > finding.numbers["waiting_rows_before"] > 0
     assert "100.0 rows arrive a second, 16.7 are read" in finding.text
-    assert found(behind, limits=Limits(backlog_rows=1_000_000)) == {}
+    assert found(behind, limits=StallLimits(backlog_rows=1_000_000)) == {}
 
 
 def test_a_backlog_that_shrinks_or_swings_is_none() -> None:
@@ -140,7 +140,7 @@ def test_the_backlog_of_earlier_looks_counts_where_nothing_is_committed() -> Non
     end, following = 390_000, 174_000
     points = tuple((NOON + at, end + 50 * at, following) for at in (-800, -600, -400, -200))
     memory = EarlierLooks(9, {}, {"s": points})
-    assert "backlog_growing:s:" in found(one, memory=memory, limits=Limits(backlog_rows=10))
+    assert "backlog_growing:s:" in found(one, memory=memory, limits=StallLimits(backlog_rows=10))
 
 
 def silent(seconds: float, state: str = "active", newest: float = 0.0) -> list[tuple[float, list]]:
@@ -170,7 +170,8 @@ def test_all_partitions_silent_is_idle() -> None:
     assert (finding.severity, finding.waiting, finding.since) == ("info", WAITS, iso(NOON - 2_000))
     assert "no rows have arrived for 33 minutes 20 seconds" in finding.text
     assert (
-        found(source(moving(-2_000), writer=HELD), limits=Limits(idle=1_800))["idle:s:"].severity == "warning"
+        found(source(moving(-2_000), writer=HELD), limits=StallLimits(idle=1_800))["idle:s:"].severity
+        == "warning"
     )
     assert found(source(moving(-200), writer=HELD)) == {}
 
@@ -188,8 +189,8 @@ def test_all_late() -> None:
     # Some are on time; too few; not for long enough.
     some = [(at, [a, replace(b, on_time=b.on_time + i)]) for i, (at, [a, b]) in enumerate(commits)]
     assert found(source(*some, writer=HELD)) == {}
-    assert found(source(*commits, writer=HELD), limits=Limits(at_least_rows=136)) == {}
-    assert found(source(*commits[1:], writer=HELD), limits=Limits(all_late=301)) == {}
+    assert found(source(*commits, writer=HELD), limits=StallLimits(at_least_rows=136)) == {}
+    assert found(source(*commits[1:], writer=HELD), limits=StallLimits(all_late=301)) == {}
 
 
 def test_history_that_expired_is_remembered() -> None:
@@ -412,7 +413,7 @@ def test_sink_behind_its_view() -> None:
     # A run that closes windows delivers them a little later; and what has no rows keeps nobody waiting.
     assert found(sinks=(replace(behind, due_since=NOON - 500),)) == {}
     assert found(sinks=(sink(), sink(behind=2))) == {}
-    assert found(sinks=(behind,), limits=Limits(sink_behind=3_600)) == {}
+    assert found(sinks=(behind,), limits=StallLimits(sink_behind=3_600)) == {}
     # Where commits have expired it counts from the look that saw it first.
     expired = replace(behind, due_since=NOON - 100, since_is_exact=False, delivered_upto=None)
     assert found(sinks=(expired,), memory=EarlierLooks(9)) == {}
@@ -491,9 +492,9 @@ def test_the_memory_is_bounded_and_survives_a_cursor() -> None:
 
 def test_what_no_longer_holds_is_forgotten() -> None:
     late = source(*silent(1_000), writer=HELD)
-    _, memory = diagnose(ProjectFacts(NOON, (late,)), lambda n: Limits())
+    _, memory = diagnose(ProjectFacts(NOON, (late,)), lambda n: StallLimits())
     assert set(memory.first) == {"silent_partition:s:b"}
-    _, memory = diagnose(ProjectFacts(NOON, (source(*GOOD, writer=HELD),)), lambda n: Limits(), memory)
+    _, memory = diagnose(ProjectFacts(NOON, (source(*GOOD, writer=HELD),)), lambda n: StallLimits(), memory)
     assert (set(memory.first), memory.looks) == ({"idle:s:"}, 2)
 
 

@@ -13,8 +13,8 @@ from tidegate.alerts import State, plan
 from tidegate.findings import EarlierLooks, diagnose
 from tidegate.findings.facts import ProjectFacts
 from tidegate.project.jobs.alerts import Alerts
-from tidegate.project.jobs.stalls import Limits
-from tidegate.store.writers import Writer
+from tidegate.project.jobs.stalls import StallLimits
+from tidegate.store.writers import WriterState
 
 ALERTS = Alerts.model_validate(
     {
@@ -80,7 +80,7 @@ class Pipeline:
     def facts(self, at: float) -> ProjectFacts:
         """What a look would see: six commits of the last quarter of an hour."""
         chosen = [c for c in self.commits[:-1] if at - c[0] <= 900][::3] + self.commits[-1:]
-        writer = Writer("held", 1, "here", NOON)
+        writer = WriterState("held", 1, "here", NOON)
         ends = {name: int(end) for name, end in self.ends.items()}
         return ProjectFacts(
             NOON + at, (source(*chosen, end=ends, writer=writer, expected="live"),), (view(writer=writer),)
@@ -94,7 +94,7 @@ def test_silence_for_a_simulated_week_when_all_is_well() -> None:
     for minute in range(7 * DAY // MINUTE):
         at = minute * MINUTE
         pipeline.minute(at)
-        findings, memory = diagnose(pipeline.facts(at), lambda name: Limits(), memory)
+        findings, memory = diagnose(pipeline.facts(at), lambda name: StallLimits(), memory)
         now = datetime.fromtimestamp(NOON + at, UTC)
         state = plan(ALERTS, state, findings, now, "shop/local")
         infos |= {f.kind for f in findings}
@@ -112,7 +112,7 @@ def test_one_message_when_a_partition_dies_and_one_when_it_is_back() -> None:
     for minute in range(2 * DAY // MINUTE):
         at = minute * MINUTE
         pipeline.minute(at, dead="b" if DAY + 43_200 <= at < DAY + 46_800 else "")
-        findings, memory = diagnose(pipeline.facts(at), lambda name: Limits(), memory)
+        findings, memory = diagnose(pipeline.facts(at), lambda name: StallLimits(), memory)
         state = plan(ALERTS, state, findings, datetime.fromtimestamp(NOON + at, UTC), "shop/local")
         told += [(at, m.title) for m in state.outbox]
         state = State(state.open)

@@ -17,7 +17,7 @@ from tests.tasks.decode import hostile
 from tidegate.ingest.shape import gate_input
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
-from tidegate.tasks.decode.text.arrow_json import BackOff, JsonReader, json_reader, supports
+from tidegate.tasks.decode.text.arrow_json import DecodingBackOff, JsonReader, json_reader, supports
 from tidegate.tasks.reading import NeedsSpark
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def test_what_spark_must_convert_or_compute_is_left_to_it(columns: str, format_:
 
 
 def test_a_poisoned_source_is_left_to_spark_for_longer_and_longer() -> None:
-    turns, tried = BackOff(), []
+    turns, tried = DecodingBackOff(), []
     for number in range(300):
         if turns.ours():
             tried.append(number)

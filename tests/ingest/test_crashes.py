@@ -41,9 +41,9 @@ from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.text import arrow_json
 from tidegate.tasks.decode.text import files as text_files
 from tidegate.tasks.decode.text.files import JsonFiles, dealt, spans_of
-from tidegate.tasks.decode.values import Target
+from tidegate.tasks.decode.values import DeclaredColumn
 
-TARGETS = (Target("id", "bigint", "BIGINT"),)
+TARGETS = (DeclaredColumn("id", "bigint", "BIGINT"),)
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -15,7 +15,7 @@ from tests.conftest import Workbench
 from tidegate.amend.run import amend
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view, is_accountable
-from tidegate.quality.model import Span
+from tidegate.quality.model import WindowSpan
 from tidegate.quality.windows import read_windows
 from tidegate.sinks.kafka import KafkaSink
 from tidegate.sinks.upstream import Upstream
@@ -198,7 +198,7 @@ def adds_up(session: Session, *names: str) -> None:
         view, stored = session.catalog.get(name), session.stored(name)
         assert isinstance(view, View)
         assert stored is not None
-        found = read_windows(session, view, stored, Span(), is_accountable(session, view))
+        found = read_windows(session, view, stored, WindowSpan(), is_accountable(session, view))
         assert found.count > 1, name
         assert found.wrong == 0, name
 

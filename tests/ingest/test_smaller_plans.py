@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tidegate.errors import TidegateError
-from tidegate.ingest.connector import BatchPlan, Rows
+from tidegate.ingest.connector import BatchPlan, BatchRows
 from tidegate.ingest.sources import file_rows
 from tidegate.ingest.sources.file_rows import surviving
 from tidegate.ingest.sources.files import InputFile
@@ -181,7 +181,7 @@ def test_R1_what_is_durable_is_replaced_before_it_is_used_and_never_once_it_is_c
     used: list[tuple[int, list[str], int]] = []
     progress = SimpleNamespace(epoch=0)
 
-    def add(epoch: int, rows: Rows, *_: Any) -> str:
+    def add(epoch: int, rows: BatchRows, *_: Any) -> str:
         assert feed._inbox.read(epoch) == plans[-1]
         assert epoch == progress.epoch + 1
         used.append((epoch, paths(plans[-1]), rows.care))
@@ -192,9 +192,9 @@ def test_R1_what_is_durable_is_replaced_before_it_is_used_and_never_once_it_is_c
             raise DIED  # behind the commit
         return "committed"
 
-    def read(plan: BatchPlan) -> Rows:
+    def read(plan: BatchPlan) -> BatchRows:
         plans.append(plan)
-        return Rows(None, (), numbering=True)
+        return BatchRows(None, (), numbering=True)
 
     plans: list[BatchPlan] = []
     monkeypatch.setattr(connector, "read", read)
@@ -234,7 +234,7 @@ def feed_of(connector: FilesystemConnector, life: str, epoch: int, read: list[tu
     """A run on the log of this life and epoch; `read`: the arrival and the files of each batch. It is killed before its
     first commit."""
 
-    def note(plan: BatchPlan) -> Rows:
+    def note(plan: BatchPlan) -> BatchRows:
         read.append((plan.arrival, " ".join(paths(plan))))
         raise Killed
 

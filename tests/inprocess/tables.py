@@ -43,7 +43,7 @@ from tidegate.iceberg.protocol import (
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -207,7 +207,7 @@ class InProcessTable:
         day: str | None = None,
         bounds: tuple[str, ...] = (),
         reading: bool = False,
-    ) -> Target:
+    ) -> WriteTarget:
         return target_in(self.location, arrow_schema(self._table), storage, split, day, bounds, reading)
 
     def files(
@@ -245,7 +245,7 @@ class InProcessTable:
     def append(
         self,
         files: list[dict[str, Any]],
-        target: Target | None,
+        target: WriteTarget | None,
         summary: dict[str, str],
         base: Snapshot,
         replaced: Sequence[bool | None] = (),
@@ -290,7 +290,7 @@ class InProcessTable:
         now = self._at(self._table.current_snapshot())
         return Found(now, commit is not None and commit in self.snapshot_ids())
 
-    def _data_file(self, file: dict[str, Any], target: Target) -> DataFile:
+    def _data_file(self, file: dict[str, Any], target: WriteTarget) -> DataFile:
         packed = list(packed_bounds(file, target))
         low, high = ({one[0]: one[side] for one in packed} for side in (1, 2))
         partition = [file["split"], *([file["day"]] if target.day is not None else [])]

@@ -17,7 +17,7 @@ from tidegate.store.version import NEWEST, STORAGE_VERSION
 from tidegate.tasks.writer import WriteTask, run_task
 
 if TYPE_CHECKING:
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.session.session import Session
 
 pytestmark = pytest.mark.runner("inprocess", "spark")
@@ -43,7 +43,7 @@ def made(session: Session, name: str = "t", **properties: str) -> str:
     return identifier
 
 
-def written(session: Session, table: Table, rows: list[tuple[int, str | None, bool | None]]) -> Any:
+def written(session: Session, table: StoredTable, rows: list[tuple[int, str | None, bool | None]]) -> Any:
     """Files with these rows, which nobody has committed, and what they were written for."""
     target = table.target(session.project.storage, "_open", None, ("_window_end",))
     frame = session.spark.createDataFrame(rows, "id bigint, name string, _open boolean")
@@ -53,7 +53,7 @@ def written(session: Session, table: Table, rows: list[tuple[int, str | None, bo
 
 def added(
     session: Session,
-    table: Table,
+    table: StoredTable,
     rows: list[tuple[int, str | None, bool | None]],
     base: Snapshot | None = None,
     facts: dict[str, str] | None = None,

@@ -15,7 +15,7 @@ from tidegate.iceberg.shape import Rested
 from tidegate.tasks.writer import WriteTask, run_task
 
 if TYPE_CHECKING:
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.session.session import Session
 
 __all__ = ["session"]
@@ -31,7 +31,7 @@ def log(session: Session) -> str:
     return identifier
 
 
-def logged(session: Session, table: Table, epoch: int, *rows: tuple[int, str, str]) -> int:
+def logged(session: Session, table: StoredTable, epoch: int, *rows: tuple[int, str, str]) -> int:
     """Commit rows (id, day, outcome) as an epoch."""
     target = table.target(session.project.storage, "_outcome", "at", ("_epoch",))
     frame = session.spark.createDataFrame(list(rows), "id bigint, at string, _outcome string").coalesce(1)

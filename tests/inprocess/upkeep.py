@@ -35,8 +35,8 @@ from tests.inprocess.files import (
 )
 from tests.inprocess.frames import frame_of
 from tidegate.iceberg.data_files import packed_bounds
-from tidegate.iceberg.shape import FEW_FILES, Rested, Shape
-from tidegate.tasks.writer import Target, _as_integers
+from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
+from tidegate.tasks.writer import WriteTarget, _as_integers
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -67,10 +67,10 @@ class InProcessUpkeep:
         assert isinstance(self._py.catalog, FolderCatalog)
         return self._py.catalog
 
-    def shape(self) -> Shape:
+    def shape(self) -> TableShape:
         self.table.current()
         metadata = self._py.metadata
-        return Shape.of(
+        return TableShape.of(
             {
                 "properties": metadata.properties,
                 "refs": {name: {"snapshot-id": ref.snapshot_id} for name, ref in metadata.refs.items()},
@@ -161,7 +161,7 @@ class InProcessUpkeep:
         path = f"{self.table.location}/data/{uuid.uuid4().hex}.parquet"
         size = self._write(path, rows.cast(schema))
         found = {name: bound for name in columns if (bound := _bounds_in(rows, name)) is not None}
-        packed = list(packed_bounds({"bounds": found}, Target(None, "", "", schema, "", None, ())))  # type: ignore[arg-type]
+        packed = list(packed_bounds({"bounds": found}, WriteTarget(None, "", "", schema, "", None, ())))  # type: ignore[arg-type]
         low, high = ({one[0]: one[side] for one in packed} for side in (1, 2))
         return data_file(path, partition, rows.num_rows, size, low, high)
 

@@ -16,10 +16,10 @@ from tidegate.live.schedule import (
     BackOff,
     Begun,
     Exited,
+    GroupSchedule,
     Happened,
     Kill,
     Said,
-    Schedule,
     Spawn,
     Spawned,
     Stop,
@@ -50,7 +50,7 @@ class Process:
 class World:
     """`left`: how often workers may still end without having been told to. `asked`: when and how all are to end."""
 
-    schedule: Schedule
+    schedule: GroupSchedule
     processes: tuple[tuple[str, Process], ...] = ()
     now: float = 0.0
     left: int = 0
@@ -154,7 +154,7 @@ def test_R2_in_every_order_a_group_has_one_worker_and_none_waits_for_another(
     names: str, left: int, until_idle: bool
 ) -> None:
     groups = tuple(Watched(Group(name, (name,))) for name in names)
-    first = after(World(Schedule(groups, GRACE, until_idle, BACK_OFF), left=left), Begun())
+    first = after(World(GroupSchedule(groups, GRACE, until_idle, BACK_OFF), left=left), Begun())
     assert [name for name, _ in first.processes] == list(names)
     count, ends = 0, []
     for world, following in every_world(first, moves):
@@ -175,4 +175,4 @@ def test_R2_in_every_order_a_group_has_one_worker_and_none_waits_for_another(
 
 def test_a_worker_that_is_not_there_cannot_end() -> None:
     with pytest.raises(AssertionError, match="a has no worker that could end"):
-        step(Schedule((Watched(Group("a", ("a",))),)), Exited("a", 0, 0.0, 0.0))
+        step(GroupSchedule((Watched(Group("a", ("a",))),)), Exited("a", 0, 0.0, 0.0))

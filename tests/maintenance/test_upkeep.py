@@ -16,7 +16,7 @@ from tests.support.by_hand import by_hand
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.iceberg.shape import Shape
+from tidegate.iceberg.shape import TableShape
 from tidegate.maintenance import upkeep
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
@@ -353,17 +353,17 @@ def commit_many(session: Session, commits: int, every: int, policy: Policy) -> l
 )
 def test_old_snapshots_go_when_they_are_many_or_have_been_old_for_long(ages: list[float], old: int) -> None:
     now, policy = 1_000_000.0, Policy(keep_snapshots=60, most_snapshots=1000)
-    shape = Shape(tuple((int((now - age) * 1000), True, {}) for age in ages), {})
+    shape = TableShape(tuple((int((now - age) * 1000), True, {}) for age in ages), {})
     assert upkeep.worth_expiring(shape, policy, now) == old
 
 
 def test_R2_the_newest_snapshot_of_ours_does_not_expire_however_old_it_is() -> None:
-    shape = Shape(((10_000, True, {}), (20_000, True, {}), (30_000, False, {})), {})
+    shape = TableShape(((10_000, True, {}), (20_000, True, {}), (30_000, False, {})), {})
     assert shape.bound(1_000_000.0, 0, None) == 20_000
     assert shape.expirable(20_000) == 1
     assert shape.bound(1_000_000.0, 0, 1, guard=0) == 20_000
     # Snapshots of others alone: nothing of them is known.
-    assert Shape(((10_000, False, {}),), {}).bound(1_000_000.0, 0, None) is None
+    assert TableShape(((10_000, False, {}),), {}).bound(1_000_000.0, 0, None) is None
 
 
 @pytest.mark.runner("spark")

@@ -68,7 +68,7 @@ GUARDS = (
         "R2",
         "Whoever waits for a lease holds none, so that two live groups don't wait for each other.",
         "runtime/claim.py",
-        "return claim, GiveUp(error) if stopping or at >= claim.until else Wait(_EVERY)",
+        "return claim, GiveBack(error) if stopping or at >= claim.until else Wait(_EVERY)",
         "return claim, Take(claim.names[claim.taken])",
         (_CLAIM,),
     ),

@@ -11,7 +11,7 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.jobs.alerts import Target
 from tidegate.project.jobs.jobs import load_jobs
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 from tidegate.sql.catalog.lineage import computed
 
 ASSET = "CREATE TABLE orders (t TIMESTAMP, WATERMARK FOR t AS t) APPEND ONLY;"
@@ -154,6 +154,6 @@ def test_the_examples_in_the_comments_of_jobs_alerts_hold(tmp_path: Path) -> Non
     assert found.alerts is not None
     assert [t.name for t in found.alerts.targets] == ["team", "on_call", "archive"]
     # What the comments call the default is the default.
-    everywhere, defaults = found.stalls[0], Limits()
+    everywhere, defaults = found.stalls[0], StallLimits()
     given = everywhere.model_dump(exclude={"asset", "ignore", "not_running", "idle"})
     assert given == {name: getattr(defaults, name) for name in given}

@@ -13,7 +13,7 @@ from tidegate.audit.source import PartitionAudit, SourceAudit
 from tidegate.project.expectations import Expectation, Reconciliation
 from tidegate.quality.docs import write_docs
 from tidegate.quality.gx import Validator
-from tidegate.quality.model import Outcome, SuiteResult, Table
+from tidegate.quality.model import ExpectationOutcome, FactTable, SuiteResult
 from tidegate.quality.reconcile import late_tables, log_tables, window_tables
 from tidegate.quality.trend import trend
 from tidegate.quality.windows import Day, Windows
@@ -26,7 +26,7 @@ def days(*shares: float, rows: int = 1000) -> list[Day]:
     return [Day(20_000 + i, 24, rows, round(share * rows), 0, 0, 0) for i, share in enumerate(shares)]
 
 
-def verdicts(tables: list[Table]) -> dict[str, Outcome]:
+def verdicts(tables: list[FactTable]) -> dict[str, ExpectationOutcome]:
     validator = Validator()
     return {o.text: o for table in tables for o in validator.table(table.name, table)}
 
@@ -130,7 +130,7 @@ def test_W5_facts_of_logs() -> None:
 
 
 def test_an_expectation_that_can_not_be_evaluated_has_failed(tmp_path: Path) -> None:
-    table = Table(
+    table = FactTable(
         "t",
         ("k", "n"),
         ("k",),

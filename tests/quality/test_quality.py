@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Workbench
 from tests.support.by_hand import by_hand
 from tidegate.project import Project
-from tidegate.quality.model import Outcome, Span, SuiteResult
+from tidegate.quality.model import ExpectationOutcome, SuiteResult, WindowSpan
 from tidegate.quality.run import Request, check_quality
 from tidegate.session.session import Session
 
@@ -51,7 +51,7 @@ def failing(result: SuiteResult) -> dict[str, list[str | None]]:
     return {o.text: keys(o) for o in result.failed}
 
 
-def keys(outcome: Outcome) -> list[str | None]:
+def keys(outcome: ExpectationOutcome) -> list[str | None]:
     name = next(c for c in ("window_end", "partition", "day") if c in outcome.columns)
     return [line[outcome.columns.index(name)] for line in outcome.failing]
 
@@ -123,7 +123,7 @@ def test_A1_corrupted_windows_are_named(
 
     # Only what is asked for: windows 2 and 3.
     low, high = (microseconds(end) for end in ends(2, 4))
-    part = check(session, "v", suites=["reconciliation"], spans={"v": Span(low, high)}, sources=False)
+    part = check(session, "v", suites=["reconciliation"], spans={"v": WindowSpan(low, high)}, sources=False)
     found = failing(part["v", "reconciliation"])
     assert found["A1: every group of a window counts the rows that the log has for it"] == ends(2, 3)
 
@@ -204,5 +204,5 @@ def test_own_expectations_look_at_what_is_new(workbench: Workbench) -> None:
     assert check(session, "v", suites=["expectations"])["v", "expectations"].outcomes[0].checked == 13
 
 
-def keys_of_rows(outcome: Outcome, column: str) -> list[str | None]:
+def keys_of_rows(outcome: ExpectationOutcome, column: str) -> list[str | None]:
     return [line[outcome.columns.index(column)] for line in outcome.failing]

@@ -19,7 +19,7 @@ from tidegate.sql import Catalog
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.dialect.inner_names import LOST
 from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 from tidegate.views.pane_slices import dealt
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def by_tasks(case: Case, view: View, rows: pa.Table, types: list[pa.DataType], f
         )
     ]
     out = str(folder / "out")
-    target = Target(
+    target = WriteTarget(
         pafs.LocalFileSystem(), out, out, pa.schema(fields), "_open", "_window_end", ("_window_end",)
     )
     size, files = max(1, -(-rows.num_rows // case.tasks)), []

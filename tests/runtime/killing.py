@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.tasks.crashes.parquet_crashes import Reading
-from tidegate.tasks.decode.text.bulk import Part, parsed
+from tidegate.tasks.decode.text.bulk import ParsedPart, parsed
 from tidegate.tasks.decode.text.decoders import JsonDecoder
 from tidegate.tasks.decode.text.files import JsonFiles
 from tidegate.tasks.gate import GateTask
@@ -31,7 +31,7 @@ class KillingDecoder(JsonDecoder):
 
     most: int = 1 << 30
 
-    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
+    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[ParsedPart], np.ndarray]:
         if len(text) > self.most or any("KILL" in one for one in text.to_pylist()):
             os.kill(os.getpid(), signal.SIGKILL)
         while any("HANG" in one for one in text.to_pylist()):

@@ -11,15 +11,15 @@ import pytest
 from tests.support.worlds import every_world
 from tidegate.runtime.claim import (
     Action,
-    Begin,
     Claim,
     Event,
-    GiveUp,
+    GiveBack,
     Granted,
     Hold,
     Refused,
     Take,
     Wait,
+    WantLeases,
     claimed,
     step,
 )
@@ -48,13 +48,13 @@ class World:
 
 
 def begun(names: str, until: float) -> Process:
-    claim, action = step(Claim(tuple(names), until), Begin())
+    claim, action = step(Claim(tuple(names), until), WantLeases())
     return Process(claim, action)
 
 
 def told(process: Process, event: Event, held: frozenset[str]) -> Process:
     claim, action = step(process.claim, event)
-    if isinstance(action, Wait | GiveUp):
+    if isinstance(action, Wait | GiveBack):
         held = frozenset()
     return Process(claim, action, held)
 
@@ -75,7 +75,7 @@ def moves(world: World) -> Iterator[World]:
                 yield world.having(number, told(process, Granted(), process.held | {action.name}))
         elif isinstance(action, Wait):
             later = replace(world, now=world.now + 1)
-            yield later.having(number, told(process, Begin(), frozenset()))
+            yield later.having(number, told(process, WantLeases(), frozenset()))
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("ab", "ba"), ("abc", "cab"), ("ab", "bc")])
@@ -88,7 +88,7 @@ def test_R2_in_every_order_a_lease_has_one_holder_and_nobody_waits_for_ever(firs
         for process in world.processes:
             if isinstance(process.action, Hold):
                 assert process.held == set(process.claim.names)
-            elif isinstance(process.action, Wait | GiveUp):
+            elif isinstance(process.action, Wait | GiveBack):
                 assert not process.held
             else:
                 assert process.action is None or process.held == set(
@@ -98,7 +98,7 @@ def test_R2_in_every_order_a_lease_has_one_holder_and_nobody_waits_for_ever(firs
         running = [p for p in world.processes if isinstance(p.action, Take | Wait)]
         assert not running or len(set(following)) > len(running), "who runs can do something"
     # One holds, the other is told who; one takes over from one that is gone; never both.
-    assert (Hold, GiveUp) in ends
+    assert (Hold, GiveBack) in ends
     assert (type(None), Hold) in ends
     assert ((Hold, Hold) in ends) == set(first).isdisjoint(second)
 
@@ -107,13 +107,13 @@ def test_whoever_is_to_end_or_has_waited_enough_gives_up_with_the_name_of_the_ho
     claim = Claim(("a", "b"), until=10.0, taken=1)
     for at, stopping, action in (
         (9.9, False, Wait(0.5)),
-        (10.0, False, GiveUp(TAKEN)),
-        (0.0, True, GiveUp(TAKEN)),
+        (10.0, False, GiveBack(TAKEN)),
+        (0.0, True, GiveBack(TAKEN)),
     ):
         assert step(claim, Refused(at, stopping, TAKEN)) == (replace(claim, taken=0), action)
 
 
 def test_nothing_is_held_without_a_name_to_hold() -> None:
-    assert step(Claim((), 0.0), Begin())[1] == Hold()
+    assert step(Claim((), 0.0), WantLeases())[1] == Hold()
     with claimed(Claim((), 0.0), lambda name: pytest.fail(name), lambda: False, lambda: 0.0, pytest.fail):
         pass

@@ -22,7 +22,7 @@ from tidegate.pages import document, write_site
 from tidegate.plots import canvas
 from tidegate.project import Project
 from tidegate.quality.docs import write_docs
-from tidegate.quality.model import Outcome, SuiteResult
+from tidegate.quality.model import ExpectationOutcome, SuiteResult
 
 DAGSTER = ROOT / "platform" / "tidegate" / "dagster"
 _RUN = "document.title='owned'"
@@ -61,7 +61,7 @@ def replaced(value: Any, text: str, kept: set[str]) -> Any:
 
 def data_docs(folder: Path, text: str) -> list[Path]:
     (folder / "validations").mkdir(parents=True)
-    outcome = Outcome(
+    outcome = ExpectationOutcome(
         text, text, "critical", False, 3, 1, text, [text, text], [[text, None], [text, text]], text
     )
     return [write_docs(folder, text, [SuiteResult(text, text, text, [outcome], [text])])]

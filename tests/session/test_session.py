@@ -14,7 +14,7 @@ import tidegate
 from tests.conftest import Workbench
 from tests.support.by_hand import by_hand
 from tidegate import TidegateError
-from tidegate.ingest.connector import Rows
+from tidegate.ingest.connector import BatchRows
 from tidegate.runtime.lease import lease
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def test_R2_a_batch_that_does_not_follow_the_last_one_is_not_committed(workbench
     log = session.log(session.relation("events"))
     for epoch in (1, 3):
         with pytest.raises(AssertionError, match=f"epoch {epoch} does not follow 1"):
-            log.add(epoch, Rows(None, (), numbering=True), datetime.now(UTC))
+            log.add(epoch, BatchRows(None, (), numbering=True), datetime.now(UTC))
     assert session.log(session.relation("events")).progress.epoch == 1
 
 

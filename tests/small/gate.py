@@ -22,7 +22,7 @@ from tests.small.outside import Crash, Durable, Kept, Outside, Table
 from tidegate.errors import TidegateError
 from tidegate.iceberg.progress import LogProgress
 from tidegate.iceberg.protocol import Snapshot
-from tidegate.ingest.connector import BatchPlan, Rows
+from tidegate.ingest.connector import BatchPlan, BatchRows
 from tidegate.ingest.ingest import Log, well_ordered
 from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.ingest.stream import SourceFeed
@@ -137,8 +137,8 @@ def played() -> Iterator[None]:
 class SmallConnector(KafkaConnector):
     """Whose messages are times: it plans as users' do, and reads none."""
 
-    def read(self, plan: BatchPlan) -> Rows:
-        return Rows(lambda: plan, ("_offset",), numbering=False, aligned=True)  # type: ignore[arg-type,return-value]
+    def read(self, plan: BatchPlan) -> BatchRows:
+        return BatchRows(lambda: plan, ("_offset",), numbering=False, aligned=True)  # type: ignore[arg-type,return-value]
 
 
 class SmallLog(Log):
@@ -153,7 +153,7 @@ class SmallLog(Log):
         self._memories = MemoryFiles(outside, "memory")  # type: ignore[arg-type]
         self.reload()
 
-    def _judge(self, epoch: int, rows: Rows, arrived: datetime, decisions: Any) -> list[dict[str, Any]]:
+    def _judge(self, epoch: int, rows: BatchRows, arrived: datetime, decisions: Any) -> list[dict[str, Any]]:
         if rows.frame is None:
             return []
         task = self._task(epoch, rows, arrived, decisions, sorted_=False)

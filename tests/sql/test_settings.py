@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tidegate.errors import TidegateError
-from tidegate.sql.settings import SETTINGS, Settings
+from tidegate.sql.settings import SETTINGS, SessionSettings
 
 
 @pytest.mark.parametrize(
     "name", ["implicit_flush", "IMPLICIT_FLUSH", "RW_IMPLICIT_FLUSH", "rw_implicit_flush"]
 )
 def test_names_are_found_whatever_their_case_and_under_risingwaves(name: str) -> None:
-    settings = Settings()
+    settings = SessionSettings()
     assert not settings.implicit_flush
     assert settings.set(name, "on") is None
     assert settings.implicit_flush
@@ -32,7 +32,7 @@ def test_names_are_found_whatever_their_case_and_under_risingwaves(name: str) ->
     ],
 )
 def test_values(name: str, text: str, shown: str) -> None:
-    settings = Settings()
+    settings = SessionSettings()
     settings.set(name, text)
     assert shown in [value for _, value, _ in settings.rows()]
 
@@ -47,7 +47,7 @@ def test_values(name: str, text: str, shown: str) -> None:
     ],
 )
 def test_bad_values_are_refused_and_change_nothing(name: str, text: str, said: str) -> None:
-    settings = Settings()
+    settings = SessionSettings()
     before = list(settings.rows())
     with pytest.raises(TidegateError, match=said) as caught:
         settings.set(name, text)
@@ -56,7 +56,7 @@ def test_bad_values_are_refused_and_change_nothing(name: str, text: str, said: s
 
 
 def test_others_settings_are_warned_of() -> None:
-    settings = Settings()
+    settings = SessionSettings()
     assert 'did you mean "implicit_flush"?' in (settings.set("implicit_flsh", "true") or "")
     assert all(name in (settings.set("search_path", "public") or "") for name in SETTINGS)
     assert "no setting" in (settings.reset("search_path") or "")

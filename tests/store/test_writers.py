@@ -16,7 +16,7 @@ import pytest
 from tests.store.tables import HadoopTable, progress_row, write_progress
 from tidegate.project import Project
 from tidegate.store.history import chosen, read_history
-from tidegate.store.metadata import Commit, load_table
+from tidegate.store.metadata import StoredCommit, load_table
 from tidegate.store.writers import read_writer
 
 
@@ -50,9 +50,9 @@ def test_a_number_that_another_process_has_now_holds_nothing(tmp_path: Path) -> 
     assert read_writer(tmp_path, "s").state == "killed"
 
 
-def commits(*seconds: int) -> list[Commit]:
+def commits(*seconds: int) -> list[StoredCommit]:
     """Newest first."""
-    return [Commit(s, s * 1000, {"tidegate.progress": f"p{s}"}) for s in sorted(seconds, reverse=True)]
+    return [StoredCommit(s, s * 1000, {"tidegate.progress": f"p{s}"}) for s in sorted(seconds, reverse=True)]
 
 
 @pytest.mark.parametrize(

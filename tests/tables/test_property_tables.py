@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.oracles.tables import Change, Table
-from tidegate.ingest.connector import Rows
+from tidegate.ingest.connector import BatchRows
 from tidegate.plan.resets import steps
 from tidegate.session.session import Session
 from tidegate.tables.lives import CONTINUES, changes_frame, lives, on_time_changes, state_identifier
@@ -85,7 +85,9 @@ class Play:
             data,
             "c int, k string, ts timestamp_ntz, v int, _source_partition string, _offset bigint, _op string",
         ).selectExpr("*", "CAST(NULL AS STRING) AS _raw", f"TIMESTAMP '{ARRIVED:%Y-%m-%d}' AS _arrival")
-        self.log.add(self.log.progress.epoch + 1, Rows(lambda: frame, ("_offset",), numbering=False), ARRIVED)
+        self.log.add(
+            self.log.progress.epoch + 1, BatchRows(lambda: frame, ("_offset",), numbering=False), ARRIVED
+        )
 
     def reset(self, to: int) -> None:
         """Of all cases at once, so of some of them to a time that they had not come to, or had long passed."""

@@ -14,7 +14,7 @@ from pyarrow.fs import LocalFileSystem
 from tidegate.ingest.ingest import well_ordered
 from tidegate.tasks.gate import GateTask
 from tidegate.tasks.memories import MemoryFiles
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import Delay, GateConfig, GateState, TimeKind
 
 SECOND = 1_000_000
@@ -28,13 +28,13 @@ NAMES |= {"_arrival": pa.timestamp("us", tz="UTC"), "_epoch": pa.int64(), "_wm":
 NAMES |= {"_reason": pa.string(), "_raw": pa.string()}
 
 
-def target(folder: Path) -> Target:
+def target(folder: Path) -> WriteTarget:
     fields = [
         pa.field(name, kind, metadata={b"PARQUET:field_id": str(i + 1).encode()})
         for i, (name, kind) in enumerate(NAMES.items())
     ]
     schema = pa.schema(fields)
-    return Target(
+    return WriteTarget(
         LocalFileSystem(), str(folder), f"file://{folder}", schema, "_outcome", "ts", ("_offset", "ts")
     )
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.conftest import Workbench
 from tests.tasks.pane_tasks import report_of
 from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 from tidegate.views import ways
 from tidegate.views.pane_slices import dealt
 from tidegate.watermark import Aggregate, Hop, PaneWindows, Sessions, TimeKind, Tumble, Value
@@ -43,12 +43,12 @@ def pane_windows(window: Tumble | Hop | Sessions) -> PaneWindows:
     return PaneWindows(window, TimeKind.TIMESTAMP, "ts", (KEY,), outputs)
 
 
-def target(folder: Path) -> Target:
+def target(folder: Path) -> WriteTarget:
     (folder / "out").mkdir()
     kinds = {f"c{i}": kind for i, kind in enumerate(TYPES)} | SYSTEM
     fields = [pa.field(n, k, metadata={"PARQUET:field_id": str(i)}) for i, (n, k) in enumerate(kinds.items())]
     out = str(folder / "out")
-    return Target(
+    return WriteTarget(
         pafs.LocalFileSystem(), out, out, pa.schema(fields), "_open", "_window_end", ("_window_end",)
     )
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tidegate.errors import TidegateError
-from tidegate.testing.comparing import Rows, differences, expected_lines, hashed
+from tidegate.testing.comparing import ResultRows, differences, expected_lines, hashed
 from tidegate.testing.rendering import render
 from tidegate.testing.substitution import substitute
 
@@ -56,11 +56,11 @@ def test_rendering(value: object, kind: object, text: str) -> None:
     assert render(value, kind) == text
 
 
-def rows(*values: tuple[str, ...], kinds: str = "") -> Rows:
+def rows(*values: tuple[str, ...], kinds: str = "") -> ResultRows:
     """Rows of text, or of n(umbers) and f(loats)."""
     names = {"n": "exact", "f": "float", "t": "text"}
     width = len(values[0]) if values else len(kinds)
-    return Rows(values, tuple(names[k] for k in kinds) or ("text",) * width)
+    return ResultRows(values, tuple(names[k] for k in kinds) or ("text",) * width)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def rows(*values: tuple[str, ...], kinds: str = "") -> Rows:
         (rows(("1",), ("2",), ("3",)), ["3 values hashing to c0710d6b4f15dfa88f600b0e6b624077"], "nosort"),
     ],
 )
-def test_equal(actual: Rows, expected: list[str], sort: str) -> None:
+def test_equal(actual: ResultRows, expected: list[str], sort: str) -> None:
     assert differences(actual, expected, sort) is None  # type: ignore[arg-type]
 
 
@@ -102,7 +102,7 @@ def test_equal(actual: Rows, expected: list[str], sort: str) -> None:
         (rows(("1",)), ["1", "2"], "valuesort"),
     ],
 )
-def test_different(actual: Rows, expected: list[str], sort: str) -> None:
+def test_different(actual: ResultRows, expected: list[str], sort: str) -> None:
     assert differences(actual, expected, sort) is not None  # type: ignore[arg-type]
 
 

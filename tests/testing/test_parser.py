@@ -68,7 +68,7 @@ def test_every_kind_of_record() -> None:
     found = parse(FILE, "a.slt")
     assert [type(f).__name__ for f in found] == [
         *["Statement"] * 4,
-        *["Query"] * 3,
+        *["QueryRecord"] * 3,
         "Let",
         "Sleep",
         "Control",
@@ -170,9 +170,9 @@ def test_rewriting_touches_only_the_expected_rows(tmp_path: Path) -> None:
     file.write_text(
         "query I\nSELECT 1\n----\n2\n3\n\n# kept\nquery T\nSELECT 'x'\n\nquery I\nSELECT 5\n----\n"
     )
-    first, second, third = (q for q in load(file) if isinstance(q, r.Query))
+    first, second, third = (q for q in load(file) if isinstance(q, r.QueryRecord))
     rewrite(file, [(first, ["1"]), (second, ["x"]), (third, ["5"])])
     assert file.read_text() == (
         "query I\nSELECT 1\n----\n1\n\n# kept\nquery T\nSELECT 'x'\n----\nx\n\nquery I\nSELECT 5\n----\n5\n"
     )
-    assert [q.expected for q in load(file) if isinstance(q, r.Query)] == [("1",), ("x",), ("5",)]
+    assert [q.expected for q in load(file) if isinstance(q, r.QueryRecord)] == [("1",), ("x",), ("5",)]

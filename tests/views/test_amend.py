@@ -20,7 +20,7 @@ from tidegate.audit.view import audit_view
 from tidegate.session.session import Session
 from tidegate.views.amend.whatif import what_if
 from tidegate.views.revisions.amend_report import Stretch
-from tidegate.views.revisions.amend_write import Writer
+from tidegate.views.revisions.amend_write import AmendmentWriter
 from tidegate.views.view_table import ViewTable
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -175,14 +175,14 @@ INSERT INTO t VALUES (8, '2026-01-01 00:03:00');
     assert rows(session, "m", "total") == [("2",), ("5",)]
 
     session.execute("INSERT INTO t VALUES (16, '2026-01-01 00:04:00'), (32, '2026-01-01 00:00:03')")
-    files = Writer.write
+    files = AmendmentWriter.write
 
-    def late(self: Writer, *given: Any) -> Any:
+    def late(self: AmendmentWriter, *given: Any) -> Any:
         found = files(self, *given)
         assert table.tick().groups == 3
         return found
 
-    monkeypatch.setattr(Writer, "write", late)
+    monkeypatch.setattr(AmendmentWriter, "write", late)
     assert [(r.windows, r.late) for r in amend(session, ["m"])] == [(1, 1)]
     assert rows(session, "m", "total") == [("2",), ("37",), ("8",)]
     assert rows(session, "m$revisions", "total", "revision") == [
@@ -209,15 +209,15 @@ FLUSH;
 INSERT INTO t VALUES (4, '2026-01-01 00:00:02'), (8, '2026-01-02 00:00:02');
 """)
     days = [{"after": f"2026-01-0{day} 00:00:00", "upto": f"2026-01-0{day} 12:00:00"} for day in (1, 2)]
-    files, others = Writer.write, iter(days[1:])
+    files, others = AmendmentWriter.write, iter(days[1:])
 
-    def overtaken(self: Writer, *given: Any) -> Any:
+    def overtaken(self: AmendmentWriter, *given: Any) -> Any:
         found = files(self, *given)
         for day in others:
             assert [r.windows for r in amend(session, ["m"], **day)] == [1]
         return found
 
-    monkeypatch.setattr(Writer, "write", overtaken)
+    monkeypatch.setattr(AmendmentWriter, "write", overtaken)
     with pytest.raises(TidegateError, match='another process has amended "m"') as caught:
         amend(session, ["m"], **days[0])
     assert caught.value.code == "TG502"

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Workbench
 from tests.watermark.test_source_watermark import ByTheRule
 from tidegate.iceberg import layout
-from tidegate.ingest.connector import Rows
+from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.stream import SourceFeed
 from tidegate.plan.events import BatchCommitted
 from tidegate.session.run import connect
@@ -207,7 +207,7 @@ def insert_at(session: Session, arrived: datetime, times: list[str], name: str =
         F.lit(None).cast("bigint").alias("_offset"),
         F.lit(arrived).alias("_arrival"),
     )
-    log.add(log.progress.epoch + 1, Rows(lambda: frame, (), numbering=True, aligned=True), arrived)
+    log.add(log.progress.epoch + 1, BatchRows(lambda: frame, (), numbering=True, aligned=True), arrived)
 
 
 def at(text: str) -> datetime:

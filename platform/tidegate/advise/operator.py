@@ -100,7 +100,7 @@ class MeasureTask:
     written: np.ndarray | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        run = _Run(self)
+        run = _MeasuringRun(self)
         for batch in batches:
             if batch.num_rows:
                 run.add(batch)
@@ -108,7 +108,7 @@ class MeasureTask:
 
 
 @dataclass
-class _Run:
+class _MeasuringRun:
     task: MeasureTask
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
 

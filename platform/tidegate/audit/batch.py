@@ -51,7 +51,7 @@ class RowDifference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BatchComparison:
     """`compared`: rows of the batch and of the view, those that are equal counted once. `too_early`: rows that an input
     has not closed, whatever the batch says; `not_known`: rows that are equal now, and which an input may still change
     (A1), and `open_inputs`: which one. `not_compared`: columns left out because equal rows may fill them differently.
@@ -74,7 +74,7 @@ class Comparison:
         return max(self.missing, self.unexpected) + self.different + self.too_early
 
 
-def compare(session: Session, view: View, stored: str) -> Comparison:
+def compare(session: Session, view: View, stored: str) -> BatchComparison:
     """Run the view's query over all that is final in its inputs, and over all open rows where those are shown and
     nothing has come since the last tick."""
     from pyspark.sql import functions as F
@@ -91,7 +91,7 @@ def compare(session: Session, view: View, stored: str) -> Comparison:
     examples = []
     if any(counts[name] for name in wrong):
         examples = _examples(found.rows, found.names, view)
-    return Comparison(
+    return BatchComparison(
         **counts,
         examples=examples,
         open_inputs=found.open_inputs,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tidegate.audit.accounts import WindowProblem, account
-from tidegate.audit.batch import Comparison, compare
+from tidegate.audit.batch import BatchComparison, compare
 from tidegate.errors import TidegateError
 from tidegate.iceberg.retire import retired
 from tidegate.sql.catalog.objects import Relation, View
@@ -37,7 +37,7 @@ class ViewAudit:
 
     view: str
     frontier: str
-    batch: Comparison
+    batch: BatchComparison
     closed_windows: int | None = None
     raw: int | None = None
     counted: int | None = None

@@ -25,7 +25,7 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """Result of one check: `ok`, `warning` (works, but) or `bad` (won't work); `todo` says what to do."""
 
     check: str
@@ -38,7 +38,7 @@ class Finding:
         return asdict(self)
 
 
-def examine(project: Project | None, problem: TidegateError | None) -> list[Finding]:
+def examine(project: Project | None, problem: TidegateError | None) -> list[CheckResult]:
     """All checks, in the order in which a newcomer needs them. `problem`: why there is no project."""
     findings = [
         python(),
@@ -55,50 +55,52 @@ def examine(project: Project | None, problem: TidegateError | None) -> list[Find
     return findings
 
 
-def python() -> Finding:
+def python() -> CheckResult:
     """3.11 or 3.12."""
     version = ".".join(map(str, sys.version_info[:3]))
     if (3, 11) <= sys.version_info < (3, 13):
-        return Finding("python", "ok", f"{version} at {sys.executable}")
-    return Finding("python", "bad", version, "use Python 3.11 or 3.12: python3.11 -m venv .venv")
+        return CheckResult("python", "ok", f"{version} at {sys.executable}")
+    return CheckResult("python", "bad", version, "use Python 3.11 or 3.12: python3.11 -m venv .venv")
 
 
-def java() -> Finding:
+def java() -> CheckResult:
     """The Java that Spark would start."""
     from tidegate.project.java import require_java
 
     try:
         found = require_java()
     except TidegateError as error:
-        return Finding("java", "bad", error.message, error.hint)
+        return CheckResult("java", "bad", error.message, error.hint)
     state: Literal["ok", "warning"] = "warning" if found.warning else "ok"
-    return Finding("java", state, f"{found.version} at {found.path}", found.warning)
+    return CheckResult("java", state, f"{found.version} at {found.path}", found.warning)
 
 
-def package(name: str, wanted: str) -> Finding:
+def package(name: str, wanted: str) -> CheckResult:
     """An installed distribution of exactly this version; it is not imported."""
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, "bad", "not installed", f"pip install {name}=={wanted}")
+        return CheckResult(name, "bad", "not installed", f"pip install {name}=={wanted}")
     if version != wanted:
-        return Finding(name, "bad", version, f"tidegate works with {wanted}: pip install {name}=={wanted}")
-    return Finding(name, "ok", version)
+        return CheckResult(
+            name, "bad", version, f"tidegate works with {wanted}: pip install {name}=={wanted}"
+        )
+    return CheckResult(name, "ok", version)
 
 
-def iceberg_jar(project: Project | None) -> Finding:
+def iceberg_jar(project: Project | None) -> CheckResult:
     """Whether the Iceberg runtime is on this machine already."""
     from tidegate.jvm.packages import ICEBERG_PACKAGE
 
     _, artifact, version = ICEBERG_PACKAGE.split(":")
     jar = _jar(ICEBERG_PACKAGE, project)
     if jar is not None:
-        return Finding("iceberg jar", "ok", f"{version} at {jar}")
+        return CheckResult("iceberg jar", "ok", f"{version} at {jar}")
     todo = "the first tidegate run downloads it from Maven Central (about 50 MB)"
-    return Finding("iceberg jar", "warning", f"{artifact} {version} is not in the cache", todo)
+    return CheckResult("iceberg jar", "warning", f"{artifact} {version} is not in the cache", todo)
 
 
-def jar_sums(project: Project | None) -> list[Finding]:
+def jar_sums(project: Project | None) -> list[CheckResult]:
     """Whether the jars that are here are those that tidegate was made with; a stand-in of tests is named."""
     from tidegate.jvm.jars import ivy_name, verify
     from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES
@@ -109,37 +111,37 @@ def jar_sums(project: Project | None) -> list[Finding]:
     try:
         notes = verify(found)
     except TidegateError as error:
-        return [Finding("jar sums", "bad", error.message, error.hint)]
+        return [CheckResult("jar sums", "bad", error.message, error.hint)]
     todo = (
         "fetch the real jar (docs/install.md) before you use Kafka with TLS or a login, or run in production"
     )
-    return [Finding("jar sums", "warning", note, todo) for note in notes] or [
-        Finding("jar sums", "ok", f"{len(found)} jars are the ones that tidegate was built with")
+    return [CheckResult("jar sums", "warning", note, todo) for note in notes] or [
+        CheckResult("jar sums", "ok", f"{len(found)} jars are the ones that tidegate was built with")
     ]
 
 
-def dagster() -> Finding:
+def dagster() -> CheckResult:
     """Whether the UI could start; found, not imported (that takes seconds)."""
     absent = [m for m in ("dagster", "dagster_webserver") if importlib.util.find_spec(m) is None]
     if absent:
         todo = f"pip install {' '.join(a.replace('_', '-') for a in absent)}"
-        return Finding("dagster", "bad", f"no {', '.join(absent)}", todo)
-    return Finding("dagster", "ok", importlib.metadata.version("dagster"))
+        return CheckResult("dagster", "bad", f"no {', '.join(absent)}", todo)
+    return CheckResult("dagster", "ok", importlib.metadata.version("dagster"))
 
 
-def disk(project: Project | None) -> Finding:
+def disk(project: Project | None) -> CheckResult:
     """Room where Spark spills and tables are written."""
     folder = project.root if project else Path.cwd()
     free = shutil.disk_usage(folder).free
     text = f"{free / _GIB:.1f} GiB free at {folder}"
     if free < _GIB:
-        return Finding("disk", "bad", text, "free some disk space: Spark needs at least 1 GiB")
+        return CheckResult("disk", "bad", text, "free some disk space: Spark needs at least 1 GiB")
     if free < 5 * _GIB:
-        return Finding("disk", "warning", text, "little space for Spark's shuffle files")
-    return Finding("disk", "ok", text)
+        return CheckResult("disk", "warning", text, "little space for Spark's shuffle files")
+    return CheckResult("disk", "ok", text)
 
 
-def warehouse(project: Project) -> Finding:
+def warehouse(project: Project) -> CheckResult:
     """Whether a file can be written where the tables go, and removed again."""
     name = f".tidegate-doctor-{uuid.uuid4().hex}"
     where = project.storage.warehouse
@@ -154,8 +156,10 @@ def warehouse(project: Project) -> Finding:
             filesystem.delete_file(f"{path}/{name}")
     except OSError as error:
         first = masked(next(iter(str(error).splitlines()), ""))
-        return Finding("warehouse", "bad", f"{where}: {first}", "check warehouse.path and its credentials")
-    return Finding("warehouse", "ok", f"{where} is writable")
+        return CheckResult(
+            "warehouse", "bad", f"{where}: {first}", "check warehouse.path and its credentials"
+        )
+    return CheckResult("warehouse", "ok", f"{where} is writable")
 
 
 def _write_local(folder: Path, name: str) -> None:
@@ -166,32 +170,34 @@ def _write_local(folder: Path, name: str) -> None:
     (folder / name).unlink()
 
 
-def _packages_of(project: Project) -> list[Finding]:
+def _packages_of(project: Project) -> list[CheckResult]:
     findings = []
     for coordinates in project.storage.packages():
         artifact, version = coordinates.split(":")[1:]
         if _jar(coordinates, project) is not None:
-            findings.append(Finding(artifact, "ok", version))
+            findings.append(CheckResult(artifact, "ok", version))
         else:
             todo = "the first tidegate run downloads it from Maven Central"
-            findings.append(Finding(artifact, "warning", f"{version} is not in the cache", todo))
+            findings.append(CheckResult(artifact, "warning", f"{version} is not in the cache", todo))
     return findings
 
 
-def _project(project: Project | None, problem: TidegateError | None) -> Finding:
+def _project(project: Project | None, problem: TidegateError | None) -> CheckResult:
     if project is None:
         assert problem is not None
-        return Finding("project", "warning", problem.message, problem.hint)
+        return CheckResult("project", "warning", problem.message, problem.hint)
     checks: tuple[Callable[[], Any], ...] = (project.catalog, project.jobs)
     try:
         for check in checks:
             check()
     except TidegateError as error:
-        return Finding("project", "bad", error.message, "tidegate check shows where the variables are used")
-    return Finding("project", "ok", f"{project.root}, environment {project.env_name}")
+        return CheckResult(
+            "project", "bad", error.message, "tidegate check shows where the variables are used"
+        )
+    return CheckResult("project", "ok", f"{project.root}, environment {project.env_name}")
 
 
-def _tables(project: Project) -> list[Finding]:
+def _tables(project: Project) -> list[CheckResult]:
     """Which storage versions the project's tables have (E8); nothing without any, or without definitions that hold."""
     from tidegate.store.metadata import load_properties
     from tidegate.store.positions import sink_table
@@ -217,14 +223,14 @@ def _tables(project: Project) -> list[Finding]:
             elif found is not None:
                 later.append(f"{name} ({found[STORAGE_VERSION]})")
     except TidegateError as error:
-        return [Finding("tables", "bad", error.message, error.hint)]
+        return [CheckResult("tables", "bad", error.message, error.hint)]
     if later:
         text = f"storage version later than {NEWEST}: {', '.join(later)}"
-        return [Finding("tables", "bad", text, "install the release of tidegate that wrote them")]
+        return [CheckResult("tables", "bad", text, "install the release of tidegate that wrote them")]
     if not counts:
         return []
     text = ", ".join(f"{n} with storage version {version}" for version, n in sorted(counts.items()))
-    return [Finding("tables", "ok", text)]
+    return [CheckResult("tables", "ok", text)]
 
 
 def _jar(coordinates: str, project: Project | None) -> Path | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.testing.outcome import FileReport, Outcome
+from tidegate.testing.outcome import FileReport, RecordOutcome
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
@@ -52,7 +52,7 @@ class FileProgress:
             text += f"; {not_run} {'file was' if not_run == 1 else 'files were'} not run"
         self._console.document(data, self._paint(_RED if failed else _GREEN, text))
 
-    def _failure(self, outcome: Outcome) -> str:
+    def _failure(self, outcome: RecordOutcome) -> str:
         record = outcome.record
         parts = [f"\n{record.file}:{record.line}: {record.text.strip()}", _indented(outcome.sql)]
         parts += [_indented(outcome.message), self._diff(outcome.diff)]

@@ -47,9 +47,9 @@ from tidegate.quality.model import (
     LATE_RATE,
     LOG,
     RECONCILIATION,
-    Outcome,
-    Span,
+    ExpectationOutcome,
     SuiteResult,
+    WindowSpan,
     suites_of,
 )
 from tidegate.sql.catalog.objects import Relation, Sink, View
@@ -219,7 +219,7 @@ def check_partitions(session: Session, one: Closed, names: Sequence[str]) -> Ite
         return
     # A partition holds the windows that end after it began, and at its end or before.
     low, high = one.start_of(names[0]) + 1, one.start_of(names[-1]) + one.size + 1
-    request = Request([RECONCILIATION], {one.view.name: Span(low, high)}, sources=False)
+    request = Request([RECONCILIATION], {one.view.name: WindowSpan(low, high)}, sources=False)
     try:
         [result] = check_quality(session, [one.view.name], request)
     except Exception as error:
@@ -305,6 +305,6 @@ def _plot(result: SuiteResult) -> dict[str, Any]:
     return {"raw and windowed": picture(f"raw and windowed rows of {result.asset}", drawn)}
 
 
-def _failing(outcome: Outcome) -> MetadataValue:
+def _failing(outcome: ExpectationOutcome) -> MetadataValue:
     rows = [dict(zip(outcome.columns, line, strict=True)) for line in outcome.failing[:SHOWN]]
     return table(dict.fromkeys(outcome.columns, "string"), rows)

@@ -29,7 +29,7 @@ from tidegate.project import Project
 from tidegate.project.storage import CATALOG
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import families, reads_of
-from tidegate.sql.catalog.objects import Column, Relation, Sink, View
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, Sink, View
 from tidegate.sql.dialect.types import UNKNOWN, display
 from tidegate.sql.grammar.front_matter import Annotations
 from tidegate.sql.options.sink_connectors import IcebergSinkOptions
@@ -196,7 +196,7 @@ def _roots(catalog: Catalog) -> dict[str, Relation | View | Sink]:
     return {o.name: family[0] for family in families(catalog) for o in family}
 
 
-def table_schema(item: Relation | View, columns: Iterable[Column]) -> TableSchema:
+def table_schema(item: Relation | View, columns: Iterable[CatalogColumn]) -> TableSchema:
     """`columns` of a source, table or view for Dagster: SQL types, NOT NULL, generated columns, the watermark."""
     return TableSchema([_column(item, c) for c in columns])
 
@@ -225,7 +225,7 @@ def _place(asset: TidegateAsset) -> CodeReferencesMetadataValue | None:
         return CodeReferencesMetadataValue(code_references=[reference])
 
 
-def _column(item: Relation | View, column: Column) -> TableColumn:
+def _column(item: Relation | View, column: CatalogColumn) -> TableColumn:
     notes = []
     if column.generated is not None:
         notes.append(f"generated: {column.generated}")

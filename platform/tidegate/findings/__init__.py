@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.findings.diagnose import diagnose
-from tidegate.findings.look import Look, look
+from tidegate.findings.look import LookResult, look
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import KINDS, Finding, Severity, Waiting
 
-__all__ = ["KINDS", "EarlierLooks", "Finding", "Look", "Severity", "Waiting", "diagnose", "look"]
+__all__ = ["KINDS", "EarlierLooks", "Finding", "LookResult", "Severity", "Waiting", "diagnose", "look"]

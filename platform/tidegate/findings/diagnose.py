@@ -12,12 +12,12 @@ from tidegate.findings import partitions, sinks, sources, views
 from tidegate.findings.facts import ProjectFacts, SourceFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting, iso, rank
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 
 #: Findings of one kind of one source that are told one by one; the rest is told as one.
 MOST_PARTITIONS = 10
 
-LimitsOf = Callable[[str], Limits]
+LimitsOf = Callable[[str], StallLimits]
 
 
 def diagnose(
@@ -57,7 +57,7 @@ def diagnose(
 
 
 def _of_source(
-    source: SourceFacts, facts: ProjectFacts, limits: Limits, memory: EarlierLooks
+    source: SourceFacts, facts: ProjectFacts, limits: StallLimits, memory: EarlierLooks
 ) -> Iterator[Candidate]:
     waiting = tuple(
         Waiting(v.status.name, v.next_end or "the first partition")
@@ -83,7 +83,7 @@ def _of_source(
 
 
 def _told(
-    candidates: Iterable[Candidate], limits: Limits, at: float, memory: EarlierLooks
+    candidates: Iterable[Candidate], limits: StallLimits, at: float, memory: EarlierLooks
 ) -> tuple[list[Finding], list[str]]:
     """The findings that have lasted long enough, and the keys of all that hold."""
     told, keys = [], []

@@ -12,7 +12,7 @@ from tidegate.plan.undeclared import Undeclared
 from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import RelationStatus, ViewStatus
-from tidegate.store.writers import Writer
+from tidegate.store.writers import WriterState
 from tidegate.watermark import TimeKind
 
 StrategyKind = Literal["plain", "expression", "source_watermark"]
@@ -44,7 +44,7 @@ class SourceFacts:
     strategy_kind: StrategyKind = "plain"
     max_future_skew: int | None = None
     history: tuple[Past, ...] = ()
-    writer: Writer = field(default_factory=Writer)
+    writer: WriterState = field(default_factory=WriterState)
     expected: str | None = None
     newest: Mapping[str, float] = field(default_factory=dict)
     culprits: Mapping[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class ViewFacts:
     due_end: str | None = None
     due_since: float | None = None
     held_since: float | None = None
-    writer: Writer = field(default_factory=Writer)
+    writer: WriterState = field(default_factory=WriterState)
     expected: str | None = None
 
 
@@ -86,7 +86,7 @@ class SinkFacts:
     final_upto: str | None = None
     due_since: float | None = None
     since_is_exact: bool = True
-    writer: Writer = field(default_factory=Writer)
+    writer: WriterState = field(default_factory=WriterState)
     expected: str | None = None
 
 

@@ -19,7 +19,7 @@ from tidegate.plan.closing import closes_anything, window_of
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared
 from tidegate.project.jobs.live import live_members
-from tidegate.project.jobs.stalls import Limits, limits_of
+from tidegate.project.jobs.stalls import StallLimits, limits_of
 from tidegate.project.kafka import java_properties, topic
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.lineage import computed, sources_of
@@ -27,7 +27,7 @@ from tidegate.sql.catalog.objects import Relation, Sink, View, reads
 from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.gates import gates_of, is_gate
 from tidegate.store.history import find_offset, read_history
-from tidegate.store.metadata import Commit, CommittedTable, load_table
+from tidegate.store.metadata import CommittedTable, StoredCommit, load_table
 from tidegate.store.positions import final_keys
 from tidegate.store.sinks import AMENDMENTS, sink_status
 from tidegate.store.status import read_status
@@ -47,7 +47,7 @@ _LEAST_HISTORY = 900
 
 
 @dataclass(frozen=True)
-class Look:
+class LookResult:
     """One look: what was found, and what the next look needs to know. `names`: what was asked for."""
 
     facts: ProjectFacts
@@ -66,7 +66,7 @@ def look(
     memory: EarlierLooks | None = None,
     now: datetime | None = None,
     ask_brokers: bool = True,
-) -> Look:
+) -> LookResult:
     """Findings about the project, or about `names` and all that they come from. `now` replaces the clock (with a time
     zone).
 
@@ -76,7 +76,7 @@ def look(
     catalog, jobs = project.catalog(), project.jobs()
     at = now or datetime.now(UTC)
 
-    def limits(name: str) -> Limits:
+    def limits(name: str) -> StallLimits:
         found = catalog.find(name)
         # An inline gate has those of what it judges.
         if isinstance(found, Relation) and is_gate(found):
@@ -86,7 +86,7 @@ def look(
     wanted = _wanted(catalog, names)
     facts = _gather(project, catalog, jobs, limits, at, ask_brokers, set(wanted))
     findings, after = diagnose(facts, limits, memory)
-    return Look(facts, tuple(f for f in findings if f.asset in wanted), after, wanted)
+    return LookResult(facts, tuple(f for f in findings if f.asset in wanted), after, wanted)
 
 
 def watched(catalog: Catalog) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ def _sink(project: Project, catalog: Catalog, sink: Sink) -> SinkFacts:
     kind = upstream.kind if isinstance(upstream, View) else upstream.watermark and upstream.watermark.kind
     mark = "tidegate.frontier" if isinstance(upstream, View) else "tidegate.watermark"
 
-    def upto(commit: CommittedTable | Commit) -> str | None:
+    def upto(commit: CommittedTable | StoredCommit) -> str | None:
         found = commit.integer(mark)
         return kind.format(found) if isinstance(kind, TimeKind) and found is not None else None
 

@@ -10,7 +10,7 @@ from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Severity, Waiting
 from tidegate.findings.skews import seconds_of, skews
 from tidegate.findings.sources import QUIET, committed
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.store.metadata import ProgressRow
@@ -25,7 +25,7 @@ _MICROS = 1_000_000
 
 
 def of_partitions(
-    source: SourceFacts, limits: Limits, at: float, waiting: Windows, memory: EarlierLooks
+    source: SourceFacts, limits: StallLimits, at: float, waiting: Windows, memory: EarlierLooks
 ) -> list[Candidate]:
     """What is wrong with each partition: one cause of its own, and whether it is silent or its clock is off."""
     if not source.history:
@@ -47,7 +47,7 @@ def of_partitions(
     return found
 
 
-def ahead_of_clock(source: SourceFacts, limits: Limits, at: float) -> list[tuple[str, int]]:
+def ahead_of_clock(source: SourceFacts, limits: StallLimits, at: float) -> list[tuple[str, int]]:
     """(partition, its newest event time) of those that have a row from the future; only what arrives live is compared
     with the clock (W9)."""
     found: list[tuple[str, int]] = []
@@ -64,7 +64,7 @@ class _All:
     """What is looked up for every partition, of all of them together: there may be thousands."""
 
     def __init__(
-        self, source: SourceFacts, limits: Limits, at: float, waiting: Windows, memory: EarlierLooks
+        self, source: SourceFacts, limits: StallLimits, at: float, waiting: Windows, memory: EarlierLooks
     ) -> None:
         self.source, self.limits, self.at, self.waiting, self.memory = source, limits, at, waiting, memory
         status = source.status

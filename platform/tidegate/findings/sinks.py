@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from tidegate.findings.facts import SinkFacts
 from tidegate.findings.model import Candidate, Finding
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 from tidegate.wording import counted
 
 
-def of_sink(sink: SinkFacts, limits: Limits) -> Iterator[Candidate]:
+def of_sink(sink: SinkFacts, limits: StallLimits) -> Iterator[Candidate]:
     """Why it has not delivered what there is."""
     status = sink.status
     if status.made_anew:

@@ -7,7 +7,7 @@ from statistics import median
 
 from tidegate.findings.facts import SourceFacts
 from tidegate.findings.model import Candidate, Finding, Waiting
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
 from tidegate.watermark import TimeKind
 
@@ -18,12 +18,12 @@ Windows = tuple[Waiting, ...]
 _MICROS = 1_000_000
 
 
-def is_skewed(source: SourceFacts, limits: Limits) -> bool:
+def is_skewed(source: SourceFacts, limits: StallLimits) -> bool:
     """Whether the clock of some producer seems to be off."""
     return bool(skews(source, limits, ()))
 
 
-def skews(source: SourceFacts, limits: Limits, waiting: Windows) -> dict[str, list[Candidate]]:
+def skews(source: SourceFacts, limits: StallLimits, waiting: Windows) -> dict[str, list[Candidate]]:
     """Of each partition whose event times are steadily off: ahead of the clock, or behind the other partitions."""
     if not source.live or source.kind not in (TimeKind.TIMESTAMP, TimeKind.TIMESTAMPTZ):
         return {}

@@ -10,9 +10,9 @@ from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
 from tidegate.plan.crashes import Crashes
 from tidegate.plan.undeclared import Undeclared, undeclared_text
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
-from tidegate.store.writers import Writer
+from tidegate.store.writers import WriterState
 
 #: `not_running` where no limit is set: under an enabled live run, and else.
 LIVE_STOPPED, STOPPED = 300, 3_600
@@ -102,7 +102,7 @@ def _undeclared(name: str, undeclared: Undeclared) -> Finding:
 
 
 def running(
-    source: SourceFacts, limits: Limits, at: float, memory: EarlierLooks, waiting: Windows
+    source: SourceFacts, limits: StallLimits, at: float, memory: EarlierLooks, waiting: Windows
 ) -> Iterator[Candidate]:
     """Nobody keeps it up to date although rows wait or a live run is wanted; or somebody holds it and does nothing."""
     status, writer = source.status, source.writer
@@ -173,7 +173,7 @@ def _waiting_since(last: float | None, at: float, memory: EarlierLooks, finding:
 
 
 def backlog(
-    source: SourceFacts, limits: Limits, at: float, memory: EarlierLooks, waiting: Windows
+    source: SourceFacts, limits: StallLimits, at: float, memory: EarlierLooks, waiting: Windows
 ) -> Iterator[Candidate]:
     """More arrives than is read: in the later half of the time all backlogs are larger than any in the earlier."""
     now = totals(source)
@@ -255,7 +255,7 @@ def arrived(source: SourceFacts) -> float | None:
     return max(quiet) if source.live and quiet else last
 
 
-def idle(source: SourceFacts, limits: Limits, at: float, waiting: Windows) -> Iterator[Candidate]:
+def idle(source: SourceFacts, limits: StallLimits, at: float, waiting: Windows) -> Iterator[Candidate]:
     """Everything that came is judged; a watermark moves by rows only (W7)."""
     last, status = arrived(source), source.status
     if last is None or (status.lag_rows or 0) > 0:
@@ -285,7 +285,7 @@ def idle(source: SourceFacts, limits: Limits, at: float, waiting: Windows) -> It
     yield Candidate(finding, last, 0.0 if severe else QUIET)
 
 
-def _holder(writer: Writer) -> str:
+def _holder(writer: WriterState) -> str:
     where = f" on {writer.host}" if writer.host else ""
     return f"process {writer.pid}{where}"
 

@@ -9,11 +9,11 @@ from tidegate.findings.facts import ViewFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
 from tidegate.plan.closing import lost_totals_text
-from tidegate.project.jobs.stalls import Limits
+from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
 
 
-def of_view(view: ViewFacts, limits: Limits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:
+def of_view(view: ViewFacts, limits: StallLimits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:
     """What keeps its windows open although, or because, its inputs are as far as they are."""
     yield from _reset(view)
     yield from _gone(view)
@@ -113,7 +113,7 @@ def _reset(view: ViewFacts) -> Iterator[Candidate]:
         yield Candidate(finding)
 
 
-def _behind(view: ViewFacts, limits: Limits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:
+def _behind(view: ViewFacts, limits: StallLimits, at: float, memory: EarlierLooks) -> Iterator[Candidate]:
     status = view.status
     if status.current or view.due_end is None or status.goes_back_to is not None:
         return
@@ -146,7 +146,7 @@ def _behind(view: ViewFacts, limits: Limits, at: float, memory: EarlierLooks) ->
     yield Candidate(finding, since, limits.view_behind)
 
 
-def _held(view: ViewFacts, limits: Limits, at: float) -> Iterator[Candidate]:
+def _held(view: ViewFacts, limits: StallLimits, at: float) -> Iterator[Candidate]:
     """D2: an input that is wholly idle holds the others back, and is named."""
     status = view.status
     if not status.holds_back or view.next_end is None:

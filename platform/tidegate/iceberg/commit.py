@@ -31,7 +31,7 @@ from tidegate.jvm.spark import settings
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -163,7 +163,7 @@ class IcebergTable:
         day: str | None = None,
         bounds: tuple[str, ...] = (),
         reading: bool = False,
-    ) -> Target:
+    ) -> WriteTarget:
         """How tasks write files for this table; or, `reading`, where its files are: then nothing is made."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
         from pyiceberg.schema import Schema
@@ -248,7 +248,7 @@ class IcebergTable:
     def append(
         self,
         files: list[dict[str, Any]],
-        target: Target | None,
+        target: WriteTarget | None,
         summary: dict[str, str],
         base: Snapshot,
         replaced: Sequence[bool | None] = (),

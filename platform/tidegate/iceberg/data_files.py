@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.project import Storage
 
 
-def content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
+def content_file(file: dict[str, Any], target: WriteTarget) -> dict[str, Any]:
     """Iceberg's JSON form of a data file (partition fields are numbered from 1000 by the specification)."""
     partition = {"1000": file["split"]}
     if target.day is not None:
@@ -41,7 +41,7 @@ def content_file(file: dict[str, Any], target: Target) -> dict[str, Any]:
     }
 
 
-def packed_bounds(file: dict[str, Any], target: Target) -> Iterator[tuple[int, bytes, bytes]]:
+def packed_bounds(file: dict[str, Any], target: WriteTarget) -> Iterator[tuple[int, bytes, bytes]]:
     """Of each column that a data file has bounds of: its id, and the least and the greatest value as Iceberg writes
     them."""
     for name, (least, greatest) in file["bounds"].items():
@@ -58,14 +58,14 @@ def target_in(
     day: str | None,
     bounds: tuple[str, ...],
     reading: bool,
-) -> Target:
+) -> WriteTarget:
     """How tasks write files for the table at `location`; or, `reading`, where its files are: then nothing is made.
     `schema`: pyiceberg's."""
     uri = f"{location}/data"
     filesystem, path = storage.filesystem(uri)
     if not reading:
         filesystem.create_dir(path, recursive=True)
-    return Target(filesystem, path, uri, ordinary(schema), split, day, bounds)
+    return WriteTarget(filesystem, path, uri, ordinary(schema), split, day, bounds)
 
 
 def bound(bounds: dict[str, list[Any]] | None, column: int) -> int | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.project.owner import OWNER, Owner
-from tidegate.sql.catalog.objects import Column, Relation, View
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.dialect.attempts import without_attempts
 from tidegate.sql.dialect.inner_names import unless_taken
 from tidegate.sql.grammar.spelling import alike, plain, plain_before
@@ -203,7 +203,7 @@ def new_state(relation: Relation, table: str, owner: Owner | None = None) -> New
 
 
 def view_columns(
-    view: View, columns: tuple[Column, ...], carried: str | None = None
+    view: View, columns: tuple[CatalogColumn, ...], carried: str | None = None
 ) -> list[tuple[str, str]]:
     """(name, Spark type) of every column of a view's table; `columns` with the types that Spark resolved. `carried`:
     of the rows that an over view keeps for its next tick, where `_open` is NULL (C5)."""
@@ -227,7 +227,7 @@ def carried_column(view: View) -> str:
 
 def new_view_table(
     view: View,
-    columns: tuple[Column, ...],
+    columns: tuple[CatalogColumn, ...],
     table: str,
     carried: str | None = None,
     owner: Owner | None = None,

@@ -20,7 +20,7 @@ from tidegate.plan.gaps import ABSENT_BEFORE
 from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
 from tidegate.plan.undeclared import UNDECLARED, Undeclared
 from tidegate.store.holding import UNKNOWN_PARTITION
-from tidegate.tasks.writer import Target
+from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import GateState, Strategy, publish, start_watermark
 from tidegate.watermark.memory import StrategyMemory
 
@@ -132,7 +132,7 @@ class LogProgress:
     absent_before: int | None = None
 
     @classmethod
-    def load(cls, snapshot: Snapshot, target: Target) -> LogProgress:
+    def load(cls, snapshot: Snapshot, target: WriteTarget) -> LogProgress:
         """Read what the newest commit recorded; empty if there is none."""
         uri = snapshot.summary.get("tidegate.progress")
         if uri is None:
@@ -282,7 +282,7 @@ class LogProgress:
 
     def write(
         self,
-        target: Target,
+        target: WriteTarget,
         at: datetime,
         files: list[ConsumedFile],
         label: str | None = None,

@@ -23,7 +23,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import Table, Tables, Upkeep
+    from tidegate.iceberg.tables import StoredTable, Tables, Upkeep
     from tidegate.project import Storage
 
 OUTCOMES = ("on_time", "late", "rejected")
@@ -83,7 +83,7 @@ class Edge:
     upto: int | None
 
 
-def retired(table: Table, storage: Storage) -> Retired:
+def retired(table: StoredTable, storage: Storage) -> Retired:
     """What has been retired, as of the table's last `current()`."""
     before, name = table.property(RETAINED_FROM), table.property(ACCOUNTS)
     found = {}
@@ -199,7 +199,7 @@ def _count(
     return {row[0] or "": Gone(*row[1:]) for row in found.collect()}
 
 
-def _write(storage: Storage, table: Table, partitions: Mapping[str, Gone], now: float) -> str:
+def _write(storage: Storage, table: StoredTable, partitions: Mapping[str, Gone], now: float) -> str:
     """The counts as a file beside the data; its name."""
     filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
     filesystem.create_dir(folder, recursive=True)
@@ -210,7 +210,7 @@ def _write(storage: Storage, table: Table, partitions: Mapping[str, Gone], now: 
     return name
 
 
-def _forget(storage: Storage, table: Table) -> None:
+def _forget(storage: Storage, table: StoredTable) -> None:
     """Remove counts that are superseded, but for the newest few: somebody may be reading those of just now."""
     import pyarrow.fs as pafs
 

@@ -13,7 +13,7 @@ FEW_FILES = 5
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """A table's metadata in figures. `snapshots`: (timestamp in ms, whether by tidegate, summary), oldest first,
     without those that a tag keeps."""
 
@@ -21,7 +21,7 @@ class Shape:
     properties: dict[str, str]
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> Shape:
+    def of(cls, metadata: Mapping[str, Any]) -> TableShape:
         """Of a table with this metadata, as Iceberg writes it in JSON."""
         tagged = {r["snapshot-id"] for n, r in (metadata.get("refs") or {}).items() if n != "main"}
         kept = [s for s in metadata.get("snapshots") or [] if s["snapshot-id"] not in tagged]

@@ -14,7 +14,7 @@ from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot
-from tidegate.iceberg.shape import FEW_FILES, Rested, Shape
+from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.upkeep_table import SparkUpkeep
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from tidegate.project import Storage
     from tidegate.project.owner import Owner
-    from tidegate.tasks.writer import Target
+    from tidegate.tasks.writer import WriteTarget
 
 
-class Table(Protocol):
+class StoredTable(Protocol):
     """One stored table, for commits and for what its metadata says. Commits are fenced: one on top of a snapshot that
     is not the newest any more fails with TG502 (R2)."""
 
@@ -76,7 +76,7 @@ class Table(Protocol):
         day: str | None = None,
         bounds: tuple[str, ...] = (),
         reading: bool = False,
-    ) -> Target:
+    ) -> WriteTarget:
         """How tasks write files for this table; or, `reading`, where its files are."""
 
     def files(
@@ -95,7 +95,7 @@ class Table(Protocol):
     def append(
         self,
         files: list[dict[str, Any]],
-        target: Target | None,
+        target: WriteTarget | None,
         summary: dict[str, str],
         base: Snapshot,
         replaced: Sequence[bool | None] = (),
@@ -120,18 +120,18 @@ class Upkeep(Protocol):
     that was a commit of somebody else."""
 
     @property
-    def table(self) -> Table:
+    def table(self) -> StoredTable:
         """The table itself."""
 
-    def shape(self) -> Shape:
+    def shape(self) -> TableShape:
         """Its metadata in figures, read anew."""
 
     def manifests(self) -> int:
         """How many manifests the newest snapshot has, as of the last `shape()` or the last change by this port."""
 
     def expire(self, bound: int, retain_last: int = 1) -> None:
-        """Expire the snapshots older than `bound` (ms, `Shape.bound`) except for the newest `retain_last` and those
-        that a tag keeps, and delete the files that they alone held."""
+        """Expire the snapshots older than `bound` (ms, `TableShape.bound`) except for the newest `retain_last` and
+        those that a tag keeps, and delete the files that they alone held."""
 
     def compact(
         self,
@@ -175,7 +175,7 @@ class Tables(Protocol):
     def exists(self, identifier: str) -> bool:
         """Whether there is such a table."""
 
-    def open(self, identifier: str, owner: Owner | None = None) -> Table:
+    def open(self, identifier: str, owner: Owner | None = None) -> StoredTable:
         """A table. `owner`: who writes; None where it is only read, or the caller has asked (`runtime/owners.py`).
         Raises TG622 for one of a later release (E8)."""
 

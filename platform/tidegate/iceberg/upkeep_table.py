@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tidegate.iceberg.commit import IcebergTable
-from tidegate.iceberg.shape import FEW_FILES, Rested, Shape
+from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.jvm.java import java_class
 from tidegate.jvm.spark import active
 
@@ -26,11 +26,11 @@ class SparkUpkeep:
     def __init__(self, spark: SparkSession, table: IcebergTable) -> None:
         self.table, self._spark = table, spark
 
-    def shape(self) -> Shape:
+    def shape(self) -> TableShape:
         """Read in one call: a Java object costs a call for every field."""
         self.table.current()
         parser = self._class("org.apache.iceberg.TableMetadataParser")
-        return Shape.of(json.loads(parser.toJson(self.table.java.operations().current())))
+        return TableShape.of(json.loads(parser.toJson(self.table.java.operations().current())))
 
     def manifests(self) -> int:
         java = self.table.java

@@ -75,7 +75,7 @@ class Direct:
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """A batch before the gate: the source's stored columns plus `_source_partition`, `_offset`, `_arrival`, `_raw`.
 
     `frame`: as Spark reads it, planned when it is asked for; None for a batch without rows: its commit notes decisions
@@ -115,7 +115,7 @@ class Connector(Protocol):
         """Take note of a plan that an earlier run wrote and did not commit: it is read now, and not planned again.
         False if what it reads is gone for good."""
 
-    def read(self, plan: BatchPlan) -> Rows:
+    def read(self, plan: BatchPlan) -> BatchRows:
         """The rows of a plan; the same rows in the same order whenever it is called."""
 
     def consumed(self, plan: BatchPlan) -> list[ConsumedFile]:

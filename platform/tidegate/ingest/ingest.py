@@ -11,7 +11,7 @@ from tidegate.iceberg.layout import PROGRESS_ADDED, new_log, relation_identity, 
 from tidegate.iceberg.partitions import Decisions
 from tidegate.iceberg.progress import ConsumedFile, FilesRead, InForce, LogProgress
 from tidegate.iceberg.protocol import Snapshot, going_on
-from tidegate.ingest.connector import Rows
+from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
 from tidegate.jvm.spark import settings
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tidegate.project.owner import Owner
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.tasks.writer import Target
+    from tidegate.tasks.writer import WriteTarget
 
 #: Commits between two looks at what broken batches left; one more look is at a log that is opened.
 _TIDY_EVERY = 1000
@@ -62,7 +62,7 @@ class StoredLog:
         self._target = self._target_in(storage)
         self.reload()
 
-    def _target_in(self, storage: Storage) -> Target:
+    def _target_in(self, storage: Storage) -> WriteTarget:
         """Where its files are."""
         return self.table.target(storage, reading=True)
 
@@ -117,7 +117,7 @@ class Log(StoredLog):
         if self.state is not None:
             self.state.catch_up()  # what a run that broke off left (R2)
 
-    def _target_in(self, storage: Storage) -> Target:
+    def _target_in(self, storage: Storage) -> WriteTarget:
         """How tasks write its files."""
         watermark = self.relation.watermark
         time_column = watermark.column if watermark is not None else None
@@ -145,7 +145,7 @@ class Log(StoredLog):
     def add(
         self,
         epoch: int,
-        rows: Rows,
+        rows: BatchRows,
         arrived: datetime,
         files: list[ConsumedFile] | None = None,
         last: bool = False,
@@ -201,7 +201,7 @@ class Log(StoredLog):
         self,
         epoch: int,
         judged: dict[str, GateState],
-        rows: Rows,
+        rows: BatchRows,
         arrived: datetime,
         files: Sequence[ConsumedFile],
         last: bool,
@@ -279,7 +279,7 @@ class Log(StoredLog):
         return kind.format(value)
 
     def _judge(
-        self, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None
+        self, epoch: int, rows: BatchRows, arrived: datetime, decisions: Decisions | None
     ) -> list[dict[str, Any]]:
         """The reports of the tasks that have judged the batch. Of a try that came to nothing, nothing is committed."""
         if rows.frame is None:
@@ -295,7 +295,7 @@ class Log(StoredLog):
             return self._judge_by_spark(rows.frame(), epoch, rows, arrived, decisions)
 
     def _judge_by_spark(
-        self, frame: DataFrame, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None
+        self, frame: DataFrame, epoch: int, rows: BatchRows, arrived: datetime, decisions: Decisions | None
     ) -> list[dict[str, Any]]:
         if rows.aligned:
             reports = self._judge_frame(
@@ -322,7 +322,7 @@ class Log(StoredLog):
         return run_task(gate_input(frame, self.relation, arrived, preceding), task)
 
     def _task(
-        self, epoch: int, rows: Rows, arrived: datetime, decisions: Decisions | None, sorted_: bool
+        self, epoch: int, rows: BatchRows, arrived: datetime, decisions: Decisions | None, sorted_: bool
     ) -> GateTask:
         states = self.progress.states
         if decisions is not None:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import quote, string
-from tidegate.ingest.connector import Rows
+from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.shape import add_generated
 from tidegate.plan.stages import SourceStage
 from tidegate.sql.dialect.types import display
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tidegate.ingest.ingest import Log
     from tidegate.plan.events import BatchCommitted
-    from tidegate.sql.catalog.objects import Column
+    from tidegate.sql.catalog.objects import CatalogColumn
 
 #: The one partition of a table with INSERTs.
 PARTITION = "0"
@@ -64,7 +64,7 @@ def _lost(value: str, converted: str, given: DataType, wanted: DataType, depth: 
     return f"({lost})"
 
 
-def _problems(given: DataFrame, columns: Sequence[Column]) -> str:
+def _problems(given: DataFrame, columns: Sequence[CatalogColumn]) -> str:
     """What is wrong with a row that can't be converted: SQL, NULL where nothing is."""
     # Written as text, and Spark asked for types only where values lie inside of others: every question is a planning.
     pairs = [(quote(c.name), f"try_cast({quote(c.name)} AS {c.type})") for c in columns]
@@ -81,7 +81,7 @@ def _problems(given: DataFrame, columns: Sequence[Column]) -> str:
     return f"CASE {' '.join(f'WHEN {w} THEN {t}' for w, t in zip(lost, texts, strict=True))} END"
 
 
-def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) -> Rows:
+def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) -> BatchRows:
     stored = [c for c in log.relation.columns if c.generated is None]
     why = _problems(given, stored)
     text = f"to_json(struct({', '.join(quote(c.name) for c in stored)}))"
@@ -107,4 +107,4 @@ def _converted(given: DataFrame, log: Log, arrived: datetime, op: str | None) ->
         f"{_INSTANT.spark_literal(clock)} AS _arrival",
         *([f"'{op}' AS _op"] if op is not None else []),
     )
-    return Rows(lambda: frame, (), numbering=True, aligned=True)
+    return BatchRows(lambda: frame, (), numbering=True, aligned=True)

@@ -48,7 +48,7 @@ _TALKATIVE = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class LaunchSettings:
     """Those of a Spark that is to start. `shown`: for the command line of the JVM, which all processes of the machine
     can read; they tell Spark to mask the others. `launching`: what came out of the environment, and Spark's launcher
     has to know. `secret`: what it need not know, and nobody should read."""
@@ -58,7 +58,7 @@ class Settings:
     secret: Mapping[str, str]
 
 
-def split(settings: Mapping[str, str]) -> Settings:
+def split(settings: Mapping[str, str]) -> LaunchSettings:
     """Which of the settings may hold a secret: by their name, or since they come out of the environment."""
     launching = {
         key: value
@@ -76,10 +76,10 @@ def split(settings: Mapping[str, str]) -> Settings:
     if _REDACTION in settings:
         names.append(f"(?:{settings[_REDACTION]})")
     shown = {key: value for key, value in settings.items() if key not in secret and key not in launching}
-    return Settings(shown | {_REDACTION: "|".join(names)}, launching, secret)
+    return LaunchSettings(shown | {_REDACTION: "|".join(names)}, launching, secret)
 
 
-def launch(settings: Settings) -> None:
+def launch(settings: LaunchSettings) -> None:
     """Start Spark, if it does not run. What its launcher reads is in files of this user's, which are there as long as
     it starts; secrets go through a socket, into the settings of the application: a session logs its own. Raises TG623
     where there is no room for the files."""

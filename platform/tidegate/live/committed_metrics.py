@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus
 
 
-class Committed(Collector):
+class CommittedCollector(Collector):
     """`read`: the committed state, asked at most every `fresh` seconds."""
 
     def __init__(

@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tidegate import __version__
-from tidegate.live.committed_metrics import Committed
+from tidegate.live.committed_metrics import CommittedCollector
 from tidegate.live.process import resident_bytes
 from tidegate.plan.events import (
     BatchCommitted,
@@ -148,7 +148,7 @@ class Metrics:
         info.labels(__version__).set(1)
         self._now = now
         registry.register(_Workers(health, pids))
-        registry.register(Committed(read, fresh, clock, now))
+        registry.register(CommittedCollector(read, fresh, clock, now))
 
     def expect(self, group: str) -> None:
         """Let a group's counters begin at 0, so that their first rise is seen."""

@@ -137,7 +137,7 @@ Action = Spawn | Stop | Kill | Tell
 
 
 @dataclass(frozen=True)
-class Schedule:
+class GroupSchedule:
     """All groups. `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself
     has done its work. `asked`: whether somebody has asked them to end; `unclean`: whether one was killed, or failed
     while it ended."""
@@ -172,15 +172,15 @@ class Schedule:
             return GIVEN_UP
         return UNCLEAN if self.unclean else DONE
 
-    def _with(self, one: Watched) -> Schedule:
+    def _with(self, one: Watched) -> GroupSchedule:
         watched = tuple(one if o.group.name == one.group.name else o for o in self.watched)
         return replace(self, watched=watched)
 
 
-Step = tuple[Schedule, tuple[Action, ...]]
+Step = tuple[GroupSchedule, tuple[Action, ...]]
 
 
-def step(schedule: Schedule, event: Happened) -> Step:
+def step(schedule: GroupSchedule, event: Happened) -> Step:
     """What follows from an event. A group never has two workers, and no group waits for another one."""
     match event:
         case Begun():
@@ -201,7 +201,7 @@ def step(schedule: Schedule, event: Happened) -> Step:
             return _each(schedule, lambda one: _later(one, at))
 
 
-def _each(schedule: Schedule, change: Callable[[Watched], tuple[Watched, tuple[Action, ...]]]) -> Step:
+def _each(schedule: GroupSchedule, change: Callable[[Watched], tuple[Watched, tuple[Action, ...]]]) -> Step:
     changed = [change(one) for one in schedule.watched]
     watched, actions = tuple(one for one, _ in changed), tuple(a for _, found in changed for a in found)
     return replace(schedule, watched=watched), actions
@@ -224,7 +224,7 @@ def _heard(one: Watched, event: Event, at: float) -> Watched:
     return one
 
 
-def _exited(schedule: Schedule, event: Exited) -> Step:
+def _exited(schedule: GroupSchedule, event: Exited) -> Step:
     was, code = schedule.of(event.group), event.code
     if not was.alive:
         raise AssertionError(f"{event.group} has no worker that could end")

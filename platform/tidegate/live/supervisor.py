@@ -20,10 +20,10 @@ from tidegate.live.schedule import (
     BackOff,
     Begun,
     Exited,
+    GroupSchedule,
     Happened,
     Kill,
     Said,
-    Schedule,
     Spawn,
     Spawned,
     Stop,
@@ -59,11 +59,11 @@ class Supervisor:
     clock: Callable[[], float] = time.monotonic
     back_off: BackOff = field(default_factory=BackOff)
     chance: Callable[[], float] = random.random
-    schedule: Schedule = field(init=False)
+    schedule: GroupSchedule = field(init=False)
 
     def __post_init__(self) -> None:
         watched = tuple(Watched(group) for group in self.groups)
-        self.schedule = Schedule(watched, self.grace, self.until_idle, self.back_off)
+        self.schedule = GroupSchedule(watched, self.grace, self.until_idle, self.back_off)
         self._queue: queue.SimpleQueue[tuple[str | None, Message]] = queue.SimpleQueue()
         self._workers: dict[str, Worker] = {}
 

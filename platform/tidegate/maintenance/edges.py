@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import PROGRESS
 from tidegate.iceberg.retire import Edge, day_floor
-from tidegate.iceberg.shape import Shape
+from tidegate.iceberg.shape import TableShape
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
@@ -26,7 +26,7 @@ def edge_of(
     context: Context,
     source: Relation | View,
     identifier: str,
-    shape: Shape,
+    shape: TableShape,
     policy: Policy,
     now: float,
     history: bool = True,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.iceberg.protocol import Commit, Conflict, Found, GiveUp, Stored, drive
 from tidegate.iceberg.retire import condemned, retire
-from tidegate.iceberg.shape import Rested, Shape
+from tidegate.iceberg.shape import Rested, TableShape
 from tidegate.maintenance.edges import edge_of
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
@@ -92,7 +92,7 @@ def due(context: Context, name: str, policy: Policy, now: float | None = None) -
     return found
 
 
-def worth_expiring(shape: Shape, policy: Policy, now: float) -> int:
+def worth_expiring(shape: TableShape, policy: Policy, now: float) -> int:
     """How many old snapshots an expiry would forget, if it is worth a commit: there are many, or they have been old for
     as long as they were kept. A view that closes a window an hour would else keep them for days."""
     bound = shape.bound(now, policy.keep_snapshots, policy.most_snapshots)
@@ -220,7 +220,7 @@ class _Work:
         self.done = TableUpkeep(_short(identifier))
         self.measure()
 
-    def measure(self, after: bool = False) -> Shape:
+    def measure(self, after: bool = False) -> TableShape:
         """Take the figures before or after."""
         shape = self._upkeep.shape()
         found = {
@@ -267,11 +267,11 @@ class _Work:
             return source.kind
         return source.watermark.kind if source.watermark is not None else None
 
-    def _bound(self, shape: Shape) -> int | None:
+    def _bound(self, shape: TableShape) -> int | None:
         policy = self._policy
         return shape.bound(self._now, policy.keep_snapshots, policy.most_snapshots, **self._guard)
 
-    def _edge(self, shape: Shape) -> tuple[Any, list[str]]:
+    def _edge(self, shape: TableShape) -> tuple[Any, list[str]]:
         return edge_of(self._context, self._source, self._table.identifier, shape, self._policy, self._now)
 
     def _attempt(self, what: str, step: Callable[[], None]) -> None:

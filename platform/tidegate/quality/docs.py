@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tidegate.page import Section, page
-from tidegate.quality.model import Outcome, SuiteResult
+from tidegate.quality.model import ExpectationOutcome, SuiteResult
 
 #: Folders of that site, which earlier releases wrote here.
 _EARLIER = ("validations", "expectations", "static")
@@ -37,5 +37,5 @@ def _sections(result: SuiteResult) -> Iterator[Section]:
     yield from (_failing(outcome) for outcome in result.failed if outcome.failing)
 
 
-def _failing(outcome: Outcome) -> Section:
+def _failing(outcome: ExpectationOutcome) -> Section:
     return Section(outcome.text, (outcome.found,), columns=outcome.columns, rows=outcome.failing)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.masking import masked
 from tidegate.project.expectations import Expectation, require_great_expectations
-from tidegate.quality.model import Outcome, Table
+from tidegate.quality.model import ExpectationOutcome, FactTable
 from tidegate.sql.statements.expectation_sql import as_spark
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Validator:
         self._context.enable_analytics(False)
         self._context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
 
-    def table(self, suite: str, table: Table) -> list[Outcome]:
+    def table(self, suite: str, table: FactTable) -> list[ExpectationOutcome]:
         """Validate facts on the driver, all lines of them."""
         import pandas
 
@@ -57,7 +57,7 @@ class Validator:
 
     def rows(
         self, suite: str, frame: DataFrame, expectations: Sequence[Expectation], shown: Sequence[str]
-    ) -> list[Outcome]:
+    ) -> list[ExpectationOutcome]:
         """Validate rows in Spark; of what fails only the first come back, with the columns `shown`."""
         source = self._context.data_sources.add_spark(suite, persist=False)
         # It would take any session of this process: its temporary views would not be where the rows are.
@@ -126,10 +126,12 @@ def _make(expectation: Expectation, number: int) -> Any:
 
 def _outcome(
     expectation: Expectation, found: dict[str, Any] | str, columns: list[str] | None, line: Any
-) -> Outcome:
+) -> ExpectationOutcome:
     """`columns`: of failing lines; None: those that the result names."""
     if isinstance(found, str):
-        return Outcome(expectation.type, expectation.text, expectation.severity, False, error=found)
+        return ExpectationOutcome(
+            expectation.type, expectation.text, expectation.severity, False, error=found
+        )
     error = _error(found["exception_info"])
     result = found["result"]
     indices = result.get("unexpected_index_list") or result.get("partial_unexpected_index_list") or []
@@ -138,7 +140,7 @@ def _outcome(
     if columns is None:
         columns = list(indices[0]) if indices else []
     observed = result.get("observed_value")
-    return Outcome(
+    return ExpectationOutcome(
         expectation.type,
         expectation.text,
         expectation.severity,
@@ -152,7 +154,7 @@ def _outcome(
     )
 
 
-def _line(lines: Mapping[Any, Any], table: Table, index: Mapping[str, Any]) -> list[str | None]:
+def _line(lines: Mapping[Any, Any], table: FactTable, index: Mapping[str, Any]) -> list[str | None]:
     return [_text(value) for value in lines[tuple(index[k] for k in table.key)]]
 
 

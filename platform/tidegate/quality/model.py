@@ -15,7 +15,7 @@ SUITES = (RECONCILIATION, LATE_RATE, LOG, EXPECTATIONS)
 
 
 @dataclass(frozen=True)
-class Span:
+class WindowSpan:
     """Windows by their end: `low` <= window_end < `high`, ticks; None: no such bound. For rows of a log, their event
     time."""
 
@@ -24,7 +24,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Table:
+class FactTable:
     """Bounded facts on the driver, one line for each window, day or partition. `key`: the columns that name a line;
     `expectations` are about it."""
 
@@ -38,7 +38,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExpectationOutcome:
     """One expectation's verdict. `checked` and `unexpected` count lines or rows; `observed` is what an aggregate was.
     `failing`: the first lines or rows that fail, as text, in `columns`. `error`: why it could not be evaluated."""
 
@@ -72,7 +72,7 @@ class SuiteResult:
     asset: str
     suite: str
     scope: str
-    outcomes: list[Outcome]
+    outcomes: list[ExpectationOutcome]
     notes: list[str] = field(default_factory=list)
     docs: str | None = None
     seconds: float = 0.0
@@ -85,7 +85,7 @@ class SuiteResult:
         return all(o.passed for o in self.outcomes)
 
     @property
-    def failed(self) -> list[Outcome]:
+    def failed(self) -> list[ExpectationOutcome]:
         """What does not hold, the most severe first."""
         return sorted((o for o in self.outcomes if not o.passed), key=lambda o: SEVERITIES.index(o.severity))
 
@@ -148,7 +148,7 @@ def suites_of(item: Relation | View, quality: Quality) -> list[str]:
     return suites + ([EXPECTATIONS] if quality.suite(item.name) else [])
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: ExpectationOutcome) -> str:
     """The first failing line, by its first columns."""
     pairs = zip(outcome.columns[:2], outcome.failing[0][:2], strict=True)
     return ", ".join(f"{name} {value}" for name, value in pairs)

@@ -15,7 +15,7 @@ from tidegate.iceberg.layout import ON_TIME, quote
 from tidegate.plan.resets import position
 from tidegate.project.expectations import LOG_COLUMNS, VIEW_COLUMNS, Expectation, identity
 from tidegate.project.owner import OWNER, Owner
-from tidegate.quality.model import Span
+from tidegate.quality.model import WindowSpan
 from tidegate.sinks.statefile import StateFile
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.watermark import TimeKind
@@ -31,7 +31,7 @@ _PLAIN = ("struct", "array", "map", "binary", "variant")
 
 
 @dataclass(frozen=True)
-class Rows:
+class SuiteRows:
     """The rows that a suite is about. `shown`: columns that tell a person which row it is. `position`: what to remember
     when they have been checked; None: nothing."""
 
@@ -46,25 +46,25 @@ def new_rows(
     item: Relation | View,
     stored: str,
     suite: tuple[Expectation, ...],
-    span: Span | None = None,
+    span: WindowSpan | None = None,
     everything: bool = False,
-) -> Rows:
+) -> SuiteRows:
     """What came since the last check of this suite; `span`: rows of these windows (or event times) instead, and the
     position stays. With `everything`, or another suite than the last time, it begins at the beginning."""
     if isinstance(item, Relation) and item.primary_key:
         # What a key holds may change at any time: the whole table is what there is to check.
         frame = session.table(item.name)
-        return Rows(frame, "all rows that the table holds now", _shown(frame, ()))
+        return SuiteRows(frame, "all rows that the table holds now", _shown(frame, ()))
     table = session.tables.open(stored)
     current = table.current()
     rows = session.tables.rows(stored, current.id) if current.id else None
     reached = current.integer("tidegate.frontier" if isinstance(item, View) else "tidegate.epoch")
     if rows is None or reached is None:
         what = "no window is final yet" if isinstance(item, View) else "no rows yet"
-        return Rows(None, what, [])
+        return SuiteRows(None, what, [])
     if span is not None:
         frame, scope = _spanned(rows, item, span, reached)
-        return Rows(_own(frame, item), scope, _shown(_own(frame, item), _place(item)))
+        return SuiteRows(_own(frame, item), scope, _shown(_own(frame, item), _place(item)))
     # What a neighbour has checked is not remembered: beside a table only its owner writes (X3). A branch's memory of
     # what it borrows is in its own namespace.
     lent = session.project.storage.is_lent(item.name)
@@ -75,7 +75,7 @@ def new_rows(
     frame, scope = _since(rows, item, after, reached)
     place = {"table": table.uuid, "suite": identity(suite), "after": after, "upto": reached, "reset": reset}
     frame = _own(frame, item)
-    return Rows(frame, scope, _shown(frame, _place(item)), place if remembers else None)
+    return SuiteRows(frame, scope, _shown(frame, _place(item)), place if remembers else None)
 
 
 def checked(
@@ -105,7 +105,7 @@ def _since(rows: DataFrame, item: Relation | View, after: int | None, reached: i
 
     if isinstance(item, View):
         low = None if after is None else after + 1
-        return _spanned(rows, item, Span(low, reached + 1), reached)
+        return _spanned(rows, item, WindowSpan(low, reached + 1), reached)
     found = rows.where((F.col("_outcome") == ON_TIME) & (F.col("_epoch") <= reached))
     if after is None:
         return found, f"all on-time rows, up to commit {reached:,}"
@@ -114,14 +114,14 @@ def _since(rows: DataFrame, item: Relation | View, after: int | None, reached: i
     return found, f"on-time rows of commits {after + 1:,} to {reached:,}"
 
 
-def _spanned(rows: DataFrame, item: Relation | View, span: Span, reached: int) -> tuple[DataFrame, str]:
+def _spanned(rows: DataFrame, item: Relation | View, span: WindowSpan, reached: int) -> tuple[DataFrame, str]:
     from pyspark.sql import functions as F
 
     if isinstance(item, View):
         kind, time = item.kind, "_window_end"
         high = reached + 1 if span.high is None else min(reached + 1, span.high)
         found = rows.where(~F.col("_open")).where(F.col(time) < F.expr(kind.spark_literal(high)))
-        scope = window_scope(Span(span.low, high), kind)
+        scope = window_scope(WindowSpan(span.low, high), kind)
     else:
         found = rows.where(F.col("_outcome") == ON_TIME)
         if item.watermark is None:
@@ -138,7 +138,7 @@ def _spanned(rows: DataFrame, item: Relation | View, span: Span, reached: int) -
     return found, scope
 
 
-def window_scope(span: Span, kind: TimeKind) -> str:
+def window_scope(span: WindowSpan, kind: TimeKind) -> str:
     """Which windows a check was about, for people."""
     upto = "" if span.high is None else f" up to {kind.format(span.high - 1)}"
     return (

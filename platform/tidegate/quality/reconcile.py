@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.project.expectations import Expectation, Reconciliation
 from tidegate.project.reading.durations import format_duration
-from tidegate.quality.model import LATE_RATE, LOG, Table
+from tidegate.quality.model import LATE_RATE, LOG, FactTable
 from tidegate.quality.trend import LEAST_DAYS, trend
 from tidegate.quality.windows import Windows
 from tidegate.watermark import TimeKind
@@ -21,7 +21,7 @@ _BETWEEN, _IN_SET = "expect_column_values_to_be_between", "expect_column_values_
 _EQUAL = "expect_column_pair_values_to_be_equal"
 
 
-def window_tables(windows: Windows, kind: TimeKind, limits: Reconciliation) -> list[Table]:
+def window_tables(windows: Windows, kind: TimeKind, limits: Reconciliation) -> list[FactTable]:
     """What must hold for each window (A1), and between windows."""
     tables = []
     if windows.rows:
@@ -44,11 +44,11 @@ def window_tables(windows: Windows, kind: TimeKind, limits: Reconciliation) -> l
             description=f"no gap in windows: none of more than {format_duration(longest)} between two of them",
         )
         columns = ("day", "windows", "quiet_seconds", "quiet_from", "quiet_until")
-        tables.append(Table("gaps", columns, ("day",), rows, (no_gap,)))
+        tables.append(FactTable("gaps", columns, ("day",), rows, (no_gap,)))
     return tables
 
 
-def _accounts(windows: Windows, kind: TimeKind) -> Table:
+def _accounts(windows: Windows, kind: TimeKind) -> FactTable:
     """A view over one source: raw = counted + filtered + late + rejected."""
     rows = []
     for w in windows.rows:
@@ -78,10 +78,10 @@ def _accounts(windows: Windows, kind: TimeKind) -> Table:
         ),
         _once(),
     )
-    return Table("windows", columns, ("window_start", "window_end"), rows, expectations)
+    return FactTable("windows", columns, ("window_start", "window_end"), rows, expectations)
 
 
-def _results(windows: Windows, kind: TimeKind) -> Table:
+def _results(windows: Windows, kind: TimeKind) -> FactTable:
     """Any other view: result rows are those that its query gives now."""
     names = ("results", "missing", "unexpected", "different", "too_early", "times")
     rows = [
@@ -99,7 +99,7 @@ def _results(windows: Windows, kind: TimeKind) -> Table:
         for name, text in meanings.items()
     ]
     columns = ("window_start", "window_end", *names)
-    return Table("windows", columns, ("window_start", "window_end"), rows, (*expectations, _once()))
+    return FactTable("windows", columns, ("window_start", "window_end"), rows, (*expectations, _once()))
 
 
 def _shown_end(window: dict[str, int], kind: TimeKind) -> int:
@@ -116,7 +116,7 @@ def _once() -> Expectation:
     )
 
 
-def late_tables(windows: Windows, limits: Reconciliation, notes: list[str]) -> list[Table]:
+def late_tables(windows: Windows, limits: Reconciliation, notes: list[str]) -> list[FactTable]:
     """The share of late rows of each day, and whether it grows; `notes` says what can't be told."""
     days = [d for d in windows.days if d.raw >= limits.least_rows]
     if not days:
@@ -129,7 +129,7 @@ def late_tables(windows: Windows, limits: Reconciliation, notes: list[str]) -> l
         severity="warning",
         description=f"at most {_percent(limits.late_rate)} of a day's rows are late",
     )
-    tables = [Table("days", ("day", "raw", "late", "late_rate"), ("day",), rows, (below,), LATE_RATE)]
+    tables = [FactTable("days", ("day", "raw", "late", "late_rate"), ("day",), rows, (below,), LATE_RATE)]
     newest = days[-limits.trend_days :]
     found = trend([(d.day, d.late / d.raw) for d in newest])
     if found is None:
@@ -144,10 +144,10 @@ def late_tables(windows: Windows, limits: Reconciliation, notes: list[str]) -> l
     )
     line = (_day(newest[0].day), _day(newest[-1].day), found.days, found.slope, found.growth, found.z)
     columns = ("from", "to", "days", "per_day", "growth", "z")
-    return [*tables, Table("trend", columns, ("from", "to"), [line], (steady,), LATE_RATE)]
+    return [*tables, FactTable("trend", columns, ("from", "to"), [line], (steady,), LATE_RATE)]
 
 
-def log_tables(audits: list[SourceAudit]) -> list[Table]:
+def log_tables(audits: list[SourceAudit]) -> list[FactTable]:
     """Each partition of a log: raw = on time + late + rejected = what was committed (W5), recounted in the source where
     that can be (A1)."""
     lines = []
@@ -181,7 +181,7 @@ def log_tables(audits: list[SourceAudit]) -> list[Table]:
     rows = [line[1:] for line in lines[:MOST_PARTITIONS]]
     tables = []
     if rows:
-        tables.append(Table("partitions", columns, ("source", "partition"), rows, expectations, LOG))
+        tables.append(FactTable("partitions", columns, ("source", "partition"), rows, expectations, LOG))
     counted = [(a.name, a.raw + a.retired, a.source_rows) for a in audits if a.source_rows is not None]
     if counted:
         same = Expectation(
@@ -190,7 +190,7 @@ def log_tables(audits: list[SourceAudit]) -> list[Table]:
             description="A1: as many rows as the source itself has, recounted",
         )
         tables.append(
-            Table("recount", ("source", "read", "in_the_source"), ("source",), counted, (same,), LOG)
+            FactTable("recount", ("source", "read", "in_the_source"), ("source",), counted, (same,), LOG)
         )
     return tables
 

@@ -21,10 +21,10 @@ from tidegate.quality.model import (
     LOG,
     RECONCILIATION,
     SUITES,
-    Outcome,
-    Span,
+    ExpectationOutcome,
+    FactTable,
     SuiteResult,
-    Table,
+    WindowSpan,
     suites_of,
 )
 from tidegate.quality.own import lower, new_rows, position_file, window_scope
@@ -54,7 +54,7 @@ class Request:
     """
 
     suites: Collection[str] = SUITES
-    spans: dict[str, Span] = field(default_factory=dict)
+    spans: dict[str, WindowSpan] = field(default_factory=dict)
     everything: bool = False
     sources: bool = True
     docs: Path | None = None
@@ -169,13 +169,13 @@ class _Asset:
             results.append(SuiteResult(view.name, LATE_RATE, scope, outcomes, notes, None, _passed(began)))
         return results
 
-    def _lookback(self, view: View, lookback: int | None) -> Span:
+    def _lookback(self, view: View, lookback: int | None) -> WindowSpan:
         """From so many seconds before the frontier on; integers without a unit have no seconds."""
         frontier = self._session.tables.open(self._stored).current().integer("tidegate.frontier")
         if lookback is None or self._asked.everything or frontier is None or view.kind is TimeKind.EPOCH:
-            return Span()
+            return WindowSpan()
         ticks = lookback // 86_400 if view.kind is TimeKind.DATE else lookback * DAY_MICROS // 86_400
-        return Span(low=frontier - ticks + 1)
+        return WindowSpan(low=frontier - ticks + 1)
 
     def _log(self, audits: list[SourceAudit], scope: str) -> SuiteResult:
         began = time.monotonic()
@@ -195,7 +195,7 @@ class _Asset:
             self._asked.spans.get(self._item.name),
             self._asked.everything,
         )
-        outcomes: list[Outcome] = []
+        outcomes: list[ExpectationOutcome] = []
         if rows.frame is not None:
             name = f"{self._item.name}: {EXPECTATIONS}"
             outcomes = self._validator.rows(name, rows.frame, suite, rows.shown)
@@ -204,7 +204,7 @@ class _Asset:
             position_file(self._session, self._item.name).write(rows.position)
         return SuiteResult(self._item.name, EXPECTATIONS, rows.scope, outcomes, [], None, _passed(began))
 
-    def _tables(self, suite: str, tables: list[Table]) -> list[Outcome]:
+    def _tables(self, suite: str, tables: list[FactTable]) -> list[ExpectationOutcome]:
         found = []
         for table in tables:
             found += self._validator.table(f"{self._item.name}: {suite}: {table.name}", table)

@@ -10,7 +10,7 @@ from tidegate.audit.accounts import windows_of
 from tidegate.audit.batch import KNOWN, WRONG, compared
 from tidegate.iceberg.differences import KIND
 from tidegate.iceberg.layout import quote
-from tidegate.quality.model import Span
+from tidegate.quality.model import WindowSpan
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.comparable import comparable_since
@@ -76,7 +76,7 @@ class Windows:
     notes: list[str] = field(default_factory=list)
 
 
-def read_windows(session: Session, view: View, stored: str, span: Span, accountable: bool) -> Windows:
+def read_windows(session: Session, view: View, stored: str, span: WindowSpan, accountable: bool) -> Windows:
     """Of the windows that are final and end within `span`; what is beyond retention is left out, and said.
 
     Three Spark jobs over one line for each window; that line is computed once.

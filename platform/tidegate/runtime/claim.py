@@ -19,7 +19,7 @@ _EVERY = 0.5
 
 
 @dataclass(frozen=True)
-class Begin:
+class WantLeases:
     """The leases are wanted; or it was waited long enough."""
 
 
@@ -57,14 +57,14 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class GiveUp:
+class GiveBack:
     """Give back what is there; `error` says who has the one that is missing."""
 
     error: Exception = field(compare=False)
 
 
-Event = Begin | Granted | Refused
-Action = Take | Hold | Wait | GiveUp
+Event = WantLeases | Granted | Refused
+Action = Take | Hold | Wait | GiveBack
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def step(claim: Claim, event: Event) -> tuple[Claim, Action]:
     match event:
         case Refused(at, stopping, error):
             claim = replace(claim, taken=0)
-            return claim, GiveUp(error) if stopping or at >= claim.until else Wait(_EVERY)
-        case Begin():
+            return claim, GiveBack(error) if stopping or at >= claim.until else Wait(_EVERY)
+        case WantLeases():
             claim = replace(claim, taken=0)
         case Granted():
             claim = replace(claim, taken=claim.taken + 1)
@@ -98,7 +98,7 @@ def claimed(
 ) -> ExitStack:
     """All leases of a claim; close what is returned to give them back. Raises TG508, which names who has one.
     `elapsed`: the clock of `claim.until`."""
-    event: Event = Begin()
+    event: Event = WantLeases()
     with ExitStack() as taken:
         while True:
             claim, action = step(claim, event)
@@ -108,8 +108,8 @@ def claimed(
                 case Wait(seconds):
                     taken.close()
                     wait(seconds)
-                    event = Begin()
-                case GiveUp(error):
+                    event = WantLeases()
+                case GiveBack(error):
                     raise error
                 case Hold():
                     return taken.pop_all()

@@ -10,8 +10,8 @@ from tidegate.errors import TidegateError
 from tidegate.runtime.borrowed import Borrowed
 from tidegate.runtime.owners import Owners
 from tidegate.runtime.stages import Stages, Watcher
-from tidegate.sql.catalog.objects import Column, Relation, View
-from tidegate.sql.settings import Settings
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
+from tidegate.sql.settings import SessionSettings
 from tidegate.tables.lives import state_identifier
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Context:
             self.foreign = project.storage.lent | frozenset(sinks)
             for name in sinks:
                 self.catalog.drop_sink(name)
-        self.settings = Settings()
+        self.settings = SessionSettings()
         #: Who shows the rows of console sinks that FLUSH and CREATE SINK deliver; None: standard output.
         self.listener: Callable[[Event], None] | None = None
         #: Who is asked before a statement does what can't be undone: given what it is, says whether to go on. None:
@@ -58,7 +58,7 @@ class Context:
         #: What this project's sinks may not deliver into.
         self.borrowed = Borrowed(project)
         #: The types of views' columns, which Spark is asked for once (`resolve_columns`).
-        self.resolved: dict[str, tuple[View, tuple[Column, ...]]] = {}
+        self.resolved: dict[str, tuple[View, tuple[CatalogColumn, ...]]] = {}
         #: What this process has the right to write: a name, and the part of the work on it ("": all of it).
         self._held: set[tuple[str, str]] = set()
 

@@ -20,7 +20,7 @@ from tidegate.tables.lives import state_identifier
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidegate.iceberg.tables import Table, Tables
+    from tidegate.iceberg.tables import StoredTable, Tables
     from tidegate.project import Project
 
 
@@ -36,7 +36,7 @@ class Owners:
         """Spark identifier of the table that stores `name`."""
         return f"{CATALOG}.{self._project.storage.namespace_of(name)}.{quote(name)}"
 
-    def tables_of(self, name: str) -> list[Table]:
+    def tables_of(self, name: str) -> list[StoredTable]:
         """What is stored of a source, table or view: its state and unfinished results, and last the table itself, which
         is the one that is asked for its owner."""
         own = self.identifier(name)
@@ -90,14 +90,14 @@ class Owners:
         self._at_home.add(namespace)
 
 
-def take(table: Table, owner: Owner) -> None:
+def take(table: StoredTable, owner: Owner) -> None:
     """Raise TG531 for a table of somebody else's; make one that is nobody's this project's."""
     if table.property(OWNER) is None:
         move(table, owner, None)
     require_owner(table.identifier, owner, Owner.of_text(table.property(OWNER)))
 
 
-def move(table: Table, owner: Owner, was: Owner | None) -> None:
+def move(table: StoredTable, owner: Owner, was: Owner | None) -> None:
     """Make a table the owner's, on record; `was`: whose it is."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     table.set_properties({OWNER: owner.to_text(), ADOPTED: adoption(table.property(ADOPTED), was, now)})

@@ -17,7 +17,7 @@ from tidegate.store.positions import position_file, sink_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
 
 
@@ -69,7 +69,7 @@ def _of_sink(context: Context, sink: Sink) -> list[_Stored]:
     return [_Stored(sink.name, owner, state.adopt)] if there else []
 
 
-def _of_table(table: Table, owner: Owner) -> _Stored:
+def _of_table(table: StoredTable, owner: Owner) -> _Stored:
     table.refresh()
     was = Owner.of_text(table.property(OWNER))
     name = table.identifier.rpartition(".")[2].strip("`")

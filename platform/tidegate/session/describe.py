@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.runtime.result import Result
-from tidegate.sql.catalog.objects import Column, Relation, SystemTable, View
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, SystemTable, View
 from tidegate.sql.catalog.system_tables import system_table
 from tidegate.sql.dialect.system_names import HEADERS, KEY, OFFSET, PARTITION, ROWTIME
 from tidegate.sql.dialect.types import display
@@ -49,7 +49,7 @@ def describe(catalog: Catalog, name: str, extended: bool) -> Result:
     return Result(kinds, fixed=[line[: len(names)] for line in lines])
 
 
-def _line(found: Relation | View | SystemTable, column: Column, extended: bool) -> Line:
+def _line(found: Relation | View | SystemTable, column: CatalogColumn, extended: bool) -> Line:
     notes = []
     if isinstance(found, Relation):
         if found.watermark is not None and found.watermark.column == column.name:

@@ -68,7 +68,7 @@ Listener = Callable[[Event], None]
 _AMENDMENTS_EVERY = 30.0
 
 
-class Member:
+class GroupMember:
     """A source, view or sink of a group. `upstream`: casefolded names of what it reads inside the project."""
 
     kind = ""
@@ -98,7 +98,7 @@ class Member:
         """Forget what is open: the next step opens it anew."""
 
 
-class SourceMember(Member):
+class SourceMember(GroupMember):
     """A source, or the implicit relation of a WATERMARK(…) (W14)."""
 
     kind = "source"
@@ -144,7 +144,7 @@ class SourceMember(Member):
         )
 
 
-class ViewMember(Member):
+class ViewMember(GroupMember):
     """A materialized view."""
 
     kind = "view"
@@ -170,7 +170,7 @@ class ViewMember(Member):
         self._table = None
 
 
-class SinkMember(Member):
+class SinkMember(GroupMember):
     """A sink."""
 
     kind = "sink"
@@ -225,7 +225,7 @@ class LiveGroup:
         #: The sources and views whose leases it holds.
         fed = (r for r in relations if r.connector is not None)
         self.written: tuple[Relation | View, ...] = (*fed, *views)
-        members: list[Member] = [
+        members: list[GroupMember] = [
             SourceMember(context, r, max_rows_per_batch) for r in relations if r.connector is not None
         ]
         members += [ViewMember(context, view) for view in views]
@@ -301,7 +301,7 @@ class LiveGroup:
         )
         return backlog
 
-    def _look_for_problems(self, member: Member, notify: Listener) -> None:
+    def _look_for_problems(self, member: GroupMember, notify: Listener) -> None:
         """Tell of inputs that a source leaves as they are: once, and again when they are in order."""
         problems, before = member.problems(), member.left
         member.left = together(problems) if problems else None
@@ -312,7 +312,7 @@ class LiveGroup:
             notify(MemberRecovered(self.name, member.name, member.kind, 1))
 
     @contextmanager
-    def _isolated(self, member: Member, notify: Listener) -> Iterator[None]:
+    def _isolated(self, member: GroupMember, notify: Listener) -> Iterator[None]:
         """Keep an error of one member from the others, unless it ends the group."""
         from pyspark.errors import AnalysisException
 
@@ -323,7 +323,7 @@ class LiveGroup:
         except Exception as error:
             self._failed(member, trouble(error, member.item.location) or error, notify)
 
-    def _failed(self, member: Member, error: Exception, notify: Listener) -> None:
+    def _failed(self, member: GroupMember, error: Exception, notify: Listener) -> None:
         with suppress(Exception):  # what is broken may not even close
             member.close()
         member.error = error

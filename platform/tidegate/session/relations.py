@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
-    from tidegate.sql.catalog.objects import Column as CatalogColumn
+    from tidegate.sql.catalog.objects import CatalogColumn
 
 
 def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:

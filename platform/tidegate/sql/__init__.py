@@ -4,7 +4,7 @@ name and type before anything runs. No Spark here: everything answers without a 
 from __future__ import annotations
 
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.catalog.objects import Column, Relation, View, Watermark
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, View, Watermark
 from tidegate.sql.options.connectors import FilesystemOptions, ReplayOptions
 from tidegate.sql.options.formats import Format
 from tidegate.sql.statements.analysis import analyse, load_catalog
@@ -24,7 +24,7 @@ from tidegate.sql.statements.statements import (
 
 __all__ = [
     "Catalog",
-    "Column",
+    "CatalogColumn",
     "CreateRelation",
     "CreateView",
     "Describe",

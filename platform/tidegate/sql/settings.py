@@ -79,7 +79,7 @@ SETTINGS: dict[str, Setting] = {
 _ALIASES = {"rw_implicit_flush": "implicit_flush", "time zone": "timezone", "time_zone": "timezone"}
 
 
-class Settings:
+class SessionSettings:
     """The values of one session. Names are looked up whatever their case, RisingWave's names included."""
 
     def __init__(self) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from tidegate.errors import TidegateError
 from tidegate.project.storage import Storage
-from tidegate.store.metadata import Commit, CommittedTable, ProgressRow, read_progress
+from tidegate.store.metadata import CommittedTable, ProgressRow, StoredCommit, read_progress
 from tidegate.watermark import TimeKind
 
 #: Commits whose progress is read at most: each is one small file.
 MOST_COMMITS = 6
 
 
-def chosen(commits: Sequence[Commit], span: float, most: int = MOST_COMMITS) -> list[Commit]:
+def chosen(commits: Sequence[StoredCommit], span: float, most: int = MOST_COMMITS) -> list[StoredCommit]:
     """A few of the commits (newest first), oldest first: the newest, the newest one that is at least `span` seconds
     older (the oldest, if none is), and some evenly in between."""
     batches = [c for c in commits if c.summary.get("tidegate.progress")]

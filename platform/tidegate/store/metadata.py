@@ -47,7 +47,7 @@ def life(uuid: str, properties: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True)
-class Commit:
+class StoredCommit:
     """One commit by tidegate that a table's metadata still know. `at_ms`: when, ms since 1970; `summary`: as below."""
 
     snapshot_id: int
@@ -82,7 +82,7 @@ class CommittedTable:
     committed_ms: int | None
     current_snapshot_id: int | None
     uuid: str = ""
-    commits: tuple[Commit, ...] = field(default=(), compare=False, repr=False)
+    commits: tuple[StoredCommit, ...] = field(default=(), compare=False, repr=False)
 
     def integer(self, key: str) -> int | None:
         """An integer of the summary (`tidegate.epoch`, …), or None if it is not there."""
@@ -141,7 +141,9 @@ def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, 
     return _from_catalog(storage, namespace, name)
 
 
-def read_progress(storage: Storage, table: CommittedTable, commit: Commit | None = None) -> list[ProgressRow]:
+def read_progress(
+    storage: Storage, table: CommittedTable, commit: StoredCommit | None = None
+) -> list[ProgressRow]:
     """The progress rows of a log as of a commit (None: the newest), partitions in their order of name, the source's own
     row last.
 
@@ -264,7 +266,7 @@ def _state(name: str, path: str, metadata: dict[str, Any]) -> CommittedTable:
     current = metadata.get("current-snapshot-id")
     current = None if current in (None, -1) else current
     commits = tuple(
-        Commit(s["snapshot-id"], s["timestamp-ms"], s["summary"])
+        StoredCommit(s["snapshot-id"], s["timestamp-ms"], s["summary"])
         for s in _ancestors(metadata, current)
         if _by_tidegate(s)
     )

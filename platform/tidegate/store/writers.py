@@ -15,7 +15,7 @@ _COARSE = 2.0
 
 
 @dataclass(frozen=True)
-class Writer:
+class WriterState:
     """`state`: "held" by a process that lives; "ended", in order; "killed": its holder is gone and has not let go;
     "unknown": there is no lock here, or it is one of another machine. `at`: when it was taken, or (ended) released, s
     since 1970.
@@ -27,7 +27,7 @@ class Writer:
     at: float | None = None
 
 
-def read_writer(folder: Path, name: str) -> Writer:
+def read_writer(folder: Path, name: str) -> WriterState:
     """The holder of the lease `name` in a folder of locks. Never raises, and never stands in anybody's way: the lock
     itself is not tried, since a writer that starts in that moment would be refused (TG508)."""
     path = folder / f"{name}.lock"
@@ -35,18 +35,18 @@ def read_writer(folder: Path, name: str) -> Writer:
         text = path.read_text(encoding="utf-8")
         changed = path.stat().st_mtime
     except OSError:
-        return Writer()
+        return WriterState()
     if not text:
-        return Writer("ended", at=changed)
+        return WriterState("ended", at=changed)
     try:
         facts = json.loads(text)
         pid, host = int(facts["pid"]), str(facts["host"])
         since = datetime.fromisoformat(facts["since"]).timestamp()
     except (ValueError, KeyError, TypeError):
-        return Writer()  # half written: somebody takes it in this moment
+        return WriterState()  # half written: somebody takes it in this moment
     if host != socket.gethostname():
-        return Writer("unknown", pid, host, since)
-    return Writer("held" if _lives(pid, since) else "killed", pid, host, since)
+        return WriterState("unknown", pid, host, since)
+    return WriterState("held" if _lives(pid, since) else "killed", pid, host, since)
 
 
 def _lives(pid: int, since: float) -> bool:

@@ -58,7 +58,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Lost:
+class CleanedRows:
     """Rows that cleanup has taken: how many, and their first and last event time."""
 
     rows: int
@@ -156,7 +156,7 @@ def joined_lives(relation: Relation, rows: DataFrame, to: int) -> DataFrame:
 
 def lost_rows(
     relation: Relation, changes: DataFrame, state: DataFrame, resets: Sequence[Step], cleaned: int
-) -> Lost | None:
+) -> CleanedRows | None:
     """The rows that cleanup, up to `cleaned`, has taken from a state, and that the last of `resets` would have brought
     back (W9); `changes`: all before it that the log still has."""
     from pyspark.sql import functions as F
@@ -167,7 +167,7 @@ def lost_rows(
     whole = whole.where((at > resets[-1].mark) & (at <= cleaned) & ~F.col("_tombstone"))
     place = ["_source_partition", "_offset"]
     row = whole.join(state.select(*place), place, "left_anti").agg(F.count("*"), F.min(at), F.max(at)).first()
-    return None if row is None or not row[0] else Lost(*row)
+    return None if row is None or not row[0] else CleanedRows(*row)
 
 
 def current_rows(

@@ -24,7 +24,7 @@ from tidegate.tables.lives import (
     CONTINUES,
     GOES_ON,
     Applied,
-    Lost,
+    CleanedRows,
     applied_of,
     joined_lives,
     lives,
@@ -151,7 +151,7 @@ class KeyedTable:
         if self.applied().epoch != after.epoch:
             self._note(replace(after, merges=applied_of(base).merges).facts(), base)
 
-    def cleaned_behind(self, step: Step, stood: Snapshot) -> tuple[int | None, Lost | None]:
+    def cleaned_behind(self, step: Step, stood: Snapshot) -> tuple[int | None, CleanedRows | None]:
         """Up to where rows may be gone by cleanup once the watermark is reset, and which of later times are gone that
         the reset does not bring back (W9), as far as the log, at `stood`, still has them."""
         applied = self.applied()

@@ -18,7 +18,7 @@ from tidegate.tasks.memories import MemoryFiles
 from tidegate.tasks.offsets import Placed, by_partition, integers, place
 from tidegate.tasks.preceding import arguments
 from tidegate.tasks.reading import NeedsSpark
-from tidegate.tasks.writer import BUFFER_BYTES, FileWriter, Target
+from tidegate.tasks.writer import BUFFER_BYTES, FileWriter, WriteTarget
 from tidegate.watermark import UNDEFINED, GateConfig, GateState, judge, start_watermark
 from tidegate.watermark.preceding import remember
 
@@ -59,7 +59,7 @@ class GateTask:
     published: int | None
     states: dict[str, GateState]
     epoch: int
-    target: Target
+    target: WriteTarget
     memories: MemoryFiles
     numbering: bool
     drop_repeats: bool
@@ -68,7 +68,7 @@ class GateTask:
     buffer: int = BUFFER_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        run = _Run(self)
+        run = _JudgingRun(self)
         run.take(batches)
         yield from run.report()
 
@@ -82,7 +82,7 @@ class InTask:
     gate: GateTask
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        run = _Run(self.gate)
+        run = _JudgingRun(self.gate)
         try:
             run.take(self.reader(batches))
         except NeedsSpark:
@@ -93,7 +93,7 @@ class InTask:
 
 
 @dataclass
-class _Run:
+class _JudgingRun:
     task: GateTask
     reports: dict[str, PartitionReport] = field(default_factory=dict)
 

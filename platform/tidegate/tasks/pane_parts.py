@@ -30,7 +30,7 @@ _ARROW = {
 
 
 @dataclass(frozen=True)
-class Part:
+class PanePart:
     """One column of a pane: `function` over `column` of the rows, and how panes are put together (`merge`)."""
 
     name: str
@@ -68,7 +68,7 @@ def by_position(pane_windows: PaneWindows) -> tuple[PaneWindows, tuple[str, ...]
     return found, tuple(names)
 
 
-def parts_of(pane_windows: PaneWindows) -> tuple[Part, ...]:
+def parts_of(pane_windows: PaneWindows) -> tuple[PanePart, ...]:
     """The parts that a view's aggregates need, each once."""
     found = {}
     for output in pane_windows.outputs:
@@ -77,7 +77,7 @@ def parts_of(pane_windows: PaneWindows) -> tuple[Part, ...]:
         for function in ("sum", "count") if output.function == "avg" else (output.function,):
             name = part_name(function, output.value.name)
             merge = function if function in ("min", "max") else "sum"
-            found[name] = Part(name, output.value.name, function, merge)
+            found[name] = PanePart(name, output.value.name, function, merge)
     return tuple(found.values())
 
 

@@ -38,7 +38,7 @@ from tidegate.tasks.pane_parts import (
 from tidegate.tasks.parquet.parquet import open_file
 from tidegate.tasks.reading import NeedsSpark
 from tidegate.tasks.session_panes import joined, of_rows
-from tidegate.tasks.writer import FileWriter, Target
+from tidegate.tasks.writer import FileWriter, WriteTarget
 from tidegate.watermark import Hop, PaneWindows, Sessions, Tumble, window_is_closed
 
 #: Rows that are grouped at once, enough to make groups of and little to hold; and that are read at once.
@@ -202,7 +202,7 @@ class WindowTask:
     """
 
     pane_windows: PaneWindows
-    target: Target
+    target: WriteTarget
     frontier: int | None
     reached: int | None
     only_closed: bool

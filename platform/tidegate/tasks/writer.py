@@ -32,7 +32,7 @@ _DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteTarget:
     """Where and how a table's files are written; made on the driver, pickled into the tasks.
 
     `schema` carries Iceberg's field ids; `split` names the identity-partition column; `day` the column whose
@@ -65,7 +65,7 @@ class _Open:
 class FileWriter:
     """Collects tables, splits them by (`split`, day) and writes one file for each combination that occurs."""
 
-    def __init__(self, target: Target, buffer: int = BUFFER_BYTES) -> None:
+    def __init__(self, target: WriteTarget, buffer: int = BUFFER_BYTES) -> None:
         self._target, self._buffer = target, buffer
         self._pending: dict[tuple[Any, int | None], list[pa.Table]] = defaultdict(list)
         self._bytes = 0
@@ -199,7 +199,7 @@ class WriteTask:
     `counted`: a column that is true or false, and not written; `split` says of which rows it is counted: of those where
     it is false. The count is `counted` of one of their files."""
 
-    target: Target
+    target: WriteTarget
     counted: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

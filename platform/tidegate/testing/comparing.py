@@ -17,14 +17,16 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
-class Rows:
+class ResultRows:
     """What a query gave: rendered values, and which columns are numbers (`float`: only as exact as C7 says)."""
 
     values: tuple[tuple[str, ...], ...]
     kinds: tuple[str, ...]
 
 
-def differences(rows: Rows, expected: Sequence[str], sort: SortMode, valuewise: bool = False) -> str | None:
+def differences(
+    rows: ResultRows, expected: Sequence[str], sort: SortMode, valuewise: bool = False
+) -> str | None:
     """A unified diff of the expected lines and the actual ones; None if they agree."""
     if len(expected) == 1 and (match := _HASHED.fullmatch(expected[0].strip())):
         flat = _sorted_values(rows, sort)
@@ -51,18 +53,18 @@ def differences(rows: Rows, expected: Sequence[str], sort: SortMode, valuewise: 
     return _diff(*_aligned(lines, actual, rows.kinds))
 
 
-def expected_lines(rows: Rows, sort: SortMode) -> list[str]:
+def expected_lines(rows: ResultRows, sort: SortMode) -> list[str]:
     """The rows as they are to stand in a test file."""
     return [" ".join(row) for row in _arranged(rows, sort)]
 
 
-def hashed(rows: Rows, sort: SortMode) -> str:
+def hashed(rows: ResultRows, sort: SortMode) -> str:
     """The one line that stands for a long result."""
     flat = _sorted_values(rows, sort)
     return f"{len(flat)} values hashing to {_digest(flat)}"
 
 
-def _arranged(rows: Rows, sort: SortMode) -> list[tuple[str, ...]]:
+def _arranged(rows: ResultRows, sort: SortMode) -> list[tuple[str, ...]]:
     if sort == "valuesort":
         return [(v,) for v in sorted((v for row in rows.values for v in row), key=_sort_key)]
     if sort == "rowsort":
@@ -70,7 +72,7 @@ def _arranged(rows: Rows, sort: SortMode) -> list[tuple[str, ...]]:
     return list(rows.values)
 
 
-def _sorted_values(rows: Rows, sort: SortMode) -> list[str]:
+def _sorted_values(rows: ResultRows, sort: SortMode) -> list[str]:
     if sort == "valuesort":
         return sorted(v for row in rows.values for v in row)
     ordered = sorted(rows.values) if sort == "rowsort" else rows.values

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
 from tidegate.testing.parser import parse
-from tidegate.testing.records import Include, Query, Record
+from tidegate.testing.records import Include, QueryRecord, Record
 
 SUFFIX = ".slt"
 
@@ -66,7 +66,7 @@ def _load(path: Path, above: tuple[Path, ...], where: Location | None = None) ->
     return found
 
 
-def rewrite(path: Path, changes: Sequence[tuple[Query, Sequence[str]]]) -> None:
+def rewrite(path: Path, changes: Sequence[tuple[QueryRecord, Sequence[str]]]) -> None:
     """Put new lines in the place of the expected rows of some queries of this file."""
     text = path.read_text(encoding="utf-8")
     lines = text.split("\n")

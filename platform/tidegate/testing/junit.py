@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tidegate.testing.outcome import FileReport, Outcome
+from tidegate.testing.outcome import FileReport, RecordOutcome
 
 # What XML 1.0 can't hold at all.
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,7 +34,7 @@ def write(reports: Sequence[FileReport], path: Path) -> None:
     ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def _case(suite: ET.Element, outcome: Outcome) -> None:
+def _case(suite: ET.Element, outcome: RecordOutcome) -> None:
     record = outcome.record
     first = _clean((outcome.sql or record.text).strip().partition("\n")[0])
     case = ET.SubElement(

@@ -12,7 +12,7 @@ Status = Literal["passed", "failed", "skipped", "updated"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RecordOutcome:
     """One record. `message` says why it failed, `sql` what was run, `diff` how the rows differ."""
 
     record: Record
@@ -40,7 +40,7 @@ class FileReport:
     """One file: its records in order, and how long it took."""
 
     path: Path
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[RecordOutcome] = field(default_factory=list)
     seconds: float = 0.0
 
     def count(self, status: Status) -> int:
@@ -48,7 +48,7 @@ class FileReport:
         return sum(o.status == status for o in self.outcomes)
 
     @property
-    def failures(self) -> list[Outcome]:
+    def failures(self) -> list[RecordOutcome]:
         return [o for o in self.outcomes if o.status == "failed"]
 
     def to_dict(self) -> dict[str, Any]:

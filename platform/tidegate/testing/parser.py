@@ -127,7 +127,7 @@ class _Parser:
             error = self._error_text()
         return r.Statement(**at, sql=sql, sql_line=line, **self._taken(retry), count=count, error=error)
 
-    def _query(self, at: dict[str, Any], rest: list[str]) -> r.Query:
+    def _query(self, at: dict[str, Any], rest: list[str]) -> r.QueryRecord:
         rest, retry = self._retry(rest)
         if rest[:1] == ["error"]:
             error = self._pattern(at["text"], retry)
@@ -139,7 +139,7 @@ class _Parser:
                         "TG802", "the error is given twice: after the word error, and below ----", _DELIMITER
                     )
                 error = self._error_text()
-            return r.Query(**at, sql=sql, sql_line=line, **self._taken(retry), error=error)
+            return r.QueryRecord(**at, sql=sql, sql_line=line, **self._taken(retry), error=error)
         types, word, label = (*rest, *[None] * 3)[:3]
         if types is not None and not re.fullmatch(r"[A-Za-z?]+", types):
             self._fail(
@@ -162,7 +162,7 @@ class _Parser:
                 self.index += 1
         expected = tuple(self.lines[start : self.index])
         span = (start + 1, self.index + 1)
-        return r.Query(
+        return r.QueryRecord(
             **at,
             sql=sql,
             sql_line=line,

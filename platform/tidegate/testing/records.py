@@ -65,7 +65,7 @@ class Statement(Sql):
 
 
 @dataclass(frozen=True)
-class Query(Sql):
+class QueryRecord(Sql):
     """`types`: a letter for each column. `expected`: the lines below `----`, which are the lines `span` of the file
     (first, end) counted from 1; the same line twice where there are none. `has_results`: whether there is a `----`."""
 

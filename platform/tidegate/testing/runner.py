@@ -15,9 +15,9 @@ from tidegate.errors import TidegateError
 from tidegate.masking import masked
 from tidegate.project import Project
 from tidegate.testing import records as r
-from tidegate.testing.comparing import Rows, differences, expected_lines, hashed
+from tidegate.testing.comparing import ResultRows, differences, expected_lines, hashed
 from tidegate.testing.files import rewrite
-from tidegate.testing.outcome import FileReport, Outcome, Status
+from tidegate.testing.outcome import FileReport, RecordOutcome, Status
 from tidegate.testing.place import copy_of
 from tidegate.testing.rendering import render
 from tidegate.testing.substitution import substitute
@@ -86,10 +86,10 @@ class _Failed(Exception):
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _StatementResult:
     """Of the last statement of a record: its rows, if it has any, and how many there are or were changed."""
 
-    rows: Rows | None
+    rows: ResultRows | None
     count: int | None
 
 
@@ -109,7 +109,7 @@ class _FileRun:
         self._session: Session | None = None
         self._project: Project | None = None
         self._folder: Path | None = None
-        self._changes: list[tuple[r.Query, list[str]]] = []
+        self._changes: list[tuple[r.QueryRecord, list[str]]] = []
 
     def run(self, records: list[r.Record]) -> FileReport:
         report = FileReport(self._path)
@@ -141,13 +141,13 @@ class _FileRun:
 
     # -- one record ---------------------------------------------------------------------------------------------
 
-    def _outcome(self, record: r.Record) -> Outcome | None:
+    def _outcome(self, record: r.Record) -> RecordOutcome | None:
         """None for what only changes how the next records are run."""
         started = time.monotonic()
         sql = record.sql if isinstance(record, r.Sql) else ""
 
-        def done(status: Status, message: str = "", diff: str = "") -> Outcome:
-            return Outcome(record, status, time.monotonic() - started, sql, message, diff)
+        def done(status: Status, message: str = "", diff: str = "") -> RecordOutcome:
+            return RecordOutcome(record, status, time.monotonic() - started, sql, message, diff)
 
         match record:
             case r.Control():
@@ -163,7 +163,7 @@ class _FileRun:
         try:
             self._attempts(record)
         except _Failed as failed:
-            if self._options.update and failed.lines is not None and isinstance(record, r.Query):
+            if self._options.update and failed.lines is not None and isinstance(record, r.QueryRecord):
                 if record.file == str(self._path):
                     self._changes.append((record, failed.lines))
                     return done("updated", failed.message, failed.diff)
@@ -190,7 +190,7 @@ class _FileRun:
         match record:
             case r.Statement():
                 self._statement(record)
-            case r.Query():
+            case r.QueryRecord():
                 self._query(record)
             case r.Let():
                 self._let(record)
@@ -211,7 +211,7 @@ class _FileRun:
         if answer is not None and record.count not in (None, answer.count):
             raise _Failed(f"{answer.count} rows instead of {record.count}")
 
-    def _query(self, record: r.Query) -> None:
+    def _query(self, record: r.QueryRecord) -> None:
         answer = self._expecting(record, record.error)
         if answer is None:
             return
@@ -233,7 +233,7 @@ class _FileRun:
         raise _Failed("the rows are not as expected", diff, lines)
 
     def _let(self, record: r.Let) -> None:
-        rows = self._execute(record).rows or Rows((), ())
+        rows = self._execute(record).rows or ResultRows((), ())
         if len(rows.values) != 1 or len(rows.kinds) != len(record.names):
             size = f"{len(rows.values)} rows of {len(rows.kinds)} columns"
             raise _Failed(f"{size}; let needs one row, with one column for each of {', '.join(record.names)}")
@@ -249,7 +249,7 @@ class _FileRun:
 
     # -- SQL ----------------------------------------------------------------------------------------------------
 
-    def _expecting(self, record: r.Sql, wanted: r.ExpectedError | None) -> _Answer | None:
+    def _expecting(self, record: r.Sql, wanted: r.ExpectedError | None) -> _StatementResult | None:
         """The answer; None if the statement failed and was to."""
         if wanted is None:
             return self._execute(record)
@@ -267,7 +267,7 @@ class _FileRun:
             raise _Failed(f"failed, but with another text:\n{texts[0]}")
         return None
 
-    def _execute(self, record: r.Sql) -> _Answer:
+    def _execute(self, record: r.Sql) -> _StatementResult:
         """Run all statements; the last one's answer."""
         session = self._opened()
         sql = record.sql
@@ -276,7 +276,7 @@ class _FileRun:
         answer = None
         for result in session.execute_all(sql, record.file, record.sql_line):
             rows = _rendered(result) if result.has_rows else None
-            answer = _Answer(rows, result.count if rows is None else len(rows.values))
+            answer = _StatementResult(rows, result.count if rows is None else len(rows.values))
         if answer is None:
             raise _Failed("there is no statement")
         return answer
@@ -315,13 +315,13 @@ class _FileRun:
             session.run()
 
 
-def _rendered(result: Result) -> Rows:
+def _rendered(result: Result) -> ResultRows:
     names = [kind.partition("(")[0] for _, kind in result.columns]
     classes = tuple("exact" if n in _EXACT else "float" if n in _FLOAT else "text" for n in names)
     frame = result.dataframe
     kinds = names if frame is None else [f["type"] for f in frame.schema.jsonValue()["fields"]]
     values = tuple(tuple(render(v, k) for v, k in zip(row, kinds, strict=True)) for row in result.rows())
-    return Rows(values, classes)
+    return ResultRows(values, classes)
 
 
 def _forms(error: TidegateError) -> tuple[str, ...]:

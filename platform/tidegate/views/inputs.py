@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegate.iceberg.protocol import Snapshot
     from tidegate.iceberg.tables import Tables
     from tidegate.runtime.context import Context
-    from tidegate.sql.catalog.objects import Column
+    from tidegate.sql.catalog.objects import CatalogColumn
 
 #: What a query finds of a relation's rows beside the relation's own columns.
 HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "timestamp"))
@@ -34,7 +34,7 @@ class Pinned:
 
     input: Input
     source: Relation | View
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogColumn, ...]
     table: str | None
     snapshot: Snapshot
 

@@ -16,7 +16,7 @@ from tidegate.tasks.decode.tasks import numbered
 from tidegate.tasks.pane_parts import by_position, key_names, pane_schema
 from tidegate.tasks.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
 from tidegate.tasks.transfer import map_in_arrow
-from tidegate.tasks.writer import Target, run_task
+from tidegate.tasks.writer import WriteTarget, run_task
 from tidegate.watermark import Sessions
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _files(
     assert pinned.table is not None
     assert pinned.snapshot.id is not None
     table, column = tables.open(pinned.table), pane_windows.time_column
-    target: Target = table.target(storage, reading=True)
+    target: WriteTarget = table.target(storage, reading=True)
     # Only to skip files: the tasks look at every row.
     files = table.files(pinned.snapshot.id, column, target.field_id(column), *bounds)
     if files is None or not all(file["path"].startswith(f"{target.data_uri}/") for file in files):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.runtime.context import Context
-    from tidegate.sql.catalog.objects import Column
+    from tidegate.sql.catalog.objects import CatalogColumn
 
 
 def pin(context: Context, view: View) -> tuple[Pinned, ...]:
@@ -72,7 +72,7 @@ def require_lent(context: Context, relation: Relation, table: str | None) -> Non
     raise TidegateError("TG516", f'{what} "{relation.name}"', hint=hint, location=relation.location)
 
 
-def _columns_of(context: Context, source: Relation | View) -> tuple[Column, ...]:
+def _columns_of(context: Context, source: Relation | View) -> tuple[CatalogColumn, ...]:
     return resolve_columns(context, source) if isinstance(source, View) else source.columns
 
 
@@ -91,7 +91,7 @@ def _current(context: Context, source: Relation | View, table: str) -> Snapshot:
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
 
 
-def resolve_columns(context: Context, view: View) -> tuple[Column, ...]:
+def resolve_columns(context: Context, view: View) -> tuple[CatalogColumn, ...]:
     """The view's columns with the types that Spark gives them, those of its inputs first; nothing runs.
 
     TG507 if Spark refuses the query.

@@ -51,7 +51,7 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -346,7 +346,7 @@ def _closes_again(base: Snapshot, frontier: int | None, reached: int | None) -> 
     return beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
 
 
-def same_view(view: View, table: Table) -> None:
+def same_view(view: View, table: StoredTable) -> None:
     """R4: TG506 if the results in `table` are of another definition, or of earlier results of a view below."""
     properties = table.properties()
     stale = properties.get(STALE)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidegate.plan.view_stages import Way
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
-    from tidegate.tasks.writer import Target
+    from tidegate.tasks.writer import WriteTarget
     from tidegate.views.inputs import Pinned
 
 
@@ -61,7 +61,7 @@ def computed(
     view: View,
     way: Way,
     cut: Cut,
-    target: Target,
+    target: WriteTarget,
     carried: Callable[[], DataFrame | None],
 ) -> Computed:
     """A cut, computed in this way. `target`: where tasks write; `carried`: what the tick before has carried."""
@@ -90,7 +90,7 @@ def _rows(context: Context, view: View, cut: Cut) -> list[DataFrame]:
     return read(context, view, cut.pinned, cut.start, cut.reached if view.emit_on_window_close else None)
 
 
-def _by_panes(context: Context, view: View, cut: Cut, target: Target) -> Computed | None:
+def _by_panes(context: Context, view: View, cut: Cut, target: WriteTarget) -> Computed | None:
     """By tasks that read the log's files; None where they can't."""
     assert view.pane_windows is not None
     emit = view.emit_on_window_close

@@ -19,7 +19,7 @@ from tests.tasks.decode.test_property_decoders import decoder
 from tidegate.ingest.sources.file_rows import PLACE, ROW
 from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.text.bulk import parsed
-from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles, Span
+from tidegate.tasks.decode.text.files import CsvFiles, FileSpan, JsonFiles
 
 
 def test_W5_lines_of_blanks_are_none_and_all_others_are_rows() -> None:
@@ -141,7 +141,7 @@ def test_X2_a_compressed_file_that_is_damaged_loses_no_row_before_and_does_not_s
     made = (JsonFiles if kind == "JSON" else CsvFiles)(
         pafs.LocalFileSystem(),
         decoder(kind, "id BIGINT"),
-        ((Span(str(path), path.as_uri()),),),
+        ((FileSpan(str(path), path.as_uri()),),),
         place=tuple(PLACE),
     )
     found = pa.Table.from_batches(made(iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])))
@@ -189,7 +189,9 @@ def test_W5_the_first_line_of_a_csv_file_is_a_row_unless_it_names_a_column(
     path = tmp_path / "a.csv"
     path.write_bytes(data)
     small = replace(decoder("CSV", "id BIGINT, name VARCHAR"), limits=Limits(row_bytes=1_000))
-    files = CsvFiles(pafs.LocalFileSystem(), small, ((Span(str(path), path.as_uri()),),), place=tuple(PLACE))
+    files = CsvFiles(
+        pafs.LocalFileSystem(), small, ((FileSpan(str(path), path.as_uri()),),), place=tuple(PLACE)
+    )
     batches = list(files(iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])))
     found = [row for batch in batches for row in batch.to_pylist()]
     assert [(row["_raw"], row["_why"]) for row in found] == wanted

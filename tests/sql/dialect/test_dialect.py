@@ -16,7 +16,7 @@ from sqlglot import exp
 from tests.sql.cases import CASES
 from tests.sql.support import HERE, prelude
 from tidegate.errors import TidegateError
-from tidegate.sql import Catalog, Column, FilesystemOptions, analyse, load_catalog
+from tidegate.sql import Catalog, CatalogColumn, FilesystemOptions, analyse, load_catalog
 from tidegate.sql.catalog.objects import Relation
 from tidegate.sql.catalog.system_tables import SYSTEM_TABLES
 from tidegate.sql.dialect.dialect import EMIT, Tidegate, to_text, tokenize
@@ -182,7 +182,7 @@ def test_system_tables_have_columns() -> None:
         table = catalog.get(f"orders${suffix}")
         assert len(table.columns) >= 10
     late = catalog.get("ORDERS$Late")
-    assert late.column("watermark") == Column("watermark", "timestamp_ntz")
+    assert late.column("watermark") == CatalogColumn("watermark", "timestamp_ntz")
     assert catalog.find("hourly$late") is None
 
 

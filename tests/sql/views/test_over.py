@@ -10,7 +10,7 @@ from tidegate.sql.dialect import dialect
 from tidegate.sql.dialect.parsing import parse_query
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.dialect.types import parse_ddl
-from tidegate.sql.resolve.scope import ColumnScope, Lost, ScopeColumn
+from tidegate.sql.resolve.scope import ColumnScope, LostWatermark, ScopeColumn
 from tidegate.sql.views.over import OverCall, extract
 from tidegate.watermark import Identity
 
@@ -21,7 +21,7 @@ def read(sql: str, ties: tuple[str, ...] | None = None) -> tuple[list[str], list
     """`sql` is a SELECT from one relation with the columns below; TIMESTAMP `t` carries the watermark."""
     text = Text(sql)
     select = parse_query(text, dialect.tokenize(text))
-    lost = Lost("a watermark does not pass through abs()", text.at((0, 0)))
+    lost = LostWatermark("a watermark does not pass through abs()", text.at((0, 0)))
     types = {"t": "timestamp_ntz", "window_start": "timestamp_ntz", "e": "timestamp_ntz", "k": "string"}
     types |= {"price": "decimal(28,10)", "n": "bigint", "ok": "boolean"}
     columns = tuple(

@@ -27,9 +27,9 @@ from tidegate.tasks.decode.limits import STANDARD, Limits, limits_of
 from tidegate.tasks.decode.text import strict_json
 from tidegate.tasks.decode.text.bulk import decode
 from tidegate.tasks.decode.text.decoders import CsvDecoder, JsonDecoder
-from tidegate.tasks.decode.text.files import CsvFiles, JsonFiles, Span, dealt, spans_of
+from tidegate.tasks.decode.text.files import CsvFiles, FileSpan, JsonFiles, dealt, spans_of
 from tidegate.tasks.decode.text.records import CHUNK
-from tidegate.tasks.decode.values import Target
+from tidegate.tasks.decode.values import DeclaredColumn
 
 SMALL = Limits(depth=20, values=1_000, row_bytes=4_096)
 
@@ -237,7 +237,7 @@ def test_X2_protobuf_messages_beyond_a_limit_are_rejected() -> None:
     assert [row["_why"] for row in rows(decode_, list(values))] == list(values.values())
 
 
-TARGETS = (Target("id", "bigint", "BIGINT"), Target("l", "array<bigint>", "BIGINT[]"))
+TARGETS = (DeclaredColumn("id", "bigint", "BIGINT"), DeclaredColumn("l", "array<bigint>", "BIGINT[]"))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_X2_a_json_text_is_read_once_and_of_brackets_only_as_many_as_are_allowed
 
     monkeypatch.setattr(strict_json, "_BRACKETS", Counting)
     monkeypatch.setattr(strict_json, "members", counted)
-    decoder = JsonDecoder((Target("id", "bigint", "BIGINT"),))
+    decoder = JsonDecoder((DeclaredColumn("id", "bigint", "BIGINT"),))
     for text in (
         b'{"id":1,"x":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
         b'{"x":"' + b"a" * 2_000_000 + b'"}',
@@ -299,7 +299,7 @@ def test_X2_a_json_text_is_read_once_and_of_brackets_only_as_many_as_are_allowed
 
 
 def read_json(path: Path, limits: Limits, cores: int = 1) -> Iterator[tuple[Any, str | None, str | None]]:
-    decoder = JsonDecoder((Target("id", "bigint", "BIGINT"),), limits=limits)
+    decoder = JsonDecoder((DeclaredColumn("id", "bigint", "BIGINT"),), limits=limits)
     spans = spans_of(FS, [(str(path), path.as_uri())])
     reader = JsonFiles(FS, decoder, dealt(spans, cores), place=tuple(PLACE))
     found = []
@@ -336,8 +336,8 @@ def test_X5_a_json_file_is_cut_at_line_breaks_of_every_kind(
 def test_X2_a_csv_header_of_very_many_names_rejects_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"id" + b"," * 2_000 + b"\n1\n")
-    decoder = CsvDecoder((Target("id", "bigint", "BIGINT"),), (0,), limits=SMALL)
-    (batch,) = CsvFiles(FS, decoder, ((Span(str(path), path.as_uri()),),), place=tuple(PLACE))(
+    decoder = CsvDecoder((DeclaredColumn("id", "bigint", "BIGINT"),), (0,), limits=SMALL)
+    (batch,) = CsvFiles(FS, decoder, ((FileSpan(str(path), path.as_uri()),),), place=tuple(PLACE))(
         iter([pa.RecordBatch.from_arrays([pa.array([0])], ["id"])])
     )
     assert batch.to_pylist()[0]["_why"] == "unparseable: the header of the file is not CSV"

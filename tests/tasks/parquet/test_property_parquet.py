@@ -32,7 +32,7 @@ from tidegate.tasks.decode.limits import STANDARD
 from tidegate.tasks.parquet import parquet
 from tidegate.tasks.parquet.chunks import footer_of
 from tidegate.tasks.parquet.footers import Looker
-from tidegate.tasks.parquet.parquet import Rows, Stored, read_rows
+from tidegate.tasks.parquet.parquet import OpenParquetFile, ParquetRows, read_rows
 
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 SEED = int(os.environ.get("TIDEGATE_SEED", "0"))
@@ -370,7 +370,7 @@ def narrowed(path: Path, wanted: list[Wanted]) -> list[tuple[int, int]]:
         ) -> int | None:  # type: ignore[no-untyped-def]
             done = first
             try:
-                with Stored(LocalFileSystem(), str(path), wanted, STANDARD, groups) as stored:
+                with OpenParquetFile(LocalFileSystem(), str(path), wanted, STANDARD, groups) as stored:
                     for rows in stored.rows(number, first, aside, at_most):
                         done = rows.first + len(rows)
             except pa.ArrowMemoryError:
@@ -382,7 +382,7 @@ def narrowed(path: Path, wanted: list[Wanted]) -> list[tuple[int, int]]:
     return found
 
 
-def read(path: Path, wanted: list[Wanted]) -> list[Rows] | str:
+def read(path: Path, wanted: list[Wanted]) -> list[ParquetRows] | str:
     """All of the file's rows, or why it is set aside."""
     (look,) = Looker(LocalFileSystem(), tuple(w.name for w in wanted))([(str(path), path.stat().st_size)])
     if look.error is not None or look.present is not None:
@@ -412,7 +412,7 @@ def same(found: Any, wanted: Any) -> bool:
     return bool(type(found) is type(wanted) and found == wanted)
 
 
-def compare(case: Case, parts: list[Rows]) -> None:
+def compare(case: Case, parts: list[ParquetRows]) -> None:
     assert sum(map(len, parts)) == case.rows
     why = [reason for part in parts for reason in part.why.to_pylist()]
     for row, reason in enumerate(why):

@@ -16,7 +16,7 @@ from tests.conftest import SPARK, Workbench
 from tests.oracles.oracle import Oracle, Row, View
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
-from tidegate.ingest.connector import Rows
+from tidegate.ingest.connector import BatchRows
 from tidegate.session.session import Session
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -126,7 +126,7 @@ class Play:
         frame = frame.repartition(2) if scattered else frame.coalesce(1)
         self.log.add(
             self.log.progress.epoch + 1,
-            Rows(lambda: frame, ("_offset",), numbering=False, aligned=True),
+            BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True),
             ARRIVED,
         )
 

@@ -78,7 +78,7 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Suggestion:
     """`text` replaces the last `length` characters before the cursor; `kind` is shown beside it."""
 
     text: str
@@ -86,7 +86,7 @@ class Candidate:
     kind: str
 
 
-def candidates(text: str, cursor: int, catalog: Catalog) -> list[Candidate]:
+def candidates(text: str, cursor: int, catalog: Catalog) -> list[Suggestion]:
     """What can stand at the cursor, best first."""
     before = text[:cursor]
     if before.lstrip().startswith("\\"):
@@ -107,13 +107,13 @@ def candidates(text: str, cursor: int, catalog: Catalog) -> list[Candidate]:
     quoted = word.startswith('"')
     found = _in_context(words, word, text[start:end], catalog)
     prefix = word.lstrip('"').casefold()
-    chosen: dict[str, Candidate] = {}
+    chosen: dict[str, Suggestion] = {}
     for name, kind in found:
         if not name.strip('"').casefold().startswith(prefix) or (quoted and kind in ("keyword", "function")):
             continue
         if kind in ("keyword", "function") and word and word[-1].islower():
             name = name.lower()
-        chosen.setdefault(name, Candidate(name, len(word), kind))
+        chosen.setdefault(name, Suggestion(name, len(word), kind))
     return list(chosen.values())
 
 
@@ -194,15 +194,15 @@ def _qualified(qualifier: str, statement: str, catalog: Catalog) -> Iterator[tup
             yield from _columns([name], catalog)
 
 
-def _commands(before: str, catalog: Catalog) -> list[Candidate]:
+def _commands(before: str, catalog: Catalog) -> list[Suggestion]:
     word, blank, rest = before.partition(" ")
     if not blank:
-        return [Candidate(c.word, len(word), "command") for c in COMMANDS if c.word.startswith(word)]
+        return [Suggestion(c.word, len(word), "command") for c in COMMANDS if c.word.startswith(word)]
     if word not in ("\\d", "\\e"):
         return []
     typed = rest.lstrip()
     found = [n.strip('"') for n, _ in chain(_names(typed, catalog), _sinks(catalog))]
-    return [Candidate(n, len(typed), "name") for n in found if n.casefold().startswith(typed.casefold())]
+    return [Suggestion(n, len(typed), "name") for n in found if n.casefold().startswith(typed.casefold())]
 
 
 def _statement(text: str, cursor: int) -> tuple[int, int]:

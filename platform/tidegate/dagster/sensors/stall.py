@@ -35,7 +35,7 @@ from tidegate.dagster.metadata import table
 from tidegate.dagster.naming import identifier
 from tidegate.dagster.sensors.lag import INTERVAL_SECONDS, as_result, last_materializations, utc
 from tidegate.errors import TidegateError
-from tidegate.findings import EarlierLooks, Finding, Look, look
+from tidegate.findings import EarlierLooks, Finding, LookResult, look
 from tidegate.findings.model import rank
 from tidegate.project import Project
 
@@ -184,7 +184,7 @@ def watermark_stall_spec(key: AssetKey) -> AssetCheckSpec:
     )
 
 
-def _evaluation(seen: Look, name: str, key: AssetKey) -> AssetCheckEvaluation:
+def _evaluation(seen: LookResult, name: str, key: AssetKey) -> AssetCheckEvaluation:
     findings = seen.of(name)
     passed = all(rank(f.severity) == 0 for f in findings)
     error = any(f.severity == "error" for f in findings)
@@ -201,7 +201,7 @@ def _evaluation(seen: Look, name: str, key: AssetKey) -> AssetCheckEvaluation:
     )
 
 
-def _well(seen: Look, name: str) -> str:
+def _well(seen: LookResult, name: str) -> str:
     sinks = {sink.status.name for sink in seen.facts.sinks}
     return "no rows wait to be delivered" if name in sinks else "nothing keeps its windows open"
 
@@ -223,7 +223,7 @@ def _verdict(findings: Sequence[Finding]) -> list[str]:
     return sorted(f"{f.severity} {f.key}" for f in findings if rank(f.severity) > 0)
 
 
-def _has_run(seen: Look, name: str) -> bool:
+def _has_run(seen: LookResult, name: str) -> bool:
     if seen.of(name):
         return True
     facts = seen.facts
@@ -231,7 +231,7 @@ def _has_run(seen: Look, name: str) -> bool:
     return any(status.ran for status in found if status.name == name)
 
 
-def _message(seen: Look, lines: Sequence[str]) -> str:
+def _message(seen: LookResult, lines: Sequence[str]) -> str:
     """What the tick shows: the worst first, then what was sent."""
     told = [f"{f.severity.upper()} {f.kind}: {f.text}" for f in seen.findings if rank(f.severity) > 0]
     shown = told or [f.text for f in seen.findings] or ["nothing keeps windows open"]

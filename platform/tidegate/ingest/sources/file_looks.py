@@ -14,7 +14,7 @@ from tidegate.jvm.spark import cores
 from tidegate.tasks.decode.columns import stored_columns
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.text.files import headers_of
-from tidegate.tasks.parquet.footers import Look, Looker
+from tidegate.tasks.parquet.footers import FileLook, Looker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ def look_at(
     files: Sequence[InputFile],
     layout: Layout | None = None,
     crashed: Iterable[Sequence[Any]] = (),
-) -> list[Look]:
+) -> list[FileLook]:
     """A first look at each of the files, in their order. `layout`: where its columns say what a row's place is.
     `crashed`: as in `read_files`."""
     if not files:
@@ -60,7 +60,7 @@ def look_at(
     return [found[path] for path in paths]
 
 
-def problem_of(relation: Relation, look: Look) -> TidegateError | None:
+def problem_of(relation: Relation, look: FileLook) -> TidegateError | None:
     """Why a file can't be read at all: it is no Parquet file (TG513), or a column is not in it (TG504)."""
     if look.error is not None:
         return TidegateError(

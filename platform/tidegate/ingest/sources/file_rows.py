@@ -22,8 +22,8 @@ from tidegate.tasks.decode.text.bulk import parsed_fields
 from tidegate.tasks.decode.text.decoders import JsonDecoder, text_decoder
 from tidegate.tasks.decode.text.files import (
     CsvFiles,
+    FileSpan,
     JsonFiles,
-    Span,
     TextFiles,
     dealt,
     has_headers,
@@ -152,7 +152,7 @@ def _text_files(
     if isinstance(decoder, JsonDecoder):
         tasks = dealt(spans_of(filesystem, files), at_once)
         return JsonFiles(filesystem, decoder, tasks, aside, place=place)
-    tasks = dealt([(Span(path, uri), 1) for path, uri in files], at_once)
+    tasks = dealt([(FileSpan(path, uri), 1) for path, uri in files], at_once)
     return CsvFiles(filesystem, decoder, tasks, aside, header=has_headers(relation), place=place)
 
 

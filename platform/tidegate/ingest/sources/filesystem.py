@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import quote
 from tidegate.iceberg.progress import ConsumedFile
-from tidegate.ingest.connector import BatchPlan, Connector, Direct, Pending, Rows
+from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Direct, Pending
 from tidegate.ingest.shape import add_generated, partition_name
 from tidegate.ingest.sources.file_batches import Survey, files_of, overlapping_together, taken
 from tidegate.ingest.sources.file_looks import look_at, problem_of
@@ -32,7 +32,7 @@ from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.limits import limits_of
 from tidegate.tasks.decode.tasks import numbered, tasks_of
-from tidegate.tasks.parquet.footers import Look, surely_same
+from tidegate.tasks.parquet.footers import FileLook, surely_same
 from tidegate.tasks.parquet.parquet import ParquetReader, Unit
 from tidegate.tasks.parquet.parquet_layout import layout_of
 from tidegate.tasks.smaller import Size, rows_at_once, sparing
@@ -69,7 +69,7 @@ class FilesystemConnector(Connector):
         self._queue: list[list[InputFile]] = []
         self._files = Size(options.max_files_per_batch)
         self._survey: Survey | None = None
-        self._looks: dict[tuple[str, int, int], Look] = {}
+        self._looks: dict[tuple[str, int, int], FileLook] = {}
         self._aside: list[TidegateError] = []
         by_name = relation.format is not None and relation.format.encode != "parquet"
         self._unpacked = Unpacked(project) if by_name else None
@@ -136,7 +136,7 @@ class FilesystemConnector(Connector):
     def problems(self) -> list[TidegateError]:
         return self._aside
 
-    def read(self, plan: BatchPlan) -> Rows:
+    def read(self, plan: BatchPlan) -> BatchRows:
         direct = self._direct(plan)
         if self._options.order_column:
             # An offset that is there twice: the first file and row have it, whoever reads them.
@@ -145,7 +145,9 @@ class FilesystemConnector(Connector):
             order, numbering = tuple(PLACE), True
         aligned = self._alone(plan) and not numbering
         undeclared = {name: unit["path"] for unit in plan.units for name in unit.get("undeclared", ())}
-        return Rows(lambda: self._read(plan), order, numbering, aligned, direct=direct, undeclared=undeclared)
+        return BatchRows(
+            lambda: self._read(plan), order, numbering, aligned, direct=direct, undeclared=undeclared
+        )
 
     def _read(self, plan: BatchPlan) -> DataFrame:
         """By Spark: of any format, whatever it has to convert."""
@@ -279,7 +281,7 @@ class FilesystemConnector(Connector):
         """Look at those of the files that are not known as they are now."""
         unseen = [f for f in files if f.facts not in self._looks]
 
-        def look(some: list[InputFile], _: int) -> list[Look]:
+        def look(some: list[InputFile], _: int) -> list[FileLook]:
             given = self._spark, self._project, self._relation, some, self._layout
             return look_at(*given, self._crashed)
 

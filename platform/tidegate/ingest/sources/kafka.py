@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.iceberg.partitions import Decisions, Sighting
 from tidegate.iceberg.progress import ConsumedFile
-from tidegate.ingest.connector import BatchPlan, Connector, Direct, Pending, Rows
+from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Direct, Pending
 from tidegate.ingest.shape import add_generated
 from tidegate.ingest.sources.decode import decode, decoding_work
 from tidegate.jvm.spark import cores
 from tidegate.project.kafka import topic as topic_name
 from tidegate.tasks.crashes.crashes import MessageCrashes, brought_back, found_in, put_aside
 from tidegate.tasks.decode.limits import limits_of
-from tidegate.tasks.decode.text.arrow_json import LONG, BackOff, json_reader, supports
+from tidegate.tasks.decode.text.arrow_json import LONG, DecodingBackOff, json_reader, supports
 from tidegate.tasks.smaller import Size, tasks_at_once
 from tidegate.tasks.transfer import map_in_arrow
 from tidegate.watermark import TimeKind
@@ -67,7 +67,7 @@ class KafkaConnector(Connector):
         self._size = Size(max_rows or options.max_rows_per_batch)
         self._topic = topic_name(options)
         self._broker = topics.source(relation, options)
-        self._turns = BackOff()
+        self._turns = DecodingBackOff()
         self._topic_id: str | None = None
         self._ends: dict[str, int] = {}
         self._earliest: dict[str, int] = {}
@@ -131,9 +131,9 @@ class KafkaConnector(Connector):
             self._next |= dict.fromkeys(later, 0) | decisions.start | after | decisions.until
         return True
 
-    def read(self, plan: BatchPlan) -> Rows:
+    def read(self, plan: BatchPlan) -> BatchRows:
         if not plan.units:
-            return Rows(None, ("_offset",), numbering=False, aligned=True)
+            return BatchRows(None, ("_offset",), numbering=False, aligned=True)
         messages = self._messages_of(plan)
         rows = sum(unit["until"] - unit["from"] for unit in plan.units)
         at_once = cores(self._spark)
@@ -143,7 +143,7 @@ class KafkaConnector(Connector):
         if not plan.crashed and supports(self._relation) and self._turns.ours():
             reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
             direct = Direct(_short(messages), reader, _NO_MEASURING)
-            return Rows(
+            return BatchRows(
                 lambda: self._refused(messages, plan),
                 ("_offset",),
                 numbering=False,
@@ -151,7 +151,7 @@ class KafkaConnector(Connector):
                 direct=direct,
             )
         frame = self._decoded(messages, plan)
-        return Rows(lambda: frame, ("_offset",), numbering=False, aligned=True)
+        return BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True)
 
     def _refused(self, messages: DataFrame, plan: BatchPlan) -> DataFrame:
         self._turns.refused()

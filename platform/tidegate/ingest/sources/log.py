@@ -18,7 +18,7 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ON_TIME, PROGRESS, quote
 from tidegate.iceberg.progress import ConsumedFile, LogPosition, LogProgress
 from tidegate.iceberg.retire import ROWS
-from tidegate.ingest.connector import BatchPlan, Connector, Pending, Rows
+from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Pending
 from tidegate.jvm.failures import too_little_memory, worker_died
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import FOLLOWED_RESETS, Step, not_followed
@@ -177,13 +177,13 @@ class LogConnector(Connector):
         self._epochs = [(epoch, rows) for epoch, rows in self._epochs if epoch > self._read]
         return True
 
-    def read(self, plan: BatchPlan) -> Rows:
+    def read(self, plan: BatchPlan) -> BatchRows:
         from pyspark.sql import functions as F
 
         (unit,) = plan.units
         frame = self._rows(unit["after"], unit["until"]).withColumn("_raw", F.lit(None).cast("string"))
         position = LogPosition(unit["table"], unit["until"])
-        return Rows(
+        return BatchRows(
             lambda: frame, ("_offset",), numbering=False, position=position, absent_before=self._absent_before
         )
 
@@ -264,7 +264,7 @@ def advance(
     return True
 
 
-def _read(log: Log, connector: LogConnector, plan: BatchPlan) -> Rows:
+def _read(log: Log, connector: LogConnector, plan: BatchPlan) -> BatchRows:
     return log.stages.carry_out(SourceStage, lambda _: connector.read(plan))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegate.ingest.sources.files import InputFile
     from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation
-    from tidegate.tasks.parquet.footers import Look
+    from tidegate.tasks.parquet.footers import FileLook
 
 _WRITE_AGAIN = (
     "if it holds other rows, write them again so that the size, the beginning or the end differs (in a JSON or CSV "
@@ -63,7 +63,7 @@ class ReadFiles:
         self,
         known: Mapping[str, ConsumedFile],
         listed: Iterable[InputFile],
-        looks: Mapping[tuple[str, int, int], Look],
+        looks: Mapping[tuple[str, int, int], FileLook],
         unpacked: Unpacked | None,
     ) -> None:
         self._there = {f.path: f for f in listed}
@@ -79,7 +79,7 @@ class ReadFiles:
                     if not compressed(read.path):
                         self._plain.setdefault(read.size % 2**32, []).append(read)
 
-    def before(self, file: InputFile, look: Look) -> Before | None:
+    def before(self, file: InputFile, look: FileLook) -> Before | None:
         """What a new file was read as, if that is so for certain, or may be so and can't be found out."""
         if not file.size:
             return None
@@ -96,7 +96,7 @@ class ReadFiles:
     def _of(self, read: ConsumedFile, likeness: str, remedy: str) -> Before:
         return Before(read.path, likeness, read.path in self._there, remedy)
 
-    def _repacked(self, file: InputFile, look: Look) -> Before | None:
+    def _repacked(self, file: InputFile, look: FileLook) -> Before | None:
         """What a new file was read as with another compression, if it may be the same."""
         named = [read for read in self._by_name.get(without_suffix(file.path), ()) if read.path != file.path]
         # Whatever it is called: a log that is rotated is renamed and compressed.
@@ -115,7 +115,7 @@ class ReadFiles:
                 return self._of(read, whole if read.size <= 2 * EDGE else edges, _WRITE_AGAIN)
         return None
 
-    def _is_elsewhere(self, read: ConsumedFile, looks: Mapping[tuple[str, int, int], Look]) -> bool:
+    def _is_elsewhere(self, read: ConsumedFile, looks: Mapping[tuple[str, int, int], FileLook]) -> bool:
         file = self._there.get(read.path)
         if file is None or file.size != read.size:
             return True

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import quote
 from tidegate.iceberg.progress import ConsumedFile
-from tidegate.ingest.connector import BatchPlan, Connector, Pending, Rows, no_input
+from tidegate.ingest.connector import BatchPlan, BatchRows, Connector, Pending, no_input
 from tidegate.ingest.shape import add_generated, partition_name
 from tidegate.ingest.sources.file_looks import check_files
 from tidegate.ingest.sources.file_rows import PLACE, read_files, surviving
@@ -118,7 +118,7 @@ class ReplayConnector(Connector):
         self._next = plan.units[0]["until"]
         return True
 
-    def read(self, plan: BatchPlan) -> Rows:
+    def read(self, plan: BatchPlan) -> BatchRows:
         from pyspark.sql import functions as F
 
         (unit,) = plan.units
@@ -127,7 +127,7 @@ class ReplayConnector(Connector):
         staged = staged.where((place >= unit["from"]) & (place < unit["until"]))
         frame = add_generated(staged, self._relation)
         frame = frame.withColumn("_arrival", self._arrival(plan))
-        return Rows(lambda: frame, ("_offset",), numbering=False, undeclared=self._undeclared)
+        return BatchRows(lambda: frame, ("_offset",), numbering=False, undeclared=self._undeclared)
 
     def smaller(self, plan: BatchPlan) -> BatchPlan | None:
         (unit,) = plan.units

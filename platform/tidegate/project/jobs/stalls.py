@@ -12,7 +12,7 @@ from tidegate.project.reading.strict import Seconds, StrictModel, refuse
 
 
 @dataclass(frozen=True)
-class Limits:
+class StallLimits:
     """What holds for one asset: seconds, and rows. None: never (or, of `not_running`, as the asset is run)."""
 
     not_running: int | None = None
@@ -134,12 +134,12 @@ def known_kinds(kinds: list[str]) -> list[str]:
     return kinds
 
 
-def limits_of(stalls: Sequence[Stall], name: str) -> Limits:
+def limits_of(stalls: Sequence[Stall], name: str) -> StallLimits:
     """What holds for an asset; an entry that names it wins over `*`, whatever their order."""
-    limits, ignored = Limits(), set[str]()
+    limits, ignored = StallLimits(), set[str]()
     for stall in sorted(stalls, key=lambda s: s.asset != "*"):
         if stall.asset in ("*", name):
-            given = {f.name: getattr(stall, f.name) for f in fields(Limits) if f.name != "ignore"}
+            given = {f.name: getattr(stall, f.name) for f in fields(StallLimits) if f.name != "ignore"}
             limits = replace(limits, **{k: v for k, v in given.items() if v is not None})
             ignored |= set(stall.ignore)
     return replace(limits, ignore=tuple(sorted(ignored)))

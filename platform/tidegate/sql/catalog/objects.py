@@ -25,7 +25,7 @@ VIEW_SUFFIX = "$rows"
 
 
 @dataclass(frozen=True)
-class Column:
+class CatalogColumn:
     """`type` is Spark DDL, or `unknown` for a view's column that only Spark can tell. `generated` is Spark
     SQL over the columns before it, already of the column's type."""
 
@@ -60,7 +60,7 @@ class Relation:
 
     kind: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogColumn, ...]
     watermark: Watermark | None
     connector: ConnectorOptions | None
     format: Format | None
@@ -72,12 +72,12 @@ class Relation:
     gate_options: GateOptions = field(default_factory=GateOptions)
     follows: Derived | None = None
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> CatalogColumn | None:
         """The column of this name, whatever its case."""
         return _by_name(self.columns, name)
 
     @property
-    def time_column(self) -> Column | None:
+    def time_column(self) -> CatalogColumn | None:
         """The watermark column."""
         return self.column(self.watermark.column) if self.watermark else None
 
@@ -212,7 +212,7 @@ class View:
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogColumn, ...]
     inputs: tuple[Input, ...]
     emit_on_window_close: bool
     kind: TimeKind
@@ -231,7 +231,7 @@ class View:
     description: str | None = None
     location: Location | None = field(default=None, compare=False)
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> CatalogColumn | None:
         """The column of this name, whatever its case."""
         return _by_name(self.columns, name)
 
@@ -249,14 +249,14 @@ class SystemTable:
     name: str
     relation: Relation | View
     suffix: str
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogColumn, ...]
     stored: tuple[str, ...]
 
     def shown(self, stored: str) -> str:
         """The name here of a column of the log."""
         return self.columns[self.stored.index(stored)].name
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> CatalogColumn | None:
         """The column of this name, whatever its case."""
         return _by_name(self.columns, name)
 
@@ -302,5 +302,5 @@ def reads(obj: Object) -> tuple[str, ...]:
     return () if upstream is None else (upstream,)
 
 
-def _by_name(columns: tuple[Column, ...], name: str) -> Column | None:
+def _by_name(columns: tuple[CatalogColumn, ...], name: str) -> CatalogColumn | None:
     return next((c for c in columns if c.name.casefold() == name.casefold()), None)

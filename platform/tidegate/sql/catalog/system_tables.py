@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidegate.sql.catalog.objects import Column, Object, Relation, SystemTable, View
+from tidegate.sql.catalog.objects import CatalogColumn, Object, Relation, SystemTable, View
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.watermark import TimeKind
 
@@ -45,7 +45,7 @@ def system_table(relation: Relation, suffix: str) -> SystemTable:
             "max_event_time": time_type,
             "note": "string",
         }
-        history = tuple(Column(name, kind) for name, kind in kinds.items())
+        history = tuple(CatalogColumn(name, kind) for name, kind in kinds.items())
         return SystemTable(f"{relation.name}$watermarks", relation, suffix, history, tuple(kinds))
     place = {
         "_source_partition": ("partition", "string"),
@@ -63,20 +63,20 @@ def system_table(relation: Relation, suffix: str) -> SystemTable:
     }[suffix]
     if relation.primary_key:
         system = {"_op": ("op", "string")} | system
-    own = tuple(Column(c.name, c.type, comment=c.comment) for c in relation.columns)
+    own = tuple(CatalogColumn(c.name, c.type, comment=c.comment) for c in relation.columns)
     added = _beside(own, system)
     stored = (*(c.name for c in own), *system)
     return SystemTable(f"{relation.name}${suffix}", relation, suffix, (*own, *added), stored)
 
 
-def _beside(own: Sequence[Column], system: Mapping[str, tuple[str, str]]) -> tuple[Column, ...]:
+def _beside(own: Sequence[CatalogColumn], system: Mapping[str, tuple[str, str]]) -> tuple[CatalogColumn, ...]:
     """The system's columns. One of the user's own keeps its name; the system's then has an underscore in front."""
     taken = {c.name.casefold() for c in own}
     added = []
     for name, kind in system.values():
         while name in taken:
             name = f"_{name}"
-        added.append(Column(name, kind))
+        added.append(CatalogColumn(name, kind))
     return tuple(added)
 
 

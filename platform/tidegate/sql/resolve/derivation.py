@@ -9,7 +9,7 @@ from sqlglot import exp
 from tidegate.sql.dialect.intervals import constant_ticks
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.resolve.reach import moved
-from tidegate.sql.resolve.scope import ColumnScope, Lost, ScopeColumn
+from tidegate.sql.resolve.scope import ColumnScope, LostWatermark, ScopeColumn
 from tidegate.watermark import CalendarTumble, Extracted, Shift, TimeKind, Truncated, Tumble, Window
 
 _SECOND = 1_000_000
@@ -127,7 +127,7 @@ def _extracted(bare: exp.Expr, scope: ColumnScope) -> ScopeColumn | None:
 
 
 def _lost(text: Text, written: exp.Expr, reason: str) -> ScopeColumn:
-    return ScopeColumn("", None, lost=Lost(reason, text.at(node_span(written))))
+    return ScopeColumn("", None, lost=LostWatermark(reason, text.at(node_span(written))))
 
 
 def _called(node: exp.Expr) -> str:

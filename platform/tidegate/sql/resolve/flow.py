@@ -20,7 +20,7 @@ from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.syntax import Name
 from tidegate.sql.resolve.hidden import log_columns
 from tidegate.sql.resolve.reach import Reach, Ways, between
-from tidegate.sql.resolve.scope import ColumnScope, Lost, ScopeColumn, known
+from tidegate.sql.resolve.scope import ColumnScope, LostWatermark, ScopeColumn, known
 from tidegate.watermark import Derived, Identity, Sessions, TimeKind, Window, least, shift, substitute
 
 #: Where a row stands in its log; rows of one relation keep it until they are joined, united or grouped.
@@ -166,7 +166,7 @@ class Reader:
         return -self.windows
 
 
-def held(flow: Flow, column: ScopeColumn, until: Derived, lost: Lost) -> Flow:
+def held(flow: Flow, column: ScopeColumn, until: Derived, lost: LostWatermark) -> Flow:
     """The flow whose rows are not there before `until`, a mark on the scale of its `column`, is beyond its value.
 
     A row that is still to come has a value of `column` at or above `until`, and then of the others no less than what is
@@ -184,7 +184,7 @@ def held(flow: Flow, column: ScopeColumn, until: Derived, lost: Lost) -> Flow:
     return replace(flow, columns=tuple(columns))
 
 
-def losing(flow: Flow, lost: Lost) -> Flow:
+def losing(flow: Flow, lost: LostWatermark) -> Flow:
     """The flow whose columns have all lost their watermarks."""
     return replace(
         flow,

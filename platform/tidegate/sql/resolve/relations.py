@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.sql.catalog.objects import RESERVED_COLUMNS, Column, Relation, Watermark
+from tidegate.sql.catalog.objects import RESERVED_COLUMNS, CatalogColumn, Relation, Watermark
 from tidegate.sql.dialect.clock_literals import refuse_clock_literals
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import tokenize
@@ -127,7 +127,7 @@ def check_column_name(text: Text, name: Name) -> None:
 def _relation(
     text: Text,
     syntax: CreateRelationSyntax,
-    columns: tuple[Column, ...],
+    columns: tuple[CatalogColumn, ...],
     watermark: Watermark | None,
     connector: ConnectorOptions | None,
     format_: Format | None,
@@ -154,7 +154,7 @@ def _relation(
     )
 
 
-def _columns(text: Text, syntax: CreateRelationSyntax) -> tuple[Column, ...]:
+def _columns(text: Text, syntax: CreateRelationSyntax) -> tuple[CatalogColumn, ...]:
     seen: set[str] = set()
     for column in syntax.columns:
         check_column_name(text, column.name)
@@ -164,20 +164,22 @@ def _columns(text: Text, syntax: CreateRelationSyntax) -> tuple[Column, ...]:
     if not any(c.generated is None for c in syntax.columns):
         raise error("TG102", f'"{syntax.name.text}" has only generated columns', text.at(syntax.name.span))
     plain = {c.name.text: str(c.type) for c in syntax.columns if c.generated is None}
-    done: list[Column] = []
+    done: list[CatalogColumn] = []
     for column in syntax.columns:
         if column.generated is None:
-            done.append(Column(column.name.text, str(column.type), column.nullable, None, column.comment))
+            done.append(
+                CatalogColumn(column.name.text, str(column.type), column.nullable, None, column.comment)
+            )
             continue
         # A generated column sees all that are not, wherever they stand, and the generated ones before it.
-        in_sight = [c for c in done if c.name not in plain] + [Column(n, t) for n, t in plain.items()]
+        in_sight = [c for c in done if c.name not in plain] + [CatalogColumn(n, t) for n, t in plain.items()]
         done.append(_generated(text, syntax, column, in_sight))
     return tuple(done)
 
 
 def _generated(
-    text: Text, syntax: CreateRelationSyntax, column: ColumnSyntax, in_sight: list[Column]
-) -> Column:
+    text: Text, syntax: CreateRelationSyntax, column: ColumnSyntax, in_sight: list[CatalogColumn]
+) -> CatalogColumn:
     assert column.generated is not None
     later = {c.name.text.casefold() for c in syntax.columns} - {c.name.casefold() for c in in_sight}
     for used in column.generated.find_all(exp.Column):
@@ -205,7 +207,7 @@ def _generated(
     if found != wanted:
         refuse_clock_literals(text, resolved, scope.type, wanted)
         sql = f"TRY_CAST({sql} AS {wanted})"
-    return Column(column.name.text, str(wanted), column.nullable, sql, column.comment)
+    return CatalogColumn(column.name.text, str(wanted), column.nullable, sql, column.comment)
 
 
 def _converts(found: SparkType, wanted: SparkType) -> bool:
@@ -224,7 +226,7 @@ def _converts(found: SparkType, wanted: SparkType) -> bool:
 
 
 def _scope(
-    text: Text, syntax: CreateRelationSyntax, columns: list[Column] | tuple[Column, ...]
+    text: Text, syntax: CreateRelationSyntax, columns: list[CatalogColumn] | tuple[CatalogColumn, ...]
 ) -> ColumnScope:
     """These columns, and what every message has beside them: of Kafka alone it is there before the gate."""
     name, messages = syntax.name.text, dict(connector_of(syntax.options).message_columns)
@@ -245,7 +247,7 @@ class TimeColumn:
     sql: str
 
 
-def as_time(column: Column, columns: Sequence[Column]) -> TimeColumn | None:
+def as_time(column: CatalogColumn, columns: Sequence[CatalogColumn]) -> TimeColumn | None:
     """The column that holds the time which is in a text or a number; None for other types."""
     taken = {c.name.casefold() for c in columns}
     name = next(n for i in count(1) if (n := f"event_time{i if i > 1 else ''}") not in taken)
@@ -263,7 +265,7 @@ def as_time(column: Column, columns: Sequence[Column]) -> TimeColumn | None:
 
 
 def analyse_watermark(
-    text: Text, syntax: CreateRelationSyntax, columns: tuple[Column, ...]
+    text: Text, syntax: CreateRelationSyntax, columns: tuple[CatalogColumn, ...]
 ) -> Watermark | None:
     """The WATERMARK clause over these columns, with the gate's options.
 
@@ -306,7 +308,7 @@ def analyse_watermark(
 
 
 def _check_option_columns(
-    text: Text, syntax: CreateRelationSyntax, connector: ConnectorOptions, columns: tuple[Column, ...]
+    text: Text, syntax: CreateRelationSyntax, connector: ConnectorOptions, columns: tuple[CatalogColumn, ...]
 ) -> ConnectorOptions:
     """Options that name columns or hold an expression (TG407; TG102, TG2xx inside the string)."""
     known = {c.name.casefold(): c.name for c in columns}
@@ -326,7 +328,7 @@ def _check_option_columns(
 
 
 def _filter(
-    text: Text, syntax: CreateRelationSyntax, span: tuple[int, int], columns: tuple[Column, ...]
+    text: Text, syntax: CreateRelationSyntax, span: tuple[int, int], columns: tuple[CatalogColumn, ...]
 ) -> str:
     """The SQL inside a string: carets count from the string's own place in the file where that is
     possible."""

@@ -30,7 +30,7 @@ _WINDOWING = ("window", "session_window", "window_time")
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostWatermark:
     """Why a column carries no watermark any more (D1), and at which expression."""
 
     reason: str
@@ -48,7 +48,7 @@ class ScopeColumn:
     type: SparkType | None
     derived: Derived | None = None
     spans: Spans = field(default_factory=dict)
-    lost: Lost | None = None
+    lost: LostWatermark | None = None
     written: str | None = None
     qualifier: str | None = None
     starred: bool = True

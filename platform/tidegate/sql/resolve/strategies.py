@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tidegate.sql.catalog.objects import Column
+from tidegate.sql.catalog.objects import CatalogColumn
 from tidegate.sql.dialect.attempts import without_attempts
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.intervals import constant_ticks, read_interval
@@ -45,7 +45,7 @@ def analyse_strategy(
     text: Text,
     scope: ColumnScope,
     watermark: WatermarkSyntax,
-    column: Column,
+    column: CatalogColumn,
     kind: TimeKind,
     options: GateOptions,
 ) -> Strategy:
@@ -101,7 +101,7 @@ def shown_type(type_: SparkType) -> str:
 
 
 def _source_watermark(
-    text: Text, watermark: WatermarkSyntax, column: Column, kind: TimeKind, options: GateOptions
+    text: Text, watermark: WatermarkSyntax, column: CatalogColumn, kind: TimeKind, options: GateOptions
 ) -> Strategy:
     try:
         return options.source_watermark(kind)
@@ -247,5 +247,5 @@ def _has_months(node: exp.Expr) -> bool:
     return any(length is not None and length.months for length in lengths)
 
 
-def _is_column(node: exp.Expr, column: Column) -> bool:
+def _is_column(node: exp.Expr, column: CatalogColumn) -> bool:
     return isinstance(node, exp.Column) and node.name.casefold() == column.name.casefold()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.errors import did_you_mean
-from tidegate.sql.catalog.objects import Column, Watermark
+from tidegate.sql.catalog.objects import CatalogColumn, Watermark
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.dialect.types import display
@@ -14,7 +14,9 @@ from tidegate.sql.grammar.syntax import CreateRelationSyntax
 _NO_KEY = ("map", "array", "struct", "variant")
 
 
-def primary_key(text: Text, syntax: CreateRelationSyntax, columns: tuple[Column, ...]) -> tuple[str, ...]:
+def primary_key(
+    text: Text, syntax: CreateRelationSyntax, columns: tuple[CatalogColumn, ...]
+) -> tuple[str, ...]:
     """The key's columns, () without one. Raises TG108, TG202, TG206, TG214; TG106 on a source."""
     if not syntax.primary_keys:
         return ()
@@ -71,6 +73,6 @@ def check_table(
     return ttl is not None
 
 
-def with_key(columns: tuple[Column, ...], key: tuple[str, ...]) -> tuple[Column, ...]:
+def with_key(columns: tuple[CatalogColumn, ...], key: tuple[str, ...]) -> tuple[CatalogColumn, ...]:
     """A key is never NULL: such rows are rejected (`not_null`, W5)."""
     return tuple(replace(c, nullable=False) if c.name in key else c for c in columns)

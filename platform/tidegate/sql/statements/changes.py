@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tidegate.errors import did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.catalog.objects import Column, Relation, View
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, View
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.text import Text, node_span
@@ -65,7 +65,7 @@ def _table(text: Text, name: Name, catalog: Catalog, statement: str) -> Relation
     return found
 
 
-def _assigned(text: Text, name: Name, table: Relation) -> Column:
+def _assigned(text: Text, name: Name, table: Relation) -> CatalogColumn:
     """The column that SET names; TG213 for one that can't be set."""
     column, where = table.column(name.text), text.at(name.span)
     if column is None:
@@ -88,7 +88,7 @@ def _assigned(text: Text, name: Name, table: Relation) -> Column:
     return column
 
 
-def _uses(table: Relation, column: Column, used: Column) -> bool:
+def _uses(table: Relation, column: CatalogColumn, used: CatalogColumn) -> bool:
     """Whether a generated column is computed from another one, maybe through further generated ones."""
     if column.generated is None:
         return False

@@ -7,7 +7,7 @@ import re
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.syntax import SetSyntax, ShowSettingSyntax
-from tidegate.sql.settings import Settings, find, hint
+from tidegate.sql.settings import SessionSettings, find, hint
 from tidegate.sql.statements.statements import SetSetting, ShowSettings
 
 #: What decides where, or as whom, things run.
@@ -23,7 +23,7 @@ def analyse_set(text: Text, syntax: SetSyntax) -> SetSetting:
         raise error("TG409", message, text.at(syntax.name.span), todo)
     if syntax.name is None or syntax.value is None:
         return SetSetting(syntax.name.text if syntax.name else None, None)
-    Settings().set(syntax.name.text, syntax.value.text, text.at(syntax.value.span))
+    SessionSettings().set(syntax.name.text, syntax.value.text, text.at(syntax.value.span))
     return SetSetting(syntax.name.text, syntax.value.text)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidegate.errors import Location, TidegateError, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.catalog.objects import VIEW_SUFFIX, Column, Relation, Sink, SystemTable, View
+from tidegate.sql.catalog.objects import VIEW_SUFFIX, CatalogColumn, Relation, Sink, SystemTable, View
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.syntax import CreateSinkSyntax, CreateViewSyntax, Name, OptionSyntax
@@ -84,7 +84,7 @@ def _target(text: Text, syntax: CreateSinkSyntax, guard: Guard | None) -> tuple[
 
 
 def _key(
-    text: Text, syntax: CreateSinkSyntax, key: Sequence[str], delivers: Sequence[Column]
+    text: Text, syntax: CreateSinkSyntax, key: Sequence[str], delivers: Sequence[CatalogColumn]
 ) -> tuple[str, ...]:
     """The columns of `key.columns`, by the names that they are delivered under. Raises TG407 for one that is not there,
     TG405 for one that is given twice."""

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from tidegate.errors import Location, did_you_mean
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.catalog.objects import Column, Relation, Watermark
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, Watermark
 from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.dialect import Read, to_spark, to_text
 from tidegate.sql.dialect.query import SLICE, called, everything, quoted_column, select_from, subquery
@@ -53,7 +53,7 @@ class _Rows:
 
     relation: Relation
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogColumn, ...]
     made: exp.Expr
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     times: Mapping[str, Derived] = field(default_factory=dict)
@@ -132,7 +132,9 @@ def _with_rowtime(rows: _Rows) -> _Rows:
     made = select_from(
         [*(quoted_column(c.name) for c in rows.columns), time, *map(quoted_column, LOG_PLACE)], rows.made
     )
-    return replace(rows, columns=(*rows.columns, Column(ROWTIME, "timestamp", False)), made=subquery(made))
+    return replace(
+        rows, columns=(*rows.columns, CatalogColumn(ROWTIME, "timestamp", False)), made=subquery(made)
+    )
 
 
 def _relation(rows: _Rows, watermark: Watermark, call: exp.Anonymous, where: Location) -> Relation:
@@ -235,7 +237,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
     inner = _rows(text, from_.this, catalog, ctes)
     inner = replace(inner, name=from_.this.alias or inner.name)
     scope = inner.scope(text)
-    columns: list[Column] = []
+    columns: list[CatalogColumn] = []
     items: list[exp.Expr] = []
     windows = dict(inner.windows)
     times: dict[str, Derived] = {}
@@ -266,7 +268,7 @@ def _projection(text: Text, query: exp.Expr, catalog: Catalog, ctes: Container[s
     return _Rows(inner.relation, inner.name, tuple(columns), made, windows, times)
 
 
-def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple[Column, exp.Expr]:
+def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple[CatalogColumn, exp.Expr]:
     """One column of the subquery, and what Spark computes it by."""
     written = item.unalias()
     node = scope.resolve(written)
@@ -283,7 +285,7 @@ def _item(text: Text, item: exp.Expr, scope: ColumnScope, inner: _Rows) -> tuple
     if type_ is None or not type_.is_exact:
         hint = f"write its type: CAST(… AS BIGINT) AS {name.text}, or another type"
         raise error("TG219", f'the type of "{name.text}" is not known', text.at(node_span(written)), hint)
-    return Column(name.text, str(type_)), safe(node, scope.lookup)
+    return CatalogColumn(name.text, str(type_)), safe(node, scope.lookup)
 
 
 def _time(text: Text, written: exp.Expr, scope: ColumnScope, inner: _Rows) -> Derived | None:
@@ -298,7 +300,7 @@ def _window_name(text: Text, item: exp.Expr) -> str:
     return item.alias.casefold()
 
 
-def _check_twice(text: Text, query: exp.Select, columns: list[Column]) -> None:
+def _check_twice(text: Text, query: exp.Select, columns: list[CatalogColumn]) -> None:
     seen: set[str] = set()
     for column in columns:
         if column.name.casefold() in seen:

@@ -19,7 +19,7 @@ from tidegate.sql.resolve.flow import Flow, Reader, held, losing
 from tidegate.sql.resolve.reach import Ways, add, between, hull, moved
 from tidegate.sql.resolve.scope import (
     ColumnScope,
-    Lost,
+    LostWatermark,
     ScopeColumn,
     common_type,
     require_scalar,
@@ -146,7 +146,7 @@ def _timed(
         a, b = left.carriers()[0], right.carriers()[0]
         reason = "a join without a bound in time carries no watermark (D4)"
         hint = f"{a.qualifier}.{a.called} = {b.qualifier}.{b.called}, or BETWEEN … - INTERVAL … AND … + INTERVAL …"
-        lost = Lost(f"{reason}: add {hint}", text.at(node_span(node.this)))
+        lost = LostWatermark(f"{reason}: add {hint}", text.at(node_span(node.this)))
         return losing(left, lost), losing(right, lost)
     a, b = distance.left, distance.right
     where = text.at(node_span(node.this))
@@ -154,9 +154,13 @@ def _timed(
     new_right = _behind(right, b, a, (-distance.high, distance.low, distance.high), where)
     unmatched = 'it is NULL if no row of "{}" matches'
     if side in ("LEFT", "FULL"):
-        new_right = losing(new_right, Lost(unmatched.format(left.name), text.at(node_span(node.this))))
+        new_right = losing(
+            new_right, LostWatermark(unmatched.format(left.name), text.at(node_span(node.this)))
+        )
     if side in ("RIGHT", "FULL"):
-        new_left = losing(new_left, Lost(unmatched.format(right.name), text.at(node_span(node.this))))
+        new_left = losing(
+            new_left, LostWatermark(unmatched.format(right.name), text.at(node_span(node.this)))
+        )
     return new_left, new_right
 
 
@@ -168,7 +172,7 @@ def _behind(
     low, near, far = apart
     assert other.derived is not None
     reason = f"its distance from {own.called}, by which it is joined, is not known"
-    found = held(flow, own, shift(other.derived, low), Lost(reason, where))
+    found = held(flow, own, shift(other.derived, low), LostWatermark(reason, where))
     columns = []
     for column in found.columns:
         if column.derived is not None:

@@ -12,7 +12,7 @@ from tidegate.sql.dialect.codes import error, unsupported
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.grammar.parts import keyword_location
 from tidegate.sql.resolve.flow import Flow, Reader, losing
-from tidegate.sql.resolve.scope import Lost
+from tidegate.sql.resolve.scope import LostWatermark
 
 
 def lookup_side(reader: Reader, node: exp.Join, left: Flow, right: Flow) -> str | None:
@@ -79,7 +79,7 @@ def looked_up(
     for number in table.reads:
         reader.inputs[number] = replace(reader.inputs[number], time_column=None, lookup=True)
     reason = f'"{table.name}" is looked up as it is when the row is processed'
-    quiet = losing(table, Lost(reason, text.at(node_span(node.this))))
+    quiet = losing(table, LostWatermark(reason, text.at(node_span(node.this))))
     return (left, quiet) if lookup == "right" else (quiet, right)
 
 

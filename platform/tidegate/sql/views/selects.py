@@ -19,7 +19,7 @@ from tidegate.sql.resolve.flow import Flow, Item, Reader, held, losing
 from tidegate.sql.resolve.reach import hull
 from tidegate.sql.resolve.scope import (
     ColumnScope,
-    Lost,
+    LostWatermark,
     ScopeColumn,
     common_type,
     known,
@@ -202,7 +202,9 @@ def _within(source: Flow, calls: list[OverCall]) -> Flow:
     columns = []
     for one in source.columns:
         if one.derived is not None and one.name not in keep:
-            lost = Lost("the row is complete only when its whole PARTITION BY is closed", calls[0].location)
+            lost = LostWatermark(
+                "the row is complete only when its whole PARTITION BY is closed", calls[0].location
+            )
             one = replace(one, derived=None, spans={}, lost=lost)
         columns.append(one)
     columns += [_result(c) for c in calls]
@@ -226,10 +228,10 @@ def _in_time(reader: Reader, source: Flow, calls: list[OverCall]) -> Flow:
     ahead = max((c.ahead for c in calls), key=lambda n: (n is None, n or 0))
     assert time.derived is not None
     if ahead is None:
-        lost = Lost("a frame that reaches ahead by rows carries no watermark (D4)", first.location)
+        lost = LostWatermark("a frame that reaches ahead by rows carries no watermark (D4)", first.location)
         source = losing(source, lost)
     elif ahead:
-        lost = Lost(
+        lost = LostWatermark(
             f"its distance from {time.called}, by which the rows are ordered, is not known", first.location
         )
         source = held(source, time, shift(time.derived, -ahead), lost)
@@ -284,7 +286,7 @@ def _union(reader: Reader, query: exp.SetOperation, ctes: Ctes, named: bool) -> 
         raise error("TG342", message, where, "every SELECT needs the same columns, in the same order")
     where = keyword_location(text, query.expression, word)
     columns = tuple(
-        _united(a, b, Lost("the other side of UNION ALL carries no watermark there (D2)", where))
+        _united(a, b, LostWatermark("the other side of UNION ALL carries no watermark there (D2)", where))
         for a, b in zip(left.columns, right.columns, strict=True)
     )
     a, b = (select_from([quoted_column(c.name) for c in flow.columns], flow.rows) for flow in (left, right))
@@ -300,7 +302,7 @@ def _union(reader: Reader, query: exp.SetOperation, ctes: Ctes, named: bool) -> 
     return replace(found, nodes=(*found.nodes, found.node("union all")))
 
 
-def _united(a: ScopeColumn, b: ScopeColumn, lost: Lost) -> ScopeColumn:
+def _united(a: ScopeColumn, b: ScopeColumn, lost: LostWatermark) -> ScopeColumn:
     type_ = common_type(a, b)
     plain = ScopeColumn(a.called, type_)
     if a.derived is not None and b.derived is not None and type_ is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tidegate.sql.catalog.catalog import Catalog
-from tidegate.sql.catalog.objects import Accounts, Carried, Column, Input, View
+from tidegate.sql.catalog.objects import Accounts, Carried, CatalogColumn, Input, View
 from tidegate.sql.dialect.codes import error
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.dialect.types import UNKNOWN
@@ -265,11 +265,11 @@ def _group_columns(selected: Selected | None) -> tuple[str, ...]:
     return tuple(i.name.text for i in selected.items if grouping.is_key(i.node))
 
 
-def _column(column: ScopeColumn) -> Column:
+def _column(column: ScopeColumn) -> CatalogColumn:
     exact = column.type is not None and column.type.is_exact
     parts = column.derived.of if isinstance(column.derived, Least) else (column.derived,)
     never_null = all(isinstance(p.of if isinstance(p, Shift) else p, WindowStart | WindowEnd) for p in parts)
-    return Column(column.name, str(column.type) if exact else UNKNOWN, nullable=not never_null)
+    return CatalogColumn(column.name, str(column.type) if exact else UNKNOWN, nullable=not never_null)
 
 
 def _no_watermark(text: Text, syntax: CreateViewSyntax, flow: Flow, selected: Selected | None) -> Exception:

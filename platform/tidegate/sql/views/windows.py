@@ -16,7 +16,7 @@ from tidegate.sql.dialect.rewrite import safe_sql
 from tidegate.sql.dialect.text import Text, node_span
 from tidegate.sql.resolve.flow import Flow, WindowTable, losing, quoted, time_kind
 from tidegate.sql.resolve.reach import Spans, moved
-from tidegate.sql.resolve.scope import Lost, ScopeColumn, name_location, require_scalar
+from tidegate.sql.resolve.scope import LostWatermark, ScopeColumn, name_location, require_scalar
 from tidegate.sql.views.window_sql import session_sql, window_sql
 from tidegate.watermark import (
     CalendarHop,
@@ -116,7 +116,7 @@ def _sessions(text: Text, call: exp.Anonymous, flow: Flow, time: ScopeColumn) ->
     keys = [safe_sql(node, scope.lookup) for node in nodes]
     flow, keep = _without_bounds(flow)
     reason = "the session of a row is only known when the session is closed, and window_end is its time"
-    flow = losing(flow, Lost(reason, name_location(text, call)))
+    flow = losing(flow, LostWatermark(reason, name_location(text, call)))
     windowed = session_sql(flow.rows, keep, quoted(time.name), keys, gap, kind, str(time.type))
     assert time.derived is not None
     # window_end: a session is final iff the watermark is there (C3); how far back it began, nobody knows beforehand.

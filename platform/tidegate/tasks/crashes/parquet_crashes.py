@@ -21,7 +21,7 @@ from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.opening import still_there
 from tidegate.tasks.decode.tasks import of_tasks
 from tidegate.tasks.parquet.chunks import footer_of
-from tidegate.tasks.parquet.parquet import Stored, Unit
+from tidegate.tasks.parquet.parquet import OpenParquetFile, Unit
 
 #: (from, until)
 Ranges = list[tuple[int, int]]
@@ -46,7 +46,7 @@ class Reading:
 
     def __call__(self, _: Sequence[bytes | None]) -> object:
         groups = footer_of(self.filesystem, self.path)
-        with Stored(self.filesystem, self.path, self.wanted, self.limits, groups) as stored:
+        with OpenParquetFile(self.filesystem, self.path, self.wanted, self.limits, groups) as stored:
             if self.group is not None:
                 for rows in stored.rows(self.group, self.first, self.aside, self.at_most):
                     note(rows.first + len(rows))

@@ -11,7 +11,7 @@ from tidegate.tasks.decode.reasons import misfit
 from tidegate.watermark import Expression
 
 if TYPE_CHECKING:
-    from tidegate.sql.catalog.objects import Column, Relation
+    from tidegate.sql.catalog.objects import CatalogColumn, Relation
 
 
 class Wanted(NamedTuple):
@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
         return misfit(self.name, self.sql or str(self.type))
 
 
-def stored_columns(relation: Relation) -> list[Column]:
+def stored_columns(relation: Relation) -> list[CatalogColumn]:
     """Columns that are in the input: all but the generated ones. Driver side."""
     return [c for c in relation.columns if c.generated is None]
 
@@ -47,7 +47,7 @@ def required_columns(relation: Relation) -> frozenset[str]:
     return frozenset(c.name for c in relation.columns if not c.nullable or c.name == time_column)
 
 
-def wanted_of(columns: Iterable[Column], required: Container[str] = ()) -> tuple[Wanted, ...]:
+def wanted_of(columns: Iterable[CatalogColumn], required: Container[str] = ()) -> tuple[Wanted, ...]:
     """What a task must know of the declared columns. Driver side."""
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import DataType

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tidegate.tasks.decode.values import Misfit, Target
+from tidegate.tasks.decode.values import DeclaredColumn, Misfit
 
 #: What Hive writes for NULL.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
@@ -40,7 +40,7 @@ def constant(kind: pa.DataType, text: str) -> pa.Scalar | None:
     return None
 
 
-def constants(path: str, targets: Sequence[Target]) -> dict[int, pa.Scalar | None]:
+def constants(path: str, targets: Sequence[DeclaredColumn]) -> dict[int, pa.Scalar | None]:
     """What the names of a file's folders say of the targets."""
     folders, found = of_folders(path), {}
     for place, target in enumerate(targets):

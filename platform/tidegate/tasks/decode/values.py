@@ -65,7 +65,7 @@ class Left(Exception):
 
 
 @dataclass(frozen=True)
-class Target:
+class DeclaredColumn:
     """A declared column. `type`: Spark's; `wants`: as SQL writes it; `formatted`: its times are written by a
     `timestamp_format`; `required`: a row in which it is NULL is rejected."""
 
@@ -104,7 +104,7 @@ class Target:
         return misfit(self.name, self.wants)
 
 
-def pattern(target: Target) -> str | None:
+def pattern(target: DeclaredColumn) -> str | None:
     """RE2 of the plain spellings of a value, those of texts without quotes. None for VARCHAR and for what Spark
     converts."""
     kind = target.arrow
@@ -129,7 +129,7 @@ def pattern(target: Target) -> str | None:
     return f"(?:{_TIME}{_OFFSET}?)" if kind.tz else f"(?:{_TIME})"
 
 
-def number(target: Target, text: str) -> Any:
+def number(target: DeclaredColumn, text: str) -> Any:
     """A number from its text, in a spelling of JSON or Java. Raises Misfit, Left."""
     kind = target.arrow
     assert kind is not None
@@ -170,7 +170,7 @@ def _decimal(text: str, kind: Any) -> Decimal:
     return rounded
 
 
-def time(target: Target, text: str) -> str:
+def time(target: DeclaredColumn, text: str) -> str:
     """The text of a time, if it is a plain one. Raises Misfit, Left."""
     if not target.formatted:
         plain = re.compile(pattern(target) or "")

@@ -38,7 +38,7 @@ Ranges = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Look:
+class FileLook:
     """What a file is. `content` tells it from others, whatever its name (None: it is gone); `rows` and `ranges` where
     its format and columns say them. `error`: why it is no Parquet file; `present`: its columns, if one is missing.
     `unread`: only its rows say its `ranges`, and they were not read.
@@ -72,12 +72,12 @@ class Looker:
     reads: bool = False
     crashed: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
-    def __call__(self, files: Iterable[tuple[str, int]]) -> Iterator[Look]:
+    def __call__(self, files: Iterable[tuple[str, int]]) -> Iterator[FileLook]:
         for path, size in files:
             try:
                 content, end = _looked_at(self.filesystem, path, size)
             except FileNotFoundError:
-                yield Look(path, None)
+                yield FileLook(path, None)
                 continue
             if self.wanted is not None:
                 yield self._of_parquet(path, content)
@@ -85,33 +85,33 @@ class Looker:
                 names = self.headers.undeclared(path) if self.headers is not None else ()
                 # Its last four bytes (RFC 1952).
                 unpacked = int.from_bytes(end[-4:], "little") if path.endswith(".gz") else None
-                yield Look(path, content, undeclared=tuple(readable(names)), unpacked=unpacked)
+                yield FileLook(path, content, undeclared=tuple(readable(names)), unpacked=unpacked)
 
-    def _of_parquet(self, path: str, content: str) -> Look:
+    def _of_parquet(self, path: str, content: str) -> FileLook:
         try:
             with open_file(self.filesystem, path) as file:
                 metadata, names = file.metadata, file.schema_arrow.names
                 groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
                 if min(groups, default=0) < 0 or sum(groups) != metadata.num_rows:
-                    return Look(path, content, error="its footer contradicts itself")
+                    return FileLook(path, content, error="its footer contradicts itself")
                 there = of_folders(path)
                 assert self.wanted is not None
                 chunks = footer_of(self.filesystem, path)
                 way_to_read(file, chunks, self.wanted)  # all that is asked of the footer later can be had
                 if any(find(names, name) is None and name.casefold() not in there for name in self.wanted):
-                    return Look(path, content, present=tuple(names))
+                    return FileLook(path, content, present=tuple(names))
                 ranges = None if self.layout is None else self._ranges(path, file, chunks, self.layout)
                 wanted = {name.casefold() for name in self.wanted}
                 undeclared = readable(name for name in names if name.casefold() not in wanted)
                 unread = self.layout is not None and ranges is None
-                return Look(
+                return FileLook(
                     path, content, metadata.num_rows, ranges, undeclared=tuple(undeclared), unread=unread
                 )
         except pa.ArrowMemoryError:
             raise
         except DAMAGED as error:
             still_there(self.filesystem, path)
-            return Look(path, content, error=str(error).partition("\n")[0])
+            return FileLook(path, content, error=str(error).partition("\n")[0])
 
     def _ranges(
         self, path: str, file: pq.ParquetFile, groups: list[RowGroup], layout: Layout

@@ -59,7 +59,7 @@ class Unit:
     crashed: tuple[tuple[int, int], ...] = ()
 
 
-class Rows(NamedTuple):
+class ParquetRows(NamedTuple):
     """Consecutive rows of one file, from row `first` on: the wanted columns; `raw`, the text of a row that is rejected;
     and `why` it is."""
 
@@ -92,7 +92,7 @@ class ParquetReader:
             for rows in read_rows(self.filesystem, unit.path, *given, unit.crashed, self.at_most):
                 yield self._shaped(rows, unit)
 
-    def _shaped(self, rows: Rows, unit: Unit) -> pa.RecordBatch:
+    def _shaped(self, rows: ParquetRows, unit: Unit) -> pa.RecordBatch:
         layout, n = self.layout, len(rows)
         out = dict(rows.columns)
         if layout.changes:
@@ -141,13 +141,13 @@ def read_rows(
     limits: Limits = STANDARD,
     crashed: Sequence[tuple[int, int]] = (),
     at_most: int | None = None,
-) -> Iterator[Rows]:
+) -> Iterator[ParquetRows]:
     """The rows of one file, in their order. A wanted column that the file does not have is told by its folders
     (`day=2026-01-01`). `crashed`: rows that are rejected without a look, as (from, until). `at_most`: rows at a
     time. Raises an OSError of the file system's, and `DAMAGED` for a file without a good footer."""
     groups, first = footer_of(filesystem, path), 0
     with ExitStack() as opened:
-        stored: Stored | None = None
+        stored: OpenParquetFile | None = None
         for number, group in enumerate(groups):
             end = first + group.rows
             aside = [(max(a, first), min(b, end)) for a, b in crashed if a < end and b > first]
@@ -155,7 +155,9 @@ def read_rows(
                 # No process may have lived to open a file that is put aside as a whole.
                 yield from _lost(first, end, wanted, CRASHED)
             else:
-                stored = stored or opened.enter_context(Stored(filesystem, path, wanted, limits, groups))
+                stored = stored or opened.enter_context(
+                    OpenParquetFile(filesystem, path, wanted, limits, groups)
+                )
                 yield from stored.rows(number, first, aside, at_most)
             first = end
 
@@ -175,7 +177,7 @@ def way_to_read(
     return sorted(encoded), _READ_BYTES if large else 0
 
 
-class Stored:
+class OpenParquetFile:
     """A file that is open, and where in it the wanted columns are."""
 
     def __init__(
@@ -209,7 +211,7 @@ class Stored:
         several = {name.casefold() for name, place in self._places.items() if place == TWICE}
         self._names += [name for name in names if name.casefold() in several and names.count(name) == 1]
 
-    def __enter__(self) -> Stored:
+    def __enter__(self) -> OpenParquetFile:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -217,7 +219,7 @@ class Stored:
 
     def rows(
         self, group: int, first: int, aside: Sequence[tuple[int, int]] = (), at_most: int | None = None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[ParquetRows]:
         """The rows of a row group, the first of which is row `first` of the file. `aside`: rows of the file that are
         rejected without a look; if they reach to the group's end, they are not decoded either. `at_most`: rows at a
         time."""
@@ -256,7 +258,9 @@ class Stored:
             yield from _lost(first, tail, self._wanted, self._damage(group))
         yield from _lost(tail, end, self._wanted, CRASHED)
 
-    def _without(self, batch: pa.RecordBatch, first: int, aside: Sequence[tuple[int, int]]) -> Iterator[Rows]:
+    def _without(
+        self, batch: pa.RecordBatch, first: int, aside: Sequence[tuple[int, int]]
+    ) -> Iterator[ParquetRows]:
         """Rows of the file as the wanted columns, those that are put aside rejected."""
         start, end = first, first + batch.num_rows
         for a, b in [*sorted(aside), (end, end)]:
@@ -288,7 +292,7 @@ class Stored:
         ):
             yield from in_bounds(batch, self._limits, _BYTES)
 
-    def _fitted(self, batch: pa.RecordBatch, first: int) -> Rows:
+    def _fitted(self, batch: pa.RecordBatch, first: int) -> ParquetRows:
         """Rows of the file as the wanted columns."""
         n, names = batch.num_rows, batch.schema.names
         why = pa.nulls(n, pa.string())
@@ -321,7 +325,7 @@ class Stored:
         if rejected.any():
             texts = pa.array([row_text(batch, int(row)) for row in np.flatnonzero(rejected)], pa.string())
             raw = pc.replace_with_mask(raw, pa.array(rejected), texts)
-        return Rows(first, columns, raw, why)
+        return ParquetRows(first, columns, raw, why)
 
     def _damage(self, group: int) -> str:
         """What is wrong with a row group that can't be read."""
@@ -336,13 +340,13 @@ class Stored:
         return f"unreadable: row group {group} is damaged"
 
 
-def _lost(first: int, end: int, wanted: Sequence[Wanted], why: str, raw: str = "") -> Iterator[Rows]:
+def _lost(first: int, end: int, wanted: Sequence[Wanted], why: str, raw: str = "") -> Iterator[ParquetRows]:
     """Rows that can't be read, or may not be. Nothing of them is known, but that they are no rows."""
     end = min(end, first + _MOST_LOST)
     for start in range(first, end, _ROWS):
         n = min(_ROWS, end - start)
         nothing = {w.name: pa.nulls(n, w.type) for w in wanted}
-        yield Rows(start, nothing, pa.repeat(raw, n), pa.repeat(why, n))
+        yield ParquetRows(start, nothing, pa.repeat(raw, n), pa.repeat(why, n))
 
 
 def _mostly_dictionary(chunk: Chunk) -> bool:
@@ -374,7 +378,7 @@ def open_file(
     )
 
 
-def partitions_of(rows: Rows, layout: Layout) -> pa.Array:
+def partitions_of(rows: ParquetRows, layout: Layout) -> pa.Array:
     """The source partition of each row, where columns say it."""
     names = partition_names(rows.columns[c] for c in layout.partition_columns)
     return pc.if_else(rows.why.is_null(), names, layout.unknown) if rows.why.null_count < len(rows) else names

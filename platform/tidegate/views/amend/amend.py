@@ -38,8 +38,8 @@ from tidegate.iceberg.protocol import (
 from tidegate.plan.stages import amendment_stages
 from tidegate.plan.view_stages import RevisionStage, SliceStage, StepStage
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.tasks.writer import Target
-from tidegate.views.amend.comparison import Comparison
+from tidegate.tasks.writer import WriteTarget
+from tidegate.views.amend.comparison import AmendmentComparison
 from tidegate.views.inputs import Pinned
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.amend_ranges import candidates, clip
@@ -51,7 +51,7 @@ from tidegate.views.revisions.amend_report import (
     examples,
     stretches,
 )
-from tidegate.views.revisions.amend_write import Writer
+from tidegate.views.revisions.amend_write import AmendmentWriter
 from tidegate.views.revisions.comparable import Range, among, as_stored, batch, comparable_since
 from tidegate.views.revisions.step_back import effective_frontier
 from tidegate.views.view_table import same_view
@@ -139,10 +139,10 @@ class _Amendment:
         self._base: Snapshot = self._table.current()
         self._pinned: tuple[Pinned, ...] = pin(context, view)
         self._notes: list[str] = []
-        self._target: Target | None = None
+        self._target: WriteTarget | None = None
         namespace = context.project.storage.namespace_of
         self._stages = context.stages(amendment_stages(context.catalog, view, namespace))
-        self._comparison = Comparison(context, view, stored, self._base, self._pinned)
+        self._comparison = AmendmentComparison(context, view, stored, self._base, self._pinned)
 
     def run(self) -> ViewAmendment:
         started = time.monotonic()
@@ -236,7 +236,7 @@ class _Amendment:
             what = "window" if windows == 1 else "windows"
             self._notify(f"{self._view.name}: writing {windows:,} {what} again")
             number = (self._base.integer(AMENDMENTS) or 0) + 1
-            writer = Writer(self._context, self._view, self._table, self._base, number, self._at)
+            writer = AmendmentWriter(self._context, self._view, self._table, self._base, number, self._at)
             files, removed, delta = writer.write(now, changed, *extent)
             self._target = writer.target
         self._commit(files, removed, {"windows": windows, "delta": delta}, frontier)

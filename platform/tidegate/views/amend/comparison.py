@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FROM, _TO, _N, _BEFORE = (inner(name) for name in ("from", "to", "n", "before"))
 
 
-class Comparison:
+class AmendmentComparison:
     """Compares the stored results of one view with those that its query gives now, on one snapshot of the view
     (`base` of the table `stored`) and of each of its inputs."""
 

@@ -25,7 +25,7 @@ from tidegate.views.view_table import STALE, ViewTable
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
 
 _NEXT = "$next"
@@ -142,7 +142,7 @@ def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], Non
     return Rebuilt(view.name, why, generation, tag, frontier, groups, round(time.monotonic() - started, 3))
 
 
-def _swap(context: Context, new: Table, view: View, identifier: str, generation: int) -> None:
+def _swap(context: Context, new: StoredTable, view: View, identifier: str, generation: int) -> None:
     """Everything of the new table takes the place of what is in `identifier`, in one commit."""
     properties = new.properties() | {GENERATION: str(generation), STALE: ""}
     summary = new.current().facts

@@ -12,7 +12,7 @@ from tidegate.iceberg.layout import REVISION_TYPE, quote
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.retire import day_floor
 from tidegate.sql.dialect.inner_names import inner
-from tidegate.tasks.writer import Target, WriteTask, run_task
+from tidegate.tasks.writer import WriteTarget, WriteTask, run_task
 from tidegate.views.revisions.amend_report import LATE_ROWS
 from tidegate.views.revisions.revisions import (
     NUMBER,
@@ -32,7 +32,7 @@ from tidegate.watermark.timekind import DAY_MICROS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -42,11 +42,11 @@ _PATH = inner("path")
 _ABOUT = ("_tick", NUMBER, LATE_ROWS, UPTO)
 
 
-class Writer:
+class AmendmentWriter:
     """Writes one amendment, number `number` of a view, on top of the snapshot `base`."""
 
     def __init__(
-        self, context: Context, view: View, table: Table, base: Snapshot, number: int, at: datetime
+        self, context: Context, view: View, table: StoredTable, base: Snapshot, number: int, at: datetime
     ) -> None:
         self._spark, self._view, self._table, self._base = context.spark, view, table, base
         self._number, self._at = number, at
@@ -57,7 +57,9 @@ class Writer:
         table.current()
         self._schema = self._tables.rows(table.identifier).schema
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
-        self.target: Target = table.target(context.project.storage, "_open", day, ("_window_end", "_tick"))
+        self.target: WriteTarget = table.target(
+            context.project.storage, "_open", day, ("_window_end", "_tick")
+        )
 
     def write(
         self, now: DataFrame, changed: DataFrame, low: int, high: int

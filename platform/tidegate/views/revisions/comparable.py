@@ -21,7 +21,7 @@ from tidegate.views.slices import evaluate, read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -165,7 +165,7 @@ def _meets(stretch: tuple[int | None, int | None, Any], ranges: Sequence[Range])
 
 
 def _states(
-    table: Table, names: Sequence[str], notes: list[str], most: int | None
+    table: StoredTable, names: Sequence[str], notes: list[str], most: int | None
 ) -> list[tuple[int | None, int | None, dict[str, int | None]]]:
     """(after, up to, snapshot of each lookup) of the stretches of a view's frontier over which its lookups stood still;
     the last one is open at its end."""

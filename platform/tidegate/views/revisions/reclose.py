@@ -19,7 +19,7 @@ from tidegate.plan.resets import BEYOND, Beyond
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.sql.views.repeatable import order_dependent
 from tidegate.views.revisions.amend_report import GROUPS, LATE_ROWS
-from tidegate.views.revisions.amend_write import OWN_TICK, Writer
+from tidegate.views.revisions.amend_write import OWN_TICK, AmendmentWriter
 from tidegate.views.revisions.revisions import (
     NUMBER,
     ROW,
@@ -37,7 +37,7 @@ from tidegate.watermark import window_is_closed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
@@ -65,7 +65,7 @@ class Reclosing:
     `frontier`, and at `reached` or before."""
 
     def __init__(
-        self, context: Context, view: View, table: Table, base: Snapshot, frontier: int, reached: int
+        self, context: Context, view: View, table: StoredTable, base: Snapshot, frontier: int, reached: int
     ) -> None:
         self._context, self._view, self._table, self._base = context, view, table, base
         stored = context.tables.rows(table.identifier, base.id)
@@ -111,7 +111,7 @@ class Reclosing:
             added = now.where(F.col(OWN_TICK) == number).count()
         amendment = (self._base.integer(AMENDMENTS) or 0) + 1
         at = self._context.clock()
-        writer = Writer(self._context, view, self._table, self._base, amendment, at)
+        writer = AmendmentWriter(self._context, view, self._table, self._base, amendment, at)
         more, removed, delta = writer.write(now, self._changed(hit), sums[1], sums[2])
         grown = (self._base.integer(AMENDED_GROUPS) or 0) + delta - added
         summary |= {
@@ -274,7 +274,7 @@ class Reclosing:
         )
 
     def _changed(self, hit: DataFrame) -> DataFrame:
-        """As `amend_write.Writer` takes it."""
+        """As `amend_write.AmendmentWriter` takes it."""
         from pyspark.sql import functions as F
 
         keys = [quote(name) for name in units(self._view)]

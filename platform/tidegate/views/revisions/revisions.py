@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from tidegate.iceberg.tables import Tables
-    from tidegate.sql.catalog.objects import Column as CatalogColumn
-    from tidegate.sql.catalog.objects import SystemTable, View
+    from tidegate.sql.catalog.objects import CatalogColumn, SystemTable, View
     from tidegate.views.inputs import Pinned
 
 #: Of a window's newest revision, beside the columns of `units`: its number, the amendment that made it, and what it

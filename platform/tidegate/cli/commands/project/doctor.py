@@ -10,7 +10,7 @@ from tidegate.cli.invocation import Invocation, guarded, in_one_line
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
-    from tidegate.cli.diagnosis import Finding
+    from tidegate.cli.diagnosis import CheckResult
     from tidegate.project import Project
 
 #: What the Python workers use to judge and write rows.
@@ -49,11 +49,11 @@ def doctor(
     return 0 if data["ok"] else 1
 
 
-def executors(call: Invocation, project: Project | None) -> Finding:
+def executors(call: Invocation, project: Project | None) -> CheckResult:
     """Run a tiny Spark job that reports the versions its Python workers have, and compare with ours."""
     from importlib.metadata import version
 
-    from tidegate.cli.diagnosis import Finding
+    from tidegate.cli.diagnosis import CheckResult
     from tidegate.project import Project as ProjectClass
 
     here = {n: version(n) for n in _COMPARED}
@@ -64,17 +64,17 @@ def executors(call: Invocation, project: Project | None) -> Finding:
             # Bounded: one short text for each kind of executor.
             found = context.parallelize(range(slots), slots).map(_versions).distinct().collect()
     except TidegateError as error:
-        return Finding("executors", "bad", error.message, error.hint)
+        return CheckResult("executors", "bad", error.message, error.hint)
     except Exception as error:
-        return Finding(
+        return CheckResult(
             "executors", "bad", f"Spark does not work: {in_one_line(error)}", "read the error above"
         )
     differ = {f"{n} {v} (here {here[n]})" for worker in found for n, v in worker if here.get(n, v) != v}
     if differ:
         todo = "install the same versions of numpy and pyarrow on the executors"
-        return Finding("executors", "bad", ", ".join(sorted(differ)), todo)
+        return CheckResult("executors", "bad", ", ".join(sorted(differ)), todo)
     same = ", ".join(f"{n} {v}" for n, v in here.items())
-    return Finding("executors", "ok", f"{slots} tasks ran, all with {same}")
+    return CheckResult("executors", "ok", f"{slots} tasks ran, all with {same}")
 
 
 def _versions(_: int) -> tuple[tuple[str, str], ...]:

@@ -13,7 +13,7 @@ from tidegate.cli.selection import ExcludeOption, SelectOption, StoredNamesArgum
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
-    from tidegate.quality.model import Outcome, Span, SuiteResult
+    from tidegate.quality.model import ExpectationOutcome, SuiteResult, WindowSpan
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Relation, View
 
@@ -103,9 +103,9 @@ def quality(
     return conclude(call, steps.failures, steps.skipped, done) or int(not report.passed)
 
 
-def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, Span]:
+def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, WindowSpan]:
     """Windows and rows from a time on, on the scale of each asset's own time."""
-    from tidegate.quality.model import Span
+    from tidegate.quality.model import WindowSpan
     from tidegate.sql.catalog.objects import View
     from tidegate.watermark import TimeKind
     from tidegate.watermark.timekind import DAY_MICROS
@@ -116,7 +116,7 @@ def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, Span]:
         mark = getattr(item, "watermark", None)
         kind = item.kind if isinstance(item, View) else mark.kind if mark is not None else None
         if kind is None:
-            spans[name] = Span()
+            spans[name] = WindowSpan()
             continue
         try:
             if kind is TimeKind.EPOCH:
@@ -126,7 +126,7 @@ def _spans(catalog: Catalog, names: list[str], since: str) -> dict[str, Span]:
                 low = micros // DAY_MICROS if kind is TimeKind.DATE else micros
         except ValueError as error:
             raise typer.BadParameter(f"--since, for {name}: {error}") from None
-        spans[name] = Span(low=low)
+        spans[name] = WindowSpan(low=low)
     return spans
 
 
@@ -149,7 +149,7 @@ def _show(console: Console, result: SuiteResult) -> None:
         console.note(note)
 
 
-def _mark(outcome: Outcome) -> str:
+def _mark(outcome: ExpectationOutcome) -> str:
     if outcome.passed:
         return "ok"
     return "FAILED" if outcome.severity == "critical" else outcome.severity

@@ -9,7 +9,7 @@ from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import NamesArgument
 
 if TYPE_CHECKING:
-    from tidegate.findings import Finding, Look
+    from tidegate.findings import Finding, LookResult
     from tidegate.project import Project
 
 
@@ -37,7 +37,7 @@ def why(
     return int(any(rank(f.severity) > 0 for f in seen.findings))
 
 
-def _changed(project: Project, seen: Look) -> list[Finding]:
+def _changed(project: Project, seen: LookResult) -> list[Finding]:
     """What is stored of another definition than the one of now: it is not gone on with (R4)."""
     from tidegate.findings import Finding
     from tidegate.session.deployed import changed_definitions
@@ -49,7 +49,7 @@ def _changed(project: Project, seen: Look) -> list[Finding]:
     ]
 
 
-def render(seen: Look) -> str:
+def render(seen: LookResult) -> str:
     """For people: one block for each asset, the worst first; those that move in one line."""
     if not seen.names:
         return "nothing has a watermark: write CREATE SOURCE … WATERMARK FOR … into assets/NAME.sql"
@@ -99,7 +99,7 @@ def _wrapped(label: str, text: str) -> str:
     )
 
 
-def _moving(seen: Look, name: str) -> str:
+def _moving(seen: LookResult, name: str) -> str:
     for source in seen.facts.sources:
         if source.status.name == name:
             if not source.status.ran:

@@ -58,7 +58,7 @@ def run(
         return 0
     wanted = chosen(catalog, names, select, exclude)
     upstream = not select and not exclude
-    memory = Committed()
+    memory = CommittedSoFar()
     call.on_interrupt = memory.text
 
     def on_event(event: Event) -> None:
@@ -94,7 +94,7 @@ def _up_to_date(
     return up_to_date(project, catalog, names, on_event, upstream)
 
 
-class Committed:
+class CommittedSoFar:
     """What a run has committed so far: what an interrupt does not undo."""
 
     def __init__(self) -> None:

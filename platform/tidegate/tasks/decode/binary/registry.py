@@ -59,7 +59,7 @@ _UNREADABLE = Schema("")
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _RegistryAnswer:
     """`found` as JSON, None if there is none; or the `problem` instead, or the address `elsewhere` that the registry
     sends on to. Good `until` this time."""
 
@@ -183,7 +183,7 @@ class Registry:
             raise TooLarge
         return answer.found
 
-    def _check(self, answer: _Answer) -> None:
+    def _check(self, answer: _RegistryAnswer) -> None:
         if answer.elsewhere is not None:
             message = f"the schema registry sends on to {answer.elsewhere}, an address that SQL may not use"
             raise TidegateError("TG614", message, hint=self.endpoints.hint(answer.elsewhere))
@@ -197,7 +197,7 @@ class Registry:
             return True
         return not self.endpoints.covers(self.url) and is_same_server(self.url, url)
 
-    def _ask(self, path: str, **query: str) -> _Answer:
+    def _ask(self, path: str, **query: str) -> _RegistryAnswer:
         if self.form is not None:
             query["format"] = self.form
         url = f"{self.url.rstrip('/')}/{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
@@ -206,22 +206,22 @@ class Registry:
         for attempt in range(_TRIES):
             try:
                 found, size = read_json(url, login, self._follows)
-                return _Answer(found, size, until=_in(_ABSENT) if found is None else _FOR_EVER)
+                return _RegistryAnswer(found, size, until=_in(_ABSENT) if found is None else _FOR_EVER)
             except TooLarge:
-                return _Answer(_TOO_LARGE, until=_in(_ABSENT))
+                return _RegistryAnswer(_TOO_LARGE, until=_in(_ABSENT))
             except Elsewhere as error:
-                return _Answer(None, elsewhere=error.address, until=_in(_SILENT))
+                return _RegistryAnswer(None, elsewhere=error.address, until=_in(_SILENT))
             except NoAnswer as error:
                 problem = error.problem
                 if not error.again:
                     break
             time.sleep(_PAUSE * (attempt + 1))
-        return _Answer(None, problem=problem, until=_in(_SILENT))
+        return _RegistryAnswer(None, problem=problem, until=_in(_SILENT))
 
 
 _TOO_LARGE = object()
 #: What this process was told, by registry and path.
-_ANSWERS: dict[tuple[Registry, str], _Answer] = {}
+_ANSWERS: dict[tuple[Registry, str], _RegistryAnswer] = {}
 _ABSENCES: dict[Registry, _Absences] = {}
 
 

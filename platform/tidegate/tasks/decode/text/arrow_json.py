@@ -63,7 +63,7 @@ def json_reader(relation: Relation, arrived: datetime, limits: Limits = STANDARD
     )
 
 
-class BackOff:
+class DecodingBackOff:
     """Whether the next micro-batch of a source is tried here. After one that was refused some are left to Spark: twice
     as many after each refusal, half as many after each that was read, so that a poisoned source costs hardly more than
     without this reader. Which of the two reads a batch decides nothing but its cost."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.raw_text import as_text
 from tidegate.tasks.decode.reasons import INVALID_UTF8, NULL_VALUE
-from tidegate.tasks.decode.values import Left, Misfit, Target, finished
+from tidegate.tasks.decode.values import DeclaredColumn, Left, Misfit, finished
 
 #: pyarrow's parser takes up to 100,000 rows, and int32 offsets, at once.
 ROWS, BYTES = 1 << 16, 1 << 28
@@ -37,7 +37,7 @@ class Decoded:
 
 
 @dataclass
-class Part:
+class ParsedPart:
     """Rows of a batch, by their places in it; `columns` are parsed and not finished, None is NULL throughout."""
 
     places: np.ndarray
@@ -49,13 +49,13 @@ class Part:
 class TextDecoder(Protocol):
     """JSON or CSV; pickled into the tasks."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[DeclaredColumn, ...]
     limits: Limits
 
     def too_many(self, text: bytes) -> bool:
         """Whether a text has more values than a row may have."""
 
-    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
+    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[ParsedPart], np.ndarray]:
         """Parts of what is plain, and the places of what is not. `text`: a text for each place."""
 
     def one(self, text: str) -> tuple[list[Any], list[str | None], str | None]:
@@ -80,7 +80,7 @@ def _decoded(decoder: TextDecoder, value: pa.Array) -> Decoded:
     if why:
         bad = np.array(sorted(why), dtype=np.int64)
         others = np.setdiff1d(bad, np.concatenate([bad[:0], *(part.places for part in parts)]))
-        parts.append(Part(others, [None] * len(targets), [None] * len(targets)))
+        parts.append(ParsedPart(others, [None] * len(targets), [None] * len(targets)))
     return Decoded(
         [
             finished(_joined([p.columns[i] for p in parts], parts, count, t.parsed), t.arrow)
@@ -124,7 +124,7 @@ def parsed(decoder: TextDecoder, value: pa.Array) -> dict[str, pa.Array]:
     return {name: pa.concat_arrays([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
-def _incomplete(targets: Sequence[Target], found: Decoded) -> pa.Array:
+def _incomplete(targets: Sequence[DeclaredColumn], found: Decoded) -> pa.Array:
     """Which rows the gate may reject, since a column that they must have is NULL here."""
     incomplete = pa.repeat(pa.scalar(False), len(found.why))
     for place, target in enumerate(targets):
@@ -136,7 +136,7 @@ def _incomplete(targets: Sequence[Target], found: Decoded) -> pa.Array:
     return pc.and_(incomplete, found.why.is_null())
 
 
-def parsed_fields(targets: Sequence[Target]) -> list[tuple[str, str]]:
+def parsed_fields(targets: Sequence[DeclaredColumn]) -> list[tuple[str, str]]:
     """The columns of `parsed`, with Spark's types."""
     fields = []
     for place, target in enumerate(targets):
@@ -206,7 +206,7 @@ def _texts(value: pa.Array, why: dict[int, str], raw: dict[int, str]) -> tuple[p
 
 def _one_by_one(
     decoder: TextDecoder, value: pa.Array, places: np.ndarray, why: dict[int, str], raw: dict[int, str]
-) -> Part:
+) -> ParsedPart:
     rows, lefts = [], []
     for place in places:
         text = value[int(place)].as_py().decode()
@@ -218,10 +218,14 @@ def _one_by_one(
     columns: list[pa.Array | None] = []
     for i, target in enumerate(decoder.targets):
         columns.append(None if target.parsed is None else pa.array([row[i] for row in rows], target.parsed))
-    return Part(places, columns, [pa.array([x[i] for x in lefts], pa.string()) for i in range(len(columns))])
+    return ParsedPart(
+        places, columns, [pa.array([x[i] for x in lefts], pa.string()) for i in range(len(columns))]
+    )
 
 
-def _joined(arrays: list[pa.Array | None], parts: list[Part], count: int, kind: pa.DataType) -> pa.Array:
+def _joined(
+    arrays: list[pa.Array | None], parts: list[ParsedPart], count: int, kind: pa.DataType
+) -> pa.Array:
     """One array of all places from those of the parts; NULL where no part has one."""
     if len(parts) == 1 and arrays[0] is not None:
         return arrays[0]
@@ -244,14 +248,14 @@ def sparse(found: Mapping[int, str], count: int) -> pa.Array:
     return pa.array(list(found.values()), pa.string()).take(pa.array(places, mask=places < 0))
 
 
-def without(places: np.ndarray, parts: list[Part]) -> np.ndarray:
+def without(places: np.ndarray, parts: list[ParsedPart]) -> np.ndarray:
     """The places that are in none of the parts."""
     taken = np.concatenate([np.empty(0, dtype=np.int64), *(part.places for part in parts)])
     return places[:0] if len(taken) == len(places) else np.setdiff1d(places, taken)
 
 
 def one_row(
-    targets: Sequence[Target], convert: Callable[[int], Any], raw: Callable[[int], str]
+    targets: Sequence[DeclaredColumn], convert: Callable[[int], Any], raw: Callable[[int], str]
 ) -> tuple[list[Any], list[str | None], str | None]:
     """The values of a row, one column after the other; the first that does not fit gives the reason."""
     row: list[Any] = [None] * len(targets)

@@ -20,10 +20,10 @@ from tidegate.tasks.decode.folders import Constants, repeated, said
 from tidegate.tasks.decode.limits import STANDARD, Limits
 from tidegate.tasks.decode.reasons import twice
 from tidegate.tasks.decode.text import strict_csv, strict_json
-from tidegate.tasks.decode.text.bulk import Part, offsets_of, one_row, without
-from tidegate.tasks.decode.text.strict_json import Member, NotStrict, Shape
+from tidegate.tasks.decode.text.bulk import ParsedPart, offsets_of, one_row, without
+from tidegate.tasks.decode.text.strict_json import Member, NotStrict, ObjectShape
 from tidegate.tasks.decode.text.struct_names import Names, folded, names_of, renamed
-from tidegate.tasks.decode.values import Target
+from tidegate.tasks.decode.values import DeclaredColumn
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
@@ -42,13 +42,13 @@ class JsonDecoder:
     """`insensitive`: names are compared without their case; `inside`: the names inside of targets' values then.
     `folders`: what an object without a member has in the place of a target."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[DeclaredColumn, ...]
     insensitive: bool = False
     limits: Limits = STANDARD
     folders: Constants = field(default_factory=dict)
     inside: Mapping[int, Names] = field(default_factory=dict)
     _places: dict[str, int] = field(default_factory=dict)
-    _shapes: list[Shape] = field(default_factory=list)
+    _shapes: list[ObjectShape] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._places = {self._folded(t.name): i for i, t in enumerate(self.targets)}
@@ -73,13 +73,13 @@ class JsonDecoder:
             lambda i: found[i].raw,
         )
 
-    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
+    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[ParsedPart], np.ndarray]:
         if any(value is None for value in self.folders.values()):
             return [], places
         if not _closed(text).all():
             text = pc.utf8_rtrim(text, _SPACE)
         rest = np.flatnonzero(_closed(text))
-        parts: list[Part] = []
+        parts: list[ParsedPart] = []
         shapes, hits = [*self._shapes], []
         for known in shapes:
             rest, count = self._taken(known, text, places, rest, parts)
@@ -100,7 +100,7 @@ class JsonDecoder:
         self._shapes = [shapes[i] for i in order]
         return parts, without(places, parts)
 
-    def _learned(self, text: str) -> Shape | None:
+    def _learned(self, text: str) -> ObjectShape | None:
         try:
             found = strict_json.members(text, self.limits)
             by_place = self._by_place(found)
@@ -113,7 +113,12 @@ class JsonDecoder:
         )
 
     def _taken(
-        self, known: Shape, text: pa.Array, places: np.ndarray, rest: np.ndarray, parts: list[Part]
+        self,
+        known: ObjectShape,
+        text: pa.Array,
+        places: np.ndarray,
+        rest: np.ndarray,
+        parts: list[ParsedPart],
     ) -> tuple[np.ndarray, int]:
         """Take what has a shape out of the rest."""
         if not len(rest):
@@ -128,10 +133,12 @@ class JsonDecoder:
             columns, left = self._parse(known, found)
         except _NOT_READ:
             return rest, 0
-        parts.append(Part(places[rest[same]], columns, left, bool(known.whole)))
+        parts.append(ParsedPart(places[rest[same]], columns, left, bool(known.whole)))
         return rest[~same], count
 
-    def _parse(self, known: Shape, text: pa.Array) -> tuple[list[pa.Array | None], list[pa.Array | None]]:
+    def _parse(
+        self, known: ObjectShape, text: pa.Array
+    ) -> tuple[list[pa.Array | None], list[pa.Array | None]]:
         asked = {
             known.names[i]: t.parsed for i, t in enumerate(self.targets) if i in known.names and t.parsed
         }
@@ -215,7 +222,7 @@ class CsvDecoder:
     """`fields`: for each field of a record the target that it fills, or None. `null`: the text of NULL. `folders`: what
     the targets have that no field fills."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[DeclaredColumn, ...]
     fields: tuple[int | None, ...]
     delimiter: str = ","
     null: str = ""
@@ -247,7 +254,7 @@ class CsvDecoder:
 
         return one_row(self.targets, convert, lambda i: found[self._field[i]] or "")
 
-    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[Part], np.ndarray]:
+    def plain(self, text: pa.Array, places: np.ndarray) -> tuple[list[ParsedPart], np.ndarray]:
         unfit = any(value is None for value in self.folders.values())
         if self._regex is None or unfit or not any(t.parsed for t in self.targets):
             return [], places
@@ -262,7 +269,7 @@ class CsvDecoder:
             columns, left = self._parse(text if same.all() else text.filter(pa.array(same)))
         except _NOT_READ:
             return [], places
-        return [Part(places[same], columns, left)], places[~same]
+        return [ParsedPart(places[same], columns, left)], places[~same]
 
     def _parse(self, text: pa.Array) -> tuple[list[pa.Array | None], list[pa.Array | None]]:
         data = _lines(text)
@@ -316,7 +323,7 @@ def text_decoder(relation: Relation, limits: Limits = STANDARD) -> JsonDecoder |
     formatted = "timestamp_format" in options
     required = required_columns(relation)
     targets = tuple(
-        Target(c.name, c.type, display(c.type), formatted, c.name in required)
+        DeclaredColumn(c.name, c.type, display(c.type), formatted, c.name in required)
         for c in stored_columns(relation)
     )
     if relation.format.encode == "json":

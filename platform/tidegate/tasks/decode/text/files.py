@@ -31,7 +31,7 @@ from tidegate.tasks.decode.text.decoders import CsvDecoder, JsonDecoder, text_de
 from tidegate.tasks.decode.text.records import CHUNK, Records, chunks_of, lines_of
 from tidegate.tasks.decode.text.strict_csv import fields
 from tidegate.tasks.decode.text.strict_json import NotStrict
-from tidegate.tasks.decode.values import Target
+from tidegate.tasks.decode.values import DeclaredColumn
 
 if TYPE_CHECKING:
     from tidegate.sql.catalog.objects import Relation
@@ -52,7 +52,7 @@ _FIRST_LINE = (
 )
 
 
-class Span(NamedTuple):
+class FileSpan(NamedTuple):
     """A part of a file for one task: the lines that begin in [start, end), all of them without an `end`. `uri`: as
     Spark would name the file."""
 
@@ -76,28 +76,28 @@ def has_headers(relation: Relation) -> bool:
     return relation.format.options.get("without_header", "false") != "true"
 
 
-def spans_of(filesystem: FileSystem, files: Sequence[tuple[str, str]]) -> list[tuple[Span, int]]:
+def spans_of(filesystem: FileSystem, files: Sequence[tuple[str, str]]) -> list[tuple[FileSpan, int]]:
     """The parts of JSON files (path, URI), each with its bytes. What is compressed can't be split."""
     sizes = [info.size or 0 for info in filesystem.get_file_info([path for path, _ in files])]
     found = []
     for (path, uri), size in zip(files, sizes, strict=True):
         if compressed(path):
-            found.append((Span(path, uri), size))
+            found.append((FileSpan(path, uri), size))
             continue
         for start in range(0, size, _PART):
             end = min(start + _PART, size)
-            found.append((Span(path, uri, start, end), end - start))
+            found.append((FileSpan(path, uri, start, end), end - start))
     return found
 
 
-def dealt(spans: Sequence[tuple[Span, int]], at_most: int) -> tuple[tuple[Span, ...], ...]:
+def dealt(spans: Sequence[tuple[FileSpan, int]], at_most: int) -> tuple[tuple[FileSpan, ...], ...]:
     """The spans of each task."""
     names = [(str(i), (str(i),)) for i in range(len(spans))]
     tasks = tasks_of(names, [size for _, size in spans], at_most)
     return tuple(tuple(spans[int(name)][0] for name in task) for task in tasks) or ((),)
 
 
-class Group(NamedTuple):
+class RecordGroup(NamedTuple):
     """Some consecutive records of a file (bytes) and their `decoder`. `bad`: why records are rejected without a look at
     them, by their places."""
 
@@ -105,7 +105,7 @@ class Group(NamedTuple):
     bad: Mapping[int, str]
     decoder: JsonDecoder | CsvDecoder
 
-    def parts(self, at_most: int | None) -> Iterator[Group]:
+    def parts(self, at_most: int | None) -> Iterator[RecordGroup]:
         """The same in groups of at most so many records."""
         for start in range(0, len(self.records), at_most or max(len(self.records), 1)):
             part = self.records.slice(start, at_most)
@@ -131,7 +131,7 @@ class TextFiles:
 
     filesystem: FileSystem
     decoder: JsonDecoder | CsvDecoder
-    tasks: tuple[tuple[Span, ...], ...]
+    tasks: tuple[tuple[FileSpan, ...], ...]
     crashed: frozenset[tuple[str, int, int]] = frozenset()
     at_most: int | None = None
     place: tuple[str, ...] = field(kw_only=True)
@@ -140,7 +140,7 @@ class TextFiles:
         for span in of_tasks(batches, self.tasks):
             yield from self._of_span(span)
 
-    def _of_span(self, span: Span) -> Iterator[pa.RecordBatch]:
+    def _of_span(self, span: FileSpan) -> Iterator[pa.RecordBatch]:
         name = percent_encoded(span.uri, safe="/:")
         for row, group in self.numbered(span):
             columns, count = group.parsed(), len(group.records)
@@ -148,7 +148,7 @@ class TextFiles:
             place = [pa.repeat(name, count), pa.repeat(pa.scalar(span.start, pa.int64()), count), rows]
             yield pa.RecordBatch.from_arrays([*columns.values(), *place], names=[*columns, *self.place])
 
-    def numbered(self, span: Span) -> Iterator[tuple[int, Group]]:
+    def numbered(self, span: FileSpan) -> Iterator[tuple[int, RecordGroup]]:
         """The groups of a span, each with the number of its first row."""
         first = 0
         for group in (part for found in self._readable(span) for part in found.parts(self.at_most)):
@@ -161,7 +161,7 @@ class TextFiles:
             yield first, group._replace(bad={**group.bad, **crashed})
             first = end
 
-    def _readable(self, span: Span) -> Iterator[Group]:
+    def _readable(self, span: FileSpan) -> Iterator[RecordGroup]:
         """The groups of a span; where a compressed file is damaged, one rejected row stands for what is behind."""
         try:
             yield from self.groups(self._chunks(span), span.path)
@@ -169,9 +169,9 @@ class TextFiles:
             if not compressed(span.path):
                 raise
             still_there(self.filesystem, span.path)
-            yield Group(pa.array([b""]), {0: _DAMAGED}, self.decoder)
+            yield RecordGroup(pa.array([b""]), {0: _DAMAGED}, self.decoder)
 
-    def _chunks(self, span: Span) -> Iterator[bytes]:
+    def _chunks(self, span: FileSpan) -> Iterator[bytes]:
         if span.end is None:
             with self.filesystem.open_input_stream(span.path) as stream:
                 yield from _without_mark(iter(lambda: stream.read(CHUNK), b""))
@@ -185,7 +185,7 @@ class TextFiles:
         for group in self.groups(_without_mark(chunks), path):
             yield group.parsed()
 
-    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[Group]:
+    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[RecordGroup]:
         """The records of a file, in their order; empty lines are none. A column that it does not have is told by the
         folders of its `path`, if one is called `day=2026-01-01`."""
         raise NotImplementedError
@@ -195,7 +195,7 @@ class TextFiles:
 class JsonFiles(TextFiles):
     """Of JSON lines."""
 
-    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[Group]:
+    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[RecordGroup]:
         limits, decoder = self.decoder.limits, self.decoder
         if folders := constants(path, decoder.targets):
             decoder = replace(decoder, folders=folders)
@@ -208,7 +208,7 @@ class JsonFiles(TextFiles):
             if not kept.all():
                 lines = lines.filter(pa.array(kept))
             if len(lines):
-                yield Group(lines, bad, decoder)
+                yield RecordGroup(lines, bad, decoder)
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class CsvFiles(TextFiles):
 
     header: bool = field(default=True, kw_only=True)
 
-    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[Group]:
+    def groups(self, chunks: Iterator[bytes], path: str = "") -> Iterator[RecordGroup]:
         assert isinstance(self.decoder, CsvDecoder)
         limits = self.decoder.limits
         decoder = None if self.header else self.decoder
@@ -236,7 +236,7 @@ class CsvFiles(TextFiles):
             if kept and decoder is not None:
                 bad = {i: wrong or limits.too_long for i, (_, piece) in enumerate(kept) if wrong or piece}
                 bad |= first
-                yield Group(pa.array([r for r, _ in kept], pa.binary()), bad, decoder)
+                yield RecordGroup(pa.array([r for r, _ in kept], pa.binary()), bad, decoder)
 
     def undeclared(self, path: str) -> Iterable[str]:
         """The names in a file's header that no column has. None of a header that does not tell the columns; of one that
@@ -286,7 +286,7 @@ class CsvFiles(TextFiles):
         return CsvDecoder(own.targets, tuple(places), own.delimiter, own.null, own.limits, folders), problem
 
 
-def by_name(names: list[str], targets: Sequence[Target]) -> tuple[list[int | None], str | None]:
+def by_name(names: list[str], targets: Sequence[DeclaredColumn]) -> tuple[list[int | None], str | None]:
     """Which target each field of a header fills: the one of its name, else of its name in another case. And why it
     can't be told, if it can't."""
     places: list[int | None] = [None] * len(names)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.tasks.decode.text.strict_json import NotStrict
-from tidegate.tasks.decode.values import Left, Misfit, Target, number, pattern, time
+from tidegate.tasks.decode.values import DeclaredColumn, Left, Misfit, number, pattern, time
 
 _OPEN = "unparseable: a quoted field is not closed"
 _BEHIND = "unparseable: text behind a quoted field"
@@ -66,7 +66,7 @@ def _closing(text: str, place: int) -> int:
         place = end + 2
 
 
-def converted(target: Target, text: str) -> Any:
+def converted(target: DeclaredColumn, text: str) -> Any:
     """A field's value for an Arrow array of `target.parsed`. Raises Misfit, Left (Spark converts the text)."""
     kind = target.arrow
     if kind is None:
@@ -84,7 +84,7 @@ def converted(target: Target, text: str) -> Any:
     return number(target, text.strip(" \t") if pa.types.is_floating(kind) else text)
 
 
-def regex(filled: Sequence[Target | None], delimiter: str, null: str) -> str | None:
+def regex(filled: Sequence[DeclaredColumn | None], delimiter: str, null: str) -> str | None:
     """RE2 of the records of which each field is plain, without a line break at the end; None if there is none."""
     if (
         len(delimiter.encode()) > 1

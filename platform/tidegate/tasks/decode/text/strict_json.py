@@ -1,8 +1,8 @@
 """Strict JSON (RFC 8259): whether a text is one object, and nothing else. Executor side.
 
-`members` decides it for one text. For millions of them `Shape` has a pattern made from one: what matches is such an
-object, too, with the same names in the same order (some may be missing), and with values that pyarrow converts to the
-declared types without a loss. What matches no shape is looked at alone.
+`members` decides it for one text. For millions of them `ObjectShape` has a pattern made from one: what matches is such
+an object, too, with the same names in the same order (some may be missing), and with values that pyarrow converts to
+the declared types without a loss. What matches no shape is looked at alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import pyarrow as pa
 
 from tidegate.tasks.decode.limits import Limits
-from tidegate.tasks.decode.values import Left, Misfit, Target, number, pattern, time
+from tidegate.tasks.decode.values import DeclaredColumn, Left, Misfit, number, pattern, time
 
 _OBJECT = "unparseable: not one JSON object"
 _SYNTAX = "unparseable: not valid JSON"
@@ -156,7 +156,7 @@ def _whole_characters(text: str) -> bool:
     return True
 
 
-def converted(target: Target, member: Member) -> Any:
+def converted(target: DeclaredColumn, member: Member) -> Any:
     """A member's value for an Arrow array of `target.parsed`. Raises Misfit, Left (Spark converts `member.raw`)."""
     value, kind = member.value, target.arrow
     if value is None:
@@ -187,7 +187,7 @@ def converted(target: Target, member: Member) -> Any:
     raise Misfit
 
 
-def _refuse_huge(target: Target, value: Any) -> None:
+def _refuse_huge(target: DeclaredColumn, value: Any) -> None:
     """Numbers inside of a nested value that are beyond what doubles hold, or have senseless exponents."""
     if isinstance(value, Number):
         found = re.search(r"[eE][+-]?0*([0-9]+)$", value)
@@ -215,7 +215,7 @@ _MEMBERS, _NESTED = 200, 4
 
 
 @dataclass(frozen=True)
-class Shape:
+class ObjectShape:
     """`regex` (RE2): matches a text that ends in `}` only if it is one strict object whose values are plain. `names`:
     what the members are called that fill each column; a column without one is missing. `whole`: columns that
     Spark reads from the object itself."""
@@ -228,9 +228,9 @@ class Shape:
 def shape(
     found: Mapping[str, Member],
     place_of: Callable[[str], int | None],
-    targets: Sequence[Target],
+    targets: Sequence[DeclaredColumn],
     needed: Container[int] = (),
-) -> Shape | None:
+) -> ObjectShape | None:
     """The shape of an object. `place_of`: which target a name fills. `needed`: targets whose members must not be
     missing, if this object has them. None if there is none for it."""
     if not 0 < len(found) <= _MEMBERS:
@@ -253,10 +253,10 @@ def shape(
         # Each may be missing, so a comma or the end comes behind it; the text is known to end in a brace.
         once = "" if place in needed else "?"
         parts.append(rf"(?:{re.escape(member.key)}{_WS}:{_WS}{value}{_WS}(?:,{_WS}|\}}{_WS}\z)){once}")
-    return Shape(rf"\A{_WS}\{{{_WS}{''.join(parts)}\z", names, frozenset(whole))
+    return ObjectShape(rf"\A{_WS}\{{{_WS}{''.join(parts)}\z", names, frozenset(whole))
 
 
-def _declared(target: Target, member: Member) -> str | None:
+def _declared(target: DeclaredColumn, member: Member) -> str | None:
     kind = target.arrow
     if kind is None:
         return _any(member.value, 0)
