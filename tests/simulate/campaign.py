@@ -174,10 +174,11 @@ def _played(
     broken: list[list[int]] = []
     waiting = list(progress.waiting())
     while waiting:
-        # A process is ended after some portions: each session that it has opened stays in its memory.
-        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=TASKS)
-        with pool:
-            running = {pool.submit(play, portion): portion for portion in waiting}
+        # Processes are ended after some portions: each session that they have opened stays in their memory. (With
+        # `max_tasks_per_child` Python 3.11 waits for ever where all of them end at once: CPython's issue 115634.)
+        some = waiting[: processes * TASKS]
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            running = {pool.submit(play, portion): portion for portion in some}
             try:
                 for done in as_completed(running):
                     if isinstance(done.exception(), BrokenProcessPool):
@@ -189,7 +190,7 @@ def _played(
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         # Portions that no process had begun stand behind those that were being played.
-        waiting = [portion for portion in waiting if portion[0] not in progress.done]
-        broken += waiting[:processes]
-        waiting = waiting[processes:]
+        left = [portion for portion in some if portion[0] not in progress.done]
+        broken += left[:processes]
+        waiting = left[processes:] + waiting[len(some) :]
     return broken

@@ -45,3 +45,15 @@ def test_a_seed_that_ends_its_process_has_failed_and_the_others_are_played(
     tally = play_all(Progress(None, 0, 12, "this tree"), 2, lambda tally: None, _dies_at_seed_7)
     assert tally.seeds == 12
     assert list(tally.failures) == [7]
+
+
+def _plays(seeds: Sequence[int]) -> Tally:
+    return Tally(len(seeds))
+
+
+@pytest.mark.medium
+def test_a_run_outlives_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of which plays so many portions, and no more."""
+    monkeypatch.setattr(campaign, "TOGETHER", 1)
+    monkeypatch.setattr(campaign, "TASKS", 2)
+    assert play_all(Progress(None, 0, 11, "this tree"), 2, lambda tally: None, _plays).seeds == 11
