@@ -201,7 +201,10 @@ def _faults_of(step: str) -> tuple[str, ...]:
 def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> tuple[Act, ...]:
     """`messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
-    rows, amends = _Rows(rng), rng.random() < 0.4 and not pipeline.ttl
+    amends = rng.random() < 0.4 and not pipeline.ttl
+    rows = _Rows(rng, amends)
+    if messages is not None and messages.partitions > 1 and rng.random() < 0.12:
+        acts += _awakening(rng, messages)
     for _ in range(rng.choice([2, 2, 3])):
         if messages is None:
             acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -223,6 +226,18 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
     return tuple(acts)
 
 
+def _awakening(rng: Random, messages: Messages) -> Sequence[Act]:
+    """One partition falls silent while the others go on, until it is idle or nearly so, and wakes up."""
+    silent = rng.randrange(messages.partitions)
+    others = [one for one in range(messages.partitions) if one != silent]
+    wait = Wait(rng.choice([289, 290, 290, 300]))
+    return (
+        *(messages.produce([silent]), messages.produce(others), Run(), wait),
+        *(messages.produce(others), Run(), messages.produce(others), Run(), messages.produce([silent])),
+        Run(),
+    )
+
+
 def _together(rng: Random, amends: bool, pipeline: Pipeline) -> Together:
     second = rng.choice(["run", "run", "keep", "amend" if amends else "run"])
     apart = rng.random() < 0.6
@@ -237,17 +252,20 @@ _WAITS = (5, 200, 289, 290, 299, 300, 301, 3600, 100_000)
 
 
 class _Rows:
-    """Rows near to each other in time; some late, some far ahead, some without a time."""
+    """Rows near to each other in time, in some histories very near; some late (`amended`: many), some far ahead, some
+    without a time."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, amended: bool) -> None:
         self._rng, self._now, self._id = rng, 0, 0
+        self._steps = rng.choice([[0, 1, 5, 10, 20, 40], [0, 1, 5, 10, 20, 40], [0, 1, 2, 5, 10]])
+        self._lags = [0, 0, 5, 21, 40, 60] if amended else [0, 0, 0, 5, 20, 21, 60]
 
     def file(self) -> tuple[tuple[int, str, str, int | None, int | None], ...]:
         rng, found = self._rng, []
         parts = rng.choice(["a", "ab", "ab", "abc"])
         for _ in range(rng.randint(1, 5)):
-            self._now += rng.choice([0, 1, 5, 10, 20, 40])
-            at: int | None = max(self._now - rng.choice([0, 0, 0, 5, 20, 21, 60]), 0)
+            self._now += rng.choice(self._steps)
+            at: int | None = max(self._now - rng.choice(self._lags), 0)
             if rng.random() < 0.05:
                 at = None
             self._id += 1

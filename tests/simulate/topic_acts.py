@@ -76,7 +76,7 @@ class Messages:
     """Rows near to each other in time, and what happens to the topic between them."""
 
     def __init__(self, rng: Random, topic: Topic) -> None:
-        self._rng, self._partitions = rng, topic.partitions
+        self._rng, self.partitions = rng, topic.partitions
         self._now = self._id = 0
         self._open = False
 
@@ -87,17 +87,18 @@ class Messages:
             found.append(Settle(rng.random() < 0.6))
             self._open = False
         for _ in range(rng.choice([1, 1, 2, 3])):
-            found.append(self._produce())
+            found.append(self.produce())
             if rng.random() < 0.12:
                 found.append(Grow())
-                self._partitions += 1
+                self.partitions += 1
             if rng.random() < 0.12:
-                found.append(Expire(rng.randrange(self._partitions), rng.choice([0, 0, 1, 2])))
+                found.append(Expire(rng.randrange(self.partitions), rng.choice([0, 0, 1, 2])))
         return found
 
-    def _produce(self) -> Produce:
+    def produce(self, among: Sequence[int] = ()) -> Produce:
+        """Messages in these partitions; in some, if none are given."""
         rng, rows = self._rng, list[Sent]()
-        busy = rng.sample(range(self._partitions), rng.randint(1, self._partitions))
+        busy = among or rng.sample(range(self.partitions), rng.randint(1, self.partitions))
         for _ in range(rng.randint(1, 5)):
             self._now += rng.choice([0, 1, 5, 10, 20, 40])
             at: int | None = max(self._now - rng.choice([0, 0, 0, 5, 20, 21, 60]), 0)
