@@ -200,13 +200,16 @@ class _Writing(io.BytesIO):
     def __init__(self, store: Store, path: str) -> None:
         super().__init__()
         self._store, self._path = store, path
+        self._driver = store.outside.driver
+        self._task = self._driver.task
 
     def close(self) -> None:
         if not self.closed:
             content = self.getvalue()
             super().close()
-            # (What a process had not written when it was killed, it does not write.)
-            if not self._store.outside.driver.dead:
+            # (What a process had not written when it was killed, it does not write; nor does a task that has failed,
+            # whose process ends with it.)
+            if not self._driver.dead and self._task is self._driver.task:
                 self._store.write(self._path, content)
 
     def __exit__(self, *_: object) -> None:

@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import get_args
 
 import pytest
 
 from tests.inprocess.session import without_a_jvm
 from tests.simulate.campaign import Tally, play_seeds
-from tests.simulate.outside import FAULTS, Fault
+from tests.simulate.outside import FAULTS, Chooser, Fault, Outside
 from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import play
 from tests.simulate.script import STEPS, Act, Arrive, Script, script_of, smaller
 from tests.simulate.shrinking import shrink
+from tests.simulate.store import Handler, Store
 
 #: Scripts of seeds that once failed.
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.txt"))
@@ -159,3 +161,17 @@ def test_every_fault_is_on_the_page() -> None:
     text = PAGE.read_text("utf-8")
     for step in STEPS if "| step |" in text else ():
         assert f"\n| {step} |" in text
+
+
+def test_what_a_failed_task_has_not_closed_is_never_written(tmp_path: Path) -> None:
+    """However late it is collected as garbage: with the task its process has ended."""
+    outside = Outside(1, Chooser(Random(1), ()))
+    store = Store(outside, lambda path: "data")
+    outside.driver.task = object()
+    lost = Handler(store).open_output_stream(f"{tmp_path}/lost", None)
+    outside.driver.task = None
+    lost.write(b"rows")
+    lost.close()
+    kept = Handler(store).open_output_stream(f"{tmp_path}/kept", None)
+    kept.close()
+    assert list(store.files) == [f"{tmp_path}/kept"]

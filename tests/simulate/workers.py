@@ -58,8 +58,13 @@ def failing(outside: Outside) -> Iterator[None]:
 
     @contextmanager
     def inside_a_task() -> Iterator[None]:
-        with _INSIDE_A_TASK():
-            yield
+        driver = outside.driver
+        driver.task = object()
+        try:
+            with _INSIDE_A_TASK():
+                yield
+        finally:
+            driver.task = None
         outside.step("compute task", lambda fault: _meet(outside, fault))
 
     def decoded(decoder: bulk.TextDecoder, value: pa.Array) -> bulk.Decoded:
