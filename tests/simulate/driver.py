@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,6 +92,10 @@ class World:
         self.namespace = project.env.warehouse.namespace
         self.catalog = SimulatedCatalog(warehouse, self.store, self._table_role)
         self.catalog.conflicting = self._compacted
+
+    def remove(self) -> None:
+        """The history is over: of it nothing stays on disk."""
+        shutil.rmtree(self.root.parent, ignore_errors=True)
 
     def _table_role(self, name: str) -> str:
         if name.endswith("$state"):

@@ -116,6 +116,7 @@ class _Play:
             finally:
                 for session in self._sessions.values():
                     session.close()
+        self.world.remove()
         partitions = {place[0] for place in self.checks.log}
         faults = tuple(self.outside.met)
         return Played(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -84,6 +85,13 @@ def test_a_seed_is_the_same_history_whenever_it_is_played() -> None:
         assert one.met
         again = play(Script.of_text(one.script.text()))
         assert (again.met, again.steps) == (one.met, one.steps)
+
+
+@pytest.mark.medium
+def test_a_history_leaves_nothing_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert play(script_of(8)).wrong is None
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.medium

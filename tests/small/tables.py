@@ -99,6 +99,7 @@ class _Played:
                 # Whoever comes next makes it good.
                 self._run(armed=False)
                 self._look(batch)
+        self.world.remove()
 
     def _arrive(self, batch: int) -> None:
         lines = []
