@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,12 @@ if __name__ == "__main__":
 
 from infra.kafka.broker import LocalBroker, free_port  # noqa: E402
 from infra.kafka.topics import Topics  # noqa: E402
+from tests.chaos.check import check  # noqa: E402
 from tests.chaos.export import load  # noqa: E402
 from tests.chaos.load import BIG, WEIGHTS  # noqa: E402
 from tests.chaos.pipeline import TARGETS, Pipeline, wait_until  # noqa: E402
 from tests.chaos.project import SOURCE, rules, write_project  # noqa: E402
-from tests.chaos.replay import Verdict, check  # noqa: E402
+from tests.chaos.report import Options, Report, summary, vacuous  # noqa: E402
 from tests.chaos.topic import end_offsets, read_topic  # noqa: E402
 from tidegate.errors import TidegateError  # noqa: E402
 from tidegate.project import Project  # noqa: E402
@@ -49,43 +50,6 @@ _SHARES = {"all": 45, "worker": 35, "jvm": 12, "supervisor": 8}
 #: A supervisor waits longer after each worker that dies young, so it is soon killed itself.
 _SPARED_IN_A_ROW = 2
 _PATIENCE = 600.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """Of one run. `idle_seconds`: the source's idle_timeout; `seconds_per_kill`: how long the load lasts; `small`: with
-    a Spark for few rows."""
-
-    rows: int = 2_000_000
-    kills: int = 50
-    broker_kills: int = 5
-    seed: int = 1
-    idle_seconds: int = 20
-    interval: str = "1s"
-    keep: Path | None = None
-    seconds_per_kill: float = 15.0
-    small: bool = False
-
-
-@dataclass
-class Report:
-    """What happened, and what was found. `failures`: beside the verdict's differences."""
-
-    options: dict[str, Any]
-    sent: int = 0
-    sent_again: int = 0
-    in_topic: int = 0
-    kills: dict[str, int] = field(default_factory=dict)
-    starts: int = 0
-    load_seconds: float = 0.0
-    catch_up_seconds: float = 0.0
-    check_seconds: float = 0.0
-    verdict: dict[str, Any] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def differences(self) -> int:
-        return sum(self.verdict.get("differences", {}).values()) + len(self.failures)
 
 
 class Stuck(Exception):
@@ -334,47 +298,8 @@ class Chaos:
         )
 
 
-def vacuous(verdict: Verdict) -> list[str]:
-    """A comparison of nothing proves nothing."""
-    outcomes = {f"{o} rows": verdict.outcomes[o] for o in ("on_time", "late", "rejected")}
-    counted = outcomes | {"windows": verdict.windows, "sorted rows": verdict.sorted_rows}
-    return [f"there were no {what}" for what, count in counted.items() if not count]
-
-
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def summary(report: Report) -> str:
-    """For people."""
-    v, k = report.verdict, report.kills
-    lines = [f"rows sent                {report.sent:>12,}   ({report.sent_again:,} sent again)"]
-    lines += [f"rows in the topic        {report.in_topic:>12,}"]
-    if v:
-        lines += [f"rows compared            {v['rows']:>12,}"]
-        lines += [
-            f"  {outcome:<22} {v['outcomes'].get(outcome, 0):>12,}"
-            for outcome in ("on_time", "late", "rejected")
-        ]
-        lines += [f"batches                  {v['epochs']:>12,}"]
-        lines += [f"partitions went idle     {v['idle_decisions']:>12,}   woke {v['wakings']:,}"]
-        lines += [f"late after waking        {v['late_after_waking']:>12,}"]
-        lines += [
-            f"windows compared         {v['windows']:>12,}",
-            f"sorted rows compared     {v['sorted_rows']:>12,}",
-        ]
-    spread = ", ".join(f"{name} {k[name]}" for name in TARGETS)
-    lines += [f"kills survived           {sum(k[t] for t in TARGETS):>12,}   ({spread})"]
-    lines += [f"broker kills survived    {k['broker']:>12,}"]
-    times = f"load {report.load_seconds} s, catching up {report.catch_up_seconds} s, checks {report.check_seconds} s"
-    lines += [f"differences              {report.differences:>12,}   ({times})"]
-    lines += [f"FAILED: {failure}" for failure in report.failures]
-    for kind, examples in v.get("examples", {}).items():
-        lines += [
-            f"DIFFERENT ({v['differences'][kind]:,}): {kind}",
-            *(f"    {example}" for example in examples),
-        ]
-    return "\n".join(lines)
 
 
 def parse(arguments: list[str] | None = None) -> tuple[Options, bool]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.export import export
-from tests.chaos.run import Options, run, summary
+from tests.chaos.report import Options, summary
+from tests.chaos.run import run
 from tidegate.session.session import Session
 
 if TYPE_CHECKING:

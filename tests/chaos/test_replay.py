@@ -13,21 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.chaos.check import check, expected_windows
 from tests.chaos.export import load
 from tests.chaos.load import ADDED, BIG, DELAY_SECONDS, EMPTY, LATE_SHARE, SLEEPER, Load
 from tests.chaos.project import SORTED, SORTED_COLUMNS, VIEWS
-from tests.chaos.replay import (
-    Judged,
-    Mark,
-    Replayed,
-    Rules,
-    Stored,
-    Verdict,
-    check,
-    expected_windows,
-    parse,
-    replay,
-)
+from tests.chaos.replay import Judged, Mark, Replayed, Rules, Stored, Verdict, parse, replay
 from tests.oracles.oracle import Oracle, View, larger
 
 ROWS, BATCH, IDLE_MS = 6_000, 250, 60_000
@@ -289,11 +279,15 @@ def test_an_export_is_read_as_it_was_written(scene: Scene, tmp_path: Path) -> No
 
 def test_the_checks_are_plain_python() -> None:
     imported = set()
-    for node in ast.walk(ast.parse((Path(__file__).parent / "replay.py").read_text(encoding="utf-8"))):
+    texts = [
+        (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8") for name in ("replay", "check")
+    ]
+    for node in (node for text in texts for node in ast.walk(ast.parse(text))):
         if isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module or "")
     assert {name for name in imported if name.split(".")[0] not in sys.stdlib_module_names} == {
-        "tests.oracles.oracle"
+        "tests.chaos.replay",
+        "tests.oracles.oracle",
     }

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.checking import Call
 from tests.cli.fake import RUN, FakeSession
 from tidegate.cli.commands.project.init import write_template
 from tidegate.cli.main import app
@@ -56,3 +57,13 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeSession]:
     # They need no Java; what is said of a missing one is tested by itself.
     monkeypatch.setattr("tidegate.cli.invocation.Invocation.require_java", lambda self: None)
     return FakeSession
+
+
+@pytest.fixture
+def bare(tmp_path: Path, tidegate: Call, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with nothing but a folder of data."""
+    root = tmp_path / "bare"
+    for folder in ("assets", "jobs", "resources", "data"):
+        (root / folder).mkdir(parents=True)
+    monkeypatch.chdir(root)
+    return root

@@ -18,7 +18,7 @@ import pytest
 
 from tests.alerts.webhook import Webhook, webhook
 from tests.conftest import Workbench
-from tests.ingest.test_kafka import advance
+from tests.ingest.topics import advance
 from tests.support.kafka import Broker
 from tidegate.dagster import load_definitions
 from tidegate.ingest.stream import SourceFeed

@@ -6,17 +6,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.findings import EarlierLooks, Finding, diagnose
+from tidegate.findings import EarlierLooks, Finding, Waiting, diagnose
 from tidegate.findings.facts import Past, ProjectFacts, SinkFacts, SourceFacts, ViewFacts
 from tidegate.project.jobs.stalls import StallLimits
 from tidegate.store.holding import holding_back
 from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import PartitionStatus, RelationStatus, ViewStatus
+from tidegate.store.writers import WriterState
 from tidegate.watermark import TimeKind
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
 _KIND = TimeKind.TIMESTAMPTZ
+HELD = WriterState("held", 4711, "here", NOON - 3_600)
+WAITS = (Waiting("v", "12:05"),)
 
 
 def micros(seconds: float | None) -> int | None:
@@ -161,3 +164,16 @@ def found(
 
 def _iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def moving(at: float, **late: float) -> tuple[float, list]:
+    """A commit at `at`: partitions a and b, ten rows a second each, up to date."""
+    rows = {"on_time": int(100_000 + 10 * at)}
+    return (at, [part(n, at, at - late.get(n, 0.0), **rows) for n in ("a", "b")])
+
+
+def silent(seconds: float, state: str = "active", newest: float = 0.0) -> list[tuple[float, list]]:
+    return [
+        (at, [part("a", at, at, on_time=20_000 + at), part("b", -seconds, -seconds + newest, state=state)])
+        for at in (-700, -300, -1)
+    ]

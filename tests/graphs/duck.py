@@ -5,20 +5,8 @@ All times are BIGINT, in ticks, so that windows are plain arithmetic and no type
 
 from __future__ import annotations
 
-from tests.graphs.model import (
-    Filter,
-    Group,
-    Join,
-    Node,
-    Over,
-    Project,
-    Read,
-    Session,
-    Union,
-    Value,
-    Windowed,
-    Within,
-)
+from tests.graphs.model import Filter, Join, Node, Project, Read, Union, Value
+from tests.graphs.windows import Group, Over, Session, Windowed, Within
 
 _LENGTHS = {"hour": 3_600_000_000, "day": 86_400_000_000}
 

@@ -7,23 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.graphs.model import (
-    STEP,
-    Col,
-    Filter,
-    Group,
-    Join,
-    Node,
-    Over,
-    Project,
-    Read,
-    Session,
-    Union,
-    Value,
-    Windowed,
-    Within,
-    length,
-)
+from tests.graphs.model import STEP, Col, Filter, Join, Node, Project, Read, Union, Value, length
+from tests.graphs.windows import Group, Over, Session, Windowed, Within
 
 TYPES = {"ts": "TIMESTAMP", "tz": "TIMESTAMPTZ", "date": "DATE", "epoch": "BIGINT"}
 #: Where the random times begin, in ticks: two hours, or days, before a new year.

@@ -15,7 +15,8 @@ from random import Random
 from unittest.mock import patch
 
 from tests.graphs.generate import Insert, Maker, Source, View, far, history
-from tests.graphs.model import HIDDEN, Over, Row, Rows
+from tests.graphs.model import HIDDEN, Row, Rows
+from tests.graphs.windows import Over
 from tidegate.errors import TidegateError
 from tidegate.sql import Catalog, CreateRelation, CreateView, analyse
 from tidegate.sql.catalog import objects as tidegate

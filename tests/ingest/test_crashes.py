@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Workbench
-from tests.ingest.test_kafka import project as kafka_project
-from tests.ingest.test_kafka import row, send
+from tests.ingest.topics import project as kafka_project
+from tests.ingest.topics import row, send
 from tests.runtime.killing import (
     KillingDecoder,
     KillingReader,

@@ -1,10 +1,10 @@
-"""`connector = 'kafka'`, on a real broker and on its model: positions, partitions that come and sleep, gaps, poison."""
+"""`connector = 'kafka'`, on a real broker and on its model: positions, gaps, poison, secrets, a broker that is away."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from tests.conftest import Workbench
+from tests.ingest.topics import NOON, VIEW, advance, at, judged, newest, project, row, send
 from tests.support.brokers import AnyBroker
 from tests.support.kafka import Broker
 from tidegate.audit.source import audit_source
@@ -23,72 +24,10 @@ from tidegate.jvm.packages import KAFKA_PACKAGES
 from tidegate.project import Project
 from tidegate.runtime.kafka_broker import require_kafka
 from tidegate.session.run import connect
-from tidegate.session.session import Session
 from tidegate.store.status import read_status
 
 #: Cases that say nothing else need no real broker: `tests/inprocess/test_topic_conformance.py` holds the model to it.
 pytestmark = pytest.mark.runner("inprocess")
-
-SOURCE = (
-    "CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH (connector = 'kafka', "
-    "topic = '{topic}', properties.bootstrap.server = '{servers}'{options}) FORMAT PLAIN ENCODE JSON;"
-)
-VIEW = (
-    "CREATE MATERIALIZED VIEW v AS SELECT window_start, count(*) AS n, sum(id) AS ids "
-    "FROM TUMBLE(s, ts, INTERVAL '10 seconds') GROUP BY window_start EMIT ON WINDOW CLOSE;"
-)
-#: Wall clock of the tests.
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-def at(seconds: float) -> str:
-    """An event time."""
-    return (datetime(2026, 1, 1) + timedelta(seconds=seconds)).isoformat(sep=" ")
-
-
-def row(id_: int, seconds: float) -> str:
-    return json.dumps({"id": id_, "ts": at(seconds)})
-
-
-def send(broker: AnyBroker, topic: str, rows: Iterable[tuple[int, Any]]) -> None:
-    """(partition, value) in this order."""
-    broker.send(topic, [(partition, None, value, None) for partition, value in rows])
-
-
-def project(workbench: Workbench, broker: AnyBroker, topic: str, sql: str = VIEW, **options: str) -> Session:
-    given = "".join(f", {name.replace('__', '.')} = '{value}'" for name, value in options.items())
-    workbench.assets(s=SOURCE.format(topic=topic, servers=broker.bootstrap, options=given), v=sql)
-    return workbench.session()
-
-
-def advance(session: Session, clock: datetime, max_rows: int | None = None) -> int:
-    """What a tick of the source does at this wall clock, until nothing waits; how many batches that were."""
-    relation = session.relation("s")
-    log = session.log(relation)
-    connector = connect(session, relation, log, max_rows)
-    assert connector is not None
-    connector.pending()
-    feed = SourceFeed(session.project.storage, log, connector, session.work_folder("s"), lambda: clock)
-    batches: list[Any] = []
-    while feed.advance(batches.append):
-        pass
-    connector.close()
-    return len(batches)
-
-
-def judged(session: Session) -> list[tuple[str, int, str]]:
-    rows = session.table("s$raw").orderBy("partition", "offset").collect()
-    return [(r["partition"], r["offset"], r["outcome"]) for r in rows]
-
-
-def newest(session: Session) -> dict[str | None, tuple[str, str | None]]:
-    """Of each partition (None: the source) the state and watermark (seconds of the day) of the newest commit."""
-    history = session.table("s$watermarks").orderBy("epoch").collect()
-    midnight = datetime(2026, 1, 1)
-    return {
-        r["partition"]: (r["state"], r["watermark"] and (r["watermark"] - midnight).total_seconds())
-        for r in history
-    }
 
 
 @pytest.mark.runner("spark")
@@ -122,106 +61,6 @@ def test_R2_the_same_rows_through_files_and_through_kafka_give_the_same_log_and_
     views = [s.table("v").orderBy("window_start").collect() for s in (session, other)]
     assert views[0] == views[1] != []
     assert audit_source(session, "s").ok
-
-
-def test_W7_an_idle_partition_holds_nothing_back_and_wakes_at_G(
-    workbench: Workbench, broker: AnyBroker
-) -> None:
-    topic = broker.topic(partitions=2)
-    session = project(workbench, broker, topic, idle_timeout="1 minute")
-    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
-    advance(session, NOON)
-    assert newest(session) == {None: ("active", 15), "0": ("active", 95), "1": ("active", 15)}
-    send(broker, topic, [(0, row(3, 200))])
-    advance(session, NOON + timedelta(seconds=59))
-    assert newest(session)[None] == ("active", 15)
-    # A minute after its last row it is idle; nothing else has to come for that.
-    assert advance(session, NOON + timedelta(seconds=60)) == 1
-    assert newest(session) == {None: ("active", 195), "0": ("active", 195), "1": ("idle", 15)}
-    assert advance(session, NOON + timedelta(seconds=61)) == 0
-    session.run(["v"], upstream=False)
-    closed = session.table("v").collect()
-    # It wakes with rows below and above G: judged against max(Wp, G); no closed window changes.
-    send(broker, topic, [(1, row(4, 190)), (1, row(5, 196)), (1, row(6, 210))])
-    advance(session, NOON + timedelta(seconds=62))
-    assert newest(session) == {None: ("active", 195), "0": ("active", 195), "1": ("active", 205)}
-    assert [o for p, _, o in judged(session) if p == "1"] == ["on_time", "late", "on_time", "on_time"]
-    late = session.table("s$late").collect()
-    assert [(r["id"], r["watermark"]) for r in late] == [(4, datetime(2026, 1, 1, 0, 3, 15))]
-    session.run(["v"], upstream=False)
-    assert [r for r in session.table("v").collect() if r in closed] == closed
-
-
-def test_W7_idleness_counts_on_over_restarts_and_all_idle_holds_G(
-    workbench: Workbench, broker: AnyBroker
-) -> None:
-    topic = broker.topic(partitions=2)
-    session = project(workbench, broker, topic, idle_timeout="1 minute")
-    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
-    advance(session, NOON)
-    # Nobody looked for an hour: both have been quiet for long.
-    advance(workbench.session(), NOON + timedelta(hours=1))
-    assert newest(session) == {None: ("active", 15), "0": ("idle", 95), "1": ("idle", 15)}
-
-
-def test_W7_idle_advance_moves_G_with_the_clock(workbench: Workbench, broker: AnyBroker) -> None:
-    topic = broker.topic(partitions=2)
-    session = project(workbench, broker, topic, idle_timeout="10 seconds", idle_advance="true")
-    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20))])
-    advance(session, NOON)
-    advance(session, NOON + timedelta(seconds=10))
-    assert newest(session)[None][1] == 105  # the furthest stood at 95 when the last row came, 10 s ago
-    advance(session, NOON + timedelta(seconds=30))
-    assert newest(session)[None][1] == 125
-    send(broker, topic, [(1, row(3, 124)), (1, row(4, 126))])
-    advance(session, NOON + timedelta(seconds=31))
-    assert [o for p, _, o in judged(session) if p == "1"] == ["on_time", "late", "on_time"]
-
-
-def test_W6_empty_partitions_take_no_part_and_new_ones_start_at_G(
-    workbench: Workbench, broker: AnyBroker
-) -> None:
-    topic = broker.topic(partitions=2)
-    session = project(workbench, broker, topic)
-    send(broker, topic, [(0, row(1, 100))])
-    advance(session, NOON)
-    assert newest(session) == {None: ("active", 95), "0": ("active", 95), "1": ("empty", None)}
-    broker.add_partitions(topic, 1)
-    send(broker, topic, [(1, row(2, 90)), (2, row(3, 97)), (2, row(4, 120))])
-    advance(session, NOON + timedelta(seconds=1))
-    # The row at 90 is below G, where its partition began; that of 97 is not.
-    assert judged(session)[1:] == [("1", 0, "late"), ("2", 0, "on_time"), ("2", 1, "on_time")]
-    assert newest(session) == {
-        None: ("active", 95),
-        "0": ("active", 95),
-        "1": ("active", 95),
-        "2": ("active", 115),
-    }
-
-
-def test_W8_states_say_who_is_stalled_and_who_is_ahead_of_the_clock(
-    workbench: Workbench, broker: AnyBroker
-) -> None:
-    topic = broker.topic(partitions=2)
-    session = project(workbench, broker, topic, stall_timeout="1 minute", max_future_skew="1 hour")
-    send(broker, topic, [(0, row(1, 100)), (1, row(2, 20 + 12 * 3600))])
-    advance(session, NOON)
-    assert newest(session)["1"] == ("future", 12 * 3600 + 15)
-    send(broker, topic, [(0, row(3, 50))])
-    advance(session, NOON + timedelta(seconds=61))
-    assert newest(session)["0"] == ("stalled", 95)  # rows come, all of them late
-    # W9: two hours ahead raises nothing.
-    send(broker, topic, [(0, row(4, 14 * 3600 + 1000))])
-    advance(session, NOON + timedelta(seconds=62))
-    assert newest(session)["0"] == ("future", 95)
-    assert judged(session)[-2] == ("0", 2, "on_time")
-    found = read_status(Project.load(workbench.root)).relations[0]
-    assert [(p.partition, p.lag_rows, p.holds_back) for p in found.partitions] == [
-        ("0", 0, True),
-        ("1", 0, False),
-    ]
-    send(broker, topic, [(1, row(5, 1)), (1, row(6, 1))])
-    assert read_status(Project.load(workbench.root)).relations[0].lag_rows == 2
 
 
 @pytest.mark.parametrize(("mode", "first"), [("earliest", 0), ("latest", 2), ("timestamp", 1)])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.live.test_metrics import STATUS
+from tests.live.made import STATUS
 from tidegate.errors import TidegateError
 from tidegate.live import Group, find_groups
 from tidegate.live.logs import DEBUG, FileLog, JsonLog

@@ -6,7 +6,7 @@ from tests.mutants.guard import Guard
 
 _TRUST, _REACH = "tests/sql/test_trust.py", "tests/security/test_reach.py"
 _LIMITS, _REGISTRY = "tests/tasks/decode/test_limits.py", "tests/ingest/test_registry.py"
-_SECRETS, _LIVE = "tests/security/test_secrets.py", "tests/live/test_metrics.py"
+_SECRETS, _LIVE = "tests/security/test_secrets.py", "tests/live/test_http.py"
 
 GUARDS = (
     Guard(

@@ -192,7 +192,7 @@ GUARDS = (
         "sinks/upstream.py",
         "return rows.where((number > after) & (number <= upto))",
         "return rows.where((number >= after) & (number <= upto))",
-        (f"{_SINKS}::test_R2_another_session_goes_on_where_the_last_one_stopped",),
+        ("tests/sinks/test_sink_crashes.py::test_R2_another_session_goes_on_where_the_last_one_stopped",),
     ),
     Guard(
         "sink-pending",
@@ -201,7 +201,9 @@ GUARDS = (
         "sinks/filesystem.py",
         'if state["pending"] is not None:',
         "if False:",
-        (f"{_SINKS}::test_R2_a_delivery_that_broke_off_between_two_renames_is_finished",),
+        (
+            "tests/sinks/test_sink_crashes.py::test_R2_a_delivery_that_broke_off_between_two_renames_is_finished",
+        ),
     ),
     Guard(
         "sink-recreated",

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from tests.conftest import Workbench
-from tests.tasks.decode import test_message_formats as formats
+from tests.tasks.decode import test_protobuf_messages as formats
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
 from tidegate.tasks.decode.binary.messages import UNPARSEABLE
@@ -173,7 +173,7 @@ def test_X5_bytes_are_base64_in_csv_as_in_json_and_nested_values_are_rejected(wo
 
 
 def test_bytes_avro_and_protobuf_go_through_spark_with_their_rows(workbench: Workbench) -> None:
-    """What becomes of single messages: tests/tasks/decode/test_message_formats.py."""
+    """What becomes of single messages: `test_avro_messages.py`, `test_protobuf_messages.py`."""
     session = workbench.session()
     values: list[bytes | None] = [b"\xff\x00", None, b""]
     rows = decoded(session, source("BYTES", "value BYTEA"), values)

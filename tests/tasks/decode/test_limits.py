@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 import pytest
 from google.protobuf import descriptor_pb2
 
-from tests.tasks.decode.test_message_formats import avro, project, rows, task
+from tests.tasks.decode.messages import avro, project, rows, task
 from tidegate.errors import TidegateError
 from tidegate.ingest.sources.file_rows import BLOCK, PLACE, ROW
 from tidegate.tasks.decode.binary.avro import AvroDecoder, avro_version

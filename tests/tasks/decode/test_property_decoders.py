@@ -22,7 +22,8 @@ import pytest
 
 from tests.tasks.decode import hostile
 from tests.tasks.decode.campaign import limited_memory, seeds
-from tests.tasks.decode.hostile import COLUMNS, CSV_COLUMNS, CSV_DECLARED, DECLARED, LEFT, MISFIT, Refused
+from tests.tasks.decode.hostile import COLUMNS, CSV_COLUMNS, CSV_DECLARED, DECLARED
+from tests.tasks.decode.text_oracle import LEFT, MISFIT, Refused
 from tidegate.ingest.sources.file_rows import PLACE
 from tidegate.sql import load_catalog
 from tidegate.tasks.decode.text.bulk import parsed

@@ -19,7 +19,7 @@ import pytest
 from google.protobuf import descriptor_pb2, message_factory
 
 from tests.tasks.decode.campaign import limited_memory, seeds
-from tests.tasks.decode.test_message_formats import task
+from tests.tasks.decode.messages import task
 from tests.tasks.decode.test_property_decoders import BATCH, CASES, SEED
 from tidegate.tasks.decode.binary.messages import UNPARSEABLE, DecodeTask
 from tidegate.tasks.decode.binary.protobuf import file_pool
