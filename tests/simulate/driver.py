@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,9 @@ class SimulatedStorage(Storage):
 
 @cache
 def project_folder(sql: str) -> Path:
-    """A project on disk with these definitions; nothing else is ever written into it."""
+    """A project on disk with these definitions; nothing else is ever written into it. It goes with this process."""
     root = Path(tempfile.mkdtemp(prefix="simulated-")) / "project"
+    Finalize(None, shutil.rmtree, (root.parent, True), exitpriority=0)
     (root / "assets").mkdir(parents=True)
     (root / "assets" / "all.sql").write_text(sql)
     return root
@@ -92,10 +94,6 @@ class World:
         self.namespace = project.env.warehouse.namespace
         self.catalog = SimulatedCatalog(warehouse, self.store, self._table_role)
         self.catalog.conflicting = self._compacted
-
-    def remove(self) -> None:
-        """The history is over: of it nothing stays on disk."""
-        shutil.rmtree(self.root.parent, ignore_errors=True)
 
     def _table_role(self, name: str) -> str:
         if name.endswith("$state"):

@@ -116,7 +116,6 @@ class _Play:
             finally:
                 for session in self._sessions.values():
                     session.close()
-        self.world.remove()
         partitions = {place[0] for place in self.checks.log}
         faults = tuple(self.outside.met)
         return Played(

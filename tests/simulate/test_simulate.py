@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import get_args
 import pytest
 
 from tests.inprocess.session import without_a_jvm
-from tests.simulate.campaign import Tally, play_seeds
+from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.outside import FAULTS, Chooser, Fault, Outside
 from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import play
@@ -88,9 +87,10 @@ def test_a_seed_is_the_same_history_whenever_it_is_played() -> None:
 
 
 @pytest.mark.medium
-def test_a_history_leaves_nothing_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert play(script_of(8)).wrong is None
+def test_processes_that_play_leave_nothing_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    tally = play_all(Progress(None, 0, 2, "this tree"), 1, lambda tally: None)
+    assert (tally.seeds, tally.failures) == (2, {})
     assert not list(tmp_path.iterdir())
 
 

@@ -99,7 +99,6 @@ class _Played:
                 # Whoever comes next makes it good.
                 self._run(armed=False)
                 self._look(batch)
-        self.world.remove()
 
     def _arrive(self, batch: int) -> None:
         lines = []
