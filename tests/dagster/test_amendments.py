@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from tidegate.views.revisions.amend_report import Stretch, ViewAmendment
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from tidegate.session.session import Session
 
 NIGHTLY = 'amendments:\n  - name: nightly\n    cron: "0 3 * * *"\n    select: [orders_hourly]\n'
 HOURS = dg.AssetKey(["orders_hourly", "closed_hours"])
@@ -110,13 +110,12 @@ def test_each_partition_of_a_backfill_says_what_became_of_its_own_windows(
     assert {f["amended"].value for f in facts.values()} == {"orders_hourly, below"}
 
 
+@pytest.mark.runner("inprocess")
 def test_B1_B2_a_backfill_of_partitions_and_the_scheduled_job(
-    tmp_path: Path, spark: SparkSession, instance: dg.DagsterInstance
+    tmp_path: Path, opened: Callable[[Path], Session], instance: dg.DagsterInstance
 ) -> None:
-    import tidegate
-
     root = partitioned(tmp_path / "shop", "hour")
-    session = tidegate.connect(root, spark=spark)
+    session = opened(root)
     session.run(["orders_hourly"])
     definitions = load_definitions(root)
     repository = definitions.get_repository_def()

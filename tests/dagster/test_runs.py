@@ -1,9 +1,9 @@
-"""Runs on Spark, launched the ways Dagster launches them: metadata, checks, subsets, failures."""
+"""Runs launched the ways Dagster launches them: metadata, checks, subsets, failures; on Spark unless marked."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def root(tmp_path: Path, spark: SparkSession) -> Path:
+def root(tmp_path: Path, opened: Callable[[Path], Session]) -> Path:
     return write_project(tmp_path / "shop")
 
 
@@ -135,6 +135,7 @@ def test_a_run_reports_rows_watermarks_and_audits(
     assert spark.range(3).count() == 3
 
 
+@pytest.mark.runner("inprocess")
 def test_a_view_alone_takes_in_what_the_log_holds(root: Path, instance: dg.DagsterInstance) -> None:
     run(root, instance, "orders")
     result = run(root, instance, "orders_hourly")
@@ -227,6 +228,7 @@ def test_W5_a_row_that_is_in_the_log_twice_is_caught(
     assert (bad["raw"], bad["committed counters"], bad["offsets twice"]) == (6, 5, 1)
 
 
+@pytest.mark.runner("inprocess")
 def test_metadata_that_fails_never_fails_the_run(
     root: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,10 +243,11 @@ def test_metadata_that_fails_never_fails_the_run(
     assert source["rows"].value == 7
 
 
+@pytest.mark.runner("inprocess")
 def test_a_busy_log_is_a_failure_that_may_be_retried_and_names_the_holder(
-    root: Path, instance: dg.DagsterInstance, spark: SparkSession
+    root: Path, instance: dg.DagsterInstance, opened: Callable[[Path], Session]
 ) -> None:
-    with session_on(root, spark) as session, session.lease("orders"):
+    with opened(root) as session, session.lease("orders"):
         result = run(root, instance, "orders", raise_on_error=False)
     assert not result.success
     failure = result.failure_data_for_node("tidegate_orders").user_failure_data

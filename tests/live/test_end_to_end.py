@@ -139,7 +139,7 @@ SENT = "CREATE SINK sent FROM per_minute WITH (connector = 'iceberg', table = 's
     ("catalog", "neighbours"),
     [
         pytest.param("hadoop", [("shop", "local"), ("shop", "staging")], marks=pytest.mark.long_run),
-        ("jdbc", [("shop", "local"), ("rival", "local")]),
+        pytest.param("jdbc", [("shop", "local"), ("rival", "local")], marks=pytest.mark.long_run),
     ],
 )
 def test_X3_projects_and_environments_live_in_one_warehouse_and_change_nothing_of_each_other(

@@ -148,9 +148,9 @@ def test_R2_everything_works_after_compaction_and_expiry(
     assert {r[2] for r in rows(again, "SELECT * FROM titled")} == {"Home", "Help", "Welcome", None}
 
 
-@pytest.mark.runner("spark")
 def test_R2_what_iceberg_has_put_together_is_read_on(workbench: Workbench) -> None:
-    """Once on Spark: a view goes on from a log that compaction and expiry have been at."""
+    """A view goes on from a log that compaction and expiry have been at. What Iceberg's Java puts together is what is
+    put together here (`inprocess/test_conformance_upkeep.py`)."""
     workbench.assets(a=CLICKS, b=HOURLY)
     session = workbench.session()
     for hour in range(6):

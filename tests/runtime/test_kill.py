@@ -53,7 +53,7 @@ WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE CSV (without_h
 
 CREATE SINK to_lake FROM per_minute WITH (connector = 'iceberg');
 """
-FILES, ROWS_PER_FILE = 6, 80
+FILES, ROWS_PER_FILE = 4, 120
 THOROUGH = os.environ.get("TIDEGATE_HYPOTHESIS") == "thorough"
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import SPARK
+from tests.inprocess.session import session_on
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.errors import TidegateError
@@ -20,6 +22,8 @@ from tidegate.store.status import read_status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.runner("inprocess")
 
 SOURCES = """\
 CREATE TABLE orders (id BIGINT, at TIMESTAMP, WATERMARK FOR at AS at) APPEND ONLY;
@@ -48,24 +52,30 @@ def rows(session: Session, sql: str) -> list[tuple[object, ...]]:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, spark: SparkSession) -> Callable[[str], Session]:
+def opened(tmp_path: Path, runner: str, request: pytest.FixtureRequest) -> Callable[[str], Session]:
     """Sessions on a project where `local` has run, and `dev` is a branch with other views."""
+    spark: SparkSession | None = request.getfixturevalue("spark") if runner == SPARK else None
+
+    def on(project: Project) -> Session:
+        return session_on(project) if spark is None else Session.open(project=project, spark=spark)
+
     root = tmp_path / "shop"
     for folder in ("assets", "resources"):
         (root / folder).mkdir(parents=True)
     (root / "resources" / "dev.yaml").write_text("reads: local\nwarehouse: {namespace: dev_ada}\n")
     (root / "assets" / "sources.sql").write_text(SOURCES)
     (root / "assets" / "views.sql").write_text(VIEWS)
-    session = Session.open(project=Project.load(root), spark=spark)
+    session = on(Project.load(root))
     session.execute("INSERT INTO prices VALUES (1, 10), (2, 20)")
     session.execute(
         "INSERT INTO orders VALUES (1, '2026-03-01 09:10:00'), (2, '2026-03-01 09:40:00'), (3, '2026-03-01 10:05:00')"
     )
     session.run()
     (root / "assets" / "views.sql").write_text(BRANCH)
-    return lambda env: Session.open(project=Project.load(root, env), spark=spark)
+    return lambda env: on(Project.load(root, env))
 
 
+@pytest.mark.runner("inprocess", "spark")
 def test_R4_a_branch_s_views_are_computed_from_production_s_log_and_production_does_not_notice(
     opened: Callable[[str], Session],
 ) -> None:

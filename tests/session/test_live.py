@@ -158,6 +158,7 @@ def test_B2_a_sink_that_upserts_looks_for_amendments_once_in_a_while(monkeypatch
     assert delivered == ["follows", "follows"]
 
 
+@pytest.mark.runner("inprocess")
 def test_a_view_that_fails_does_not_stop_its_source_and_catches_up(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_view_that_fails_does_not_stop_its_source_and_catches_up(
         assert (bench.minutes(), bench.group.failing) == ([("12:00", 1), ("12:01", 1)], ())
 
 
+@pytest.mark.runner("inprocess")
 def test_a_source_is_tried_again_and_then_left_to_a_fresh_process(workbench: Workbench) -> None:
     workbench.assets(a=SOURCE)
     with live(workbench) as bench:
@@ -220,6 +222,7 @@ def test_a_source_is_tried_again_and_then_left_to_a_fresh_process(workbench: Wor
         assert is_curable(caught.value)
 
 
+@pytest.mark.runner("inprocess")
 def test_an_error_that_stays_ends_the_group_at_once(workbench: Workbench) -> None:
     workbench.assets(a=SOURCE).json_lines("in/1.json", rows("12:00:10"))
     workbench.session().run()
@@ -231,6 +234,7 @@ def test_an_error_that_stays_ends_the_group_at_once(workbench: Workbench) -> Non
         assert not is_curable(caught.value)
 
 
+@pytest.mark.runner("inprocess")
 def test_a_group_holds_the_leases_of_what_it_writes(workbench: Workbench) -> None:
     """TG508 in both directions; a table that gets its rows by INSERT is not the group's to keep."""
     joined = """CREATE TABLE pages (page VARCHAR, title VARCHAR);

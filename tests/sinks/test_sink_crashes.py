@@ -20,13 +20,12 @@ from tidegate.store import read_status
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
-pytestmark = pytest.mark.spark
-
 
 class Killed(Exception):
     """Stands for a process that is gone."""
 
 
+@pytest.mark.runner("inprocess")
 def test_R2_another_session_goes_on_where_the_last_one_stopped(
     session: Session, workbench: Workbench
 ) -> None:
@@ -37,6 +36,10 @@ def test_R2_another_session_goes_on_where_the_last_one_stopped(
     insert(again, 25)
     assert again.execute("FLUSH").message == "flushed 1 view: 1 row closed; s: 1 delivered"
     assert starts(delivered(workbench.root / "out")) == ["10:00", "10:10"]
+
+
+#: Where nothing depends on who computes what is delivered.
+IN_PROCESS = pytest.mark.runner("inprocess")
 
 
 def _kill_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, calls: int) -> Callable[[], None]:
@@ -55,10 +58,20 @@ def _kill_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, calls:
 @pytest.mark.parametrize(
     ("owner", "method", "calls"),
     [
-        pytest.param(StateFile, "write", 0, id="before the delivery is decided"),
-        pytest.param(FilesystemSink, "_finish", 0, id="before the first rename"),
+        pytest.param(
+            StateFile, "write", 0, id="before the delivery is decided", marks=pytest.mark.runner("inprocess")
+        ),
+        pytest.param(
+            FilesystemSink, "_finish", 0, id="before the first rename", marks=pytest.mark.runner("inprocess")
+        ),
         pytest.param(StateFile, "write", 1, id="after the renames, before the position"),
-        pytest.param(FilesystemSink, "_remove", 1, id="before staging is cleaned"),
+        pytest.param(
+            FilesystemSink,
+            "_remove",
+            1,
+            id="before staging is cleaned",
+            marks=pytest.mark.runner("inprocess"),
+        ),
     ],
 )
 def test_R2_files_are_delivered_once_wherever_it_breaks_off(
@@ -86,6 +99,7 @@ def test_R2_files_are_delivered_once_wherever_it_breaks_off(
     assert [path.name for path in (out / "_tidegate").iterdir()] == ["position.json"]
 
 
+@pytest.mark.runner("inprocess")
 def test_R2_a_delivery_that_broke_off_between_two_renames_is_finished(
     session: Session, workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +174,7 @@ def test_R2_an_iceberg_sink_does_not_publish_over_the_commit_of_another_run(
     assert sorted(tuple(row) for row in rows) == [("k0", 12), ("k1", 1), ("somebody", 0)]
 
 
+@pytest.mark.runner("inprocess")
 def test_R2_a_console_sink_that_is_killed_after_it_showed_rows_shows_them_again(
     session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,8 +17,6 @@ from tidegate.store import read_status
 if TYPE_CHECKING:
     from tidegate.session.session import Session
 
-pytestmark = pytest.mark.spark
-
 
 def test_C2_a_sink_delivers_each_closed_window_once_in_the_order_of_closing(
     session: Session, workbench: Workbench
@@ -44,6 +42,7 @@ def test_C2_a_sink_delivers_each_closed_window_once_in_the_order_of_closing(
     assert starts(delivered(out)) == ["10:00", "10:00", "10:10", "10:20"]
 
 
+@pytest.mark.runner("inprocess")
 def test_R4_check_and_status_know_of_a_sink_that_delivers_elsewhere_or_something_else_now(
     workbench: Workbench,
 ) -> None:
@@ -81,6 +80,7 @@ def test_R4_check_and_status_know_of_a_sink_that_delivers_elsewhere_or_something
     assert told() == {}
 
 
+@pytest.mark.runner("inprocess")
 def test_a_console_sink_shows_the_first_rows_and_counts_the_rest(session: Session) -> None:
     told: list[Event] = []
     session.listener = told.append
@@ -99,8 +99,11 @@ def test_a_console_sink_shows_the_first_rows_and_counts_the_rest(session: Sessio
 
 @pytest.mark.parametrize(
     "place",
-    [FILES.format("JSON"), "WITH (connector = 'console')", "WITH (connector = 'iceberg')"],
-    ids=["filesystem", "console", "iceberg"],
+    [
+        pytest.param(FILES.format("JSON"), id="filesystem", marks=pytest.mark.runner("inprocess")),
+        pytest.param("WITH (connector = 'console')", id="console", marks=pytest.mark.runner("inprocess")),
+        pytest.param("WITH (connector = 'iceberg')", id="iceberg"),
+    ],
 )
 def test_status_says_what_is_delivered_and_what_waits(session: Session, place: str) -> None:
     def status() -> tuple[bool, int | None, int | None, int | None, int, int | None, bool]:
@@ -144,6 +147,7 @@ def test_W5_a_sink_of_a_relation_delivers_its_on_time_rows_in_order(
     ]
 
 
+@pytest.mark.runner("inprocess")
 def test_C2_open_windows_are_not_delivered(workbench: Workbench) -> None:
     session = workbench.session()
     for sql in (TABLE, VIEW, f"CREATE SINK s FROM v {FILES.format('JSON')}"):
@@ -160,6 +164,7 @@ def test_C2_open_windows_are_not_delivered(workbench: Workbench) -> None:
     ]
 
 
+@pytest.mark.runner("inprocess")
 def test_a_sink_with_a_query_has_a_view_of_its_own_that_nobody_lists(
     session: Session, workbench: Workbench
 ) -> None:
@@ -181,6 +186,7 @@ def test_a_sink_with_a_query_has_a_view_of_its_own_that_nobody_lists(
     assert workbench.session().catalog.names() == ["t", "v"]
 
 
+@pytest.mark.runner("inprocess")
 @pytest.mark.parametrize("how", ["run", "FLUSH"])
 def test_a_sink_may_leave_out_what_is_there_already(session: Session, workbench: Workbench, how: str) -> None:
     insert(session, 1, 12)
@@ -195,6 +201,7 @@ def test_a_sink_may_leave_out_what_is_there_already(session: Session, workbench:
     assert starts(delivered(workbench.root / "out")) == ["10:10", "10:20"]
 
 
+@pytest.mark.runner("inprocess")
 def test_R4_what_was_made_anew_is_not_delivered_again(session: Session) -> None:
     insert(session, 1, 12)
     session.execute("FLUSH")

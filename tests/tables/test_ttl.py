@@ -291,9 +291,9 @@ def test_R4_another_key_is_another_table(workbench: Workbench) -> None:
 @pytest.mark.parametrize(
     ("kind", "first", "second", "third"),
     [
-        ("DATE", "2026-01-01", "2026-01-02", "2026-01-04"),
+        pytest.param("DATE", "2026-01-01", "2026-01-02", "2026-01-04", marks=pytest.mark.long_run),
         ("TIMESTAMPTZ", "2026-01-01 00:00:00+01", "2026-01-02 00:00:00+01", "2026-01-04 00:00:00+01"),
-        ("INT", "1", "2", "4"),
+        pytest.param("INT", "1", "2", "4", marks=pytest.mark.long_run),
     ],
 )
 @pytest.mark.runner("spark")

@@ -6,7 +6,7 @@ A case is its own value of column `c`, part of every key; all cases of a job see
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
@@ -207,7 +207,17 @@ def of_result(result: Sequence[Any], count: int) -> dict[int, dict[tuple, tuple]
     return found
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+#: `make property` asks for all families; what they have in common is asked of some, and without a JVM of random ones
+#: (`property/test_property_over.py`).
+_RELEASED = {"rows", "range", "session", "several_keys"}
+_OPEN = {"from_the_beginning", "range"}
+
+
+def families(names: Iterable[str], few: set[str]) -> list[Any]:
+    return [pytest.param(n, marks=() if n in few else pytest.mark.long_run) for n in names]
+
+
+@pytest.mark.parametrize("name", families(FAMILIES, _RELEASED))
 def test_C5_released_rows_equal_the_oracle_after_every_watermark(name: str, spark: SparkSession) -> None:
     seed = list(FAMILIES).index(name)
     random = Random(seed)
@@ -233,7 +243,9 @@ def test_C5_released_rows_equal_the_oracle_after_every_watermark(name: str, spar
     assert of_result(at_once, len(calls)) == {case: found for case, found in expected.items() if found}
 
 
-@pytest.mark.parametrize("name", ["from_the_beginning", "rows", "range", "range_alone", "session"])
+@pytest.mark.parametrize(
+    "name", families(["from_the_beginning", "rows", "range", "range_alone", "session"], _OPEN)
+)
 def test_C5_without_emit_rows_are_shown_open_until_their_frames_are_complete(
     name: str, spark: SparkSession
 ) -> None:

@@ -23,6 +23,10 @@ FIRST_LINE = (
     "unparseable: the first line of the file names no declared column "
     "(without_header = 'true' reads files without one)"
 )
+pytestmark = pytest.mark.runner("inprocess")
+#: Of each format one file is read on Spark.
+ON_SPARK = pytest.mark.runner("spark")
+
 COLUMNS = "id INT, part INT, off BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '10 seconds'"
 
 
@@ -48,6 +52,7 @@ def judged(session: Session) -> list[tuple]:
     return sorted(map(tuple, raw.collect()), key=str)
 
 
+@ON_SPARK
 def test_json_rows_that_do_not_parse_are_rejected_with_text_and_offset(workbench: Workbench) -> None:
     workbench.assets(s=source("JSON"))
     lines = [
@@ -144,6 +149,7 @@ def test_csv_columns_go_by_name_and_null_values_are_null(workbench: Workbench) -
     assert [r["reason"] for r in raw[1:]] == ["null_event_time", 'unparseable: column "ts" wants TIMESTAMP']
 
 
+@ON_SPARK
 def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_their_field(
     workbench: Workbench,
 ) -> None:
@@ -250,6 +256,7 @@ def test_X5_lines_of_json_files_are_rows_as_messages_are(workbench: Workbench) -
     assert [r["raw"] for r in raws] == lines[:8]
 
 
+@ON_SPARK
 def test_parquet_with_nested_fields_and_generated_event_time(workbench: Workbench) -> None:
     columns = "id INT, detail STRUCT<at VARCHAR, n BIGINT>, ts TIMESTAMP AS CAST((detail).at AS TIMESTAMP)"
     workbench.assets(
