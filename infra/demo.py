@@ -67,7 +67,7 @@ def show_source(session: Session, console: Console) -> bool:
     console.document(
         {},
         f"{source.raw:,} rows = {on_time:,} on time + {late:,} late + {rejected:,} rejected: "
-        f"{'adds up' if source.ok and source.raw == sum(totals) else 'DOES NOT ADD UP'}",
+        f"{'all counts agree' if source.ok and source.raw == sum(totals) else 'THE COUNTS DO NOT AGREE'}",
     )
     return source.ok
 

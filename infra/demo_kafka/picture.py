@@ -73,7 +73,7 @@ class Picture:
         on_time, late, rejected = (
             sum(getattr(row, name) for row in self.rows) for name in ("on_time", "late", "rejected")
         )
-        verdict = "adds up" if self.adds_up else "DOES NOT ADD UP"
+        verdict = "all counts agree" if self.adds_up else "THE COUNTS DO NOT AGREE"
         return f"{self.sent:,} rows produced = {on_time:,} on time + {late:,} late + {rejected:,} rejected: {verdict}"
 
 

@@ -17,11 +17,11 @@ SQL: dict[str, tuple[str, str]] = {
         "",
     ),
     "TG104": (
-        "A clause has several words, and one of them is not what the clause needs. Without the error, the clause would be left out, and the object would work differently.",
+        "A clause has several words, and one of them is not what the clause needs. Without the error, the clause would be ignored, and the object would work differently.",
         "",
     ),
     "TG105": (
-        "The parser knows the SQL of several databases. tidegate refuses the parts that it does not carry out, so that no part of a query is left out without notice.",
+        "The parser knows the SQL of several databases. tidegate refuses the parts that it does not carry out, so that no part of a query is ignored without notice.",
         "Remove the part at the caret. [The language](language.md) lists what a query can contain.",
     ),
     "TG106": (

@@ -36,31 +36,31 @@ BASES = ("native", "native+copy", "flink")
 _INTRODUCTION = """\
 # Benchmarks
 
-What tidegate costs, beside what people would write by hand and beside its peers, on the same rows, in turns. This
-page is made of [the results](benchmarks) by `python -m tests.benchmarks.page`; nobody edits it.
+These benchmarks compare the cost of tidegate with native Spark code and with other systems, on the same rows, in
+alternating runs. `python -m tests.benchmarks.page` writes this page from [the results](benchmarks).
 
-**How to read it.** The number is CPU seconds per million rows, of the whole process tree: driver, JVM, Python
-workers. "CPU-s / M rows" has the start of the engine in it; "work only" begins when the engine is up and ends when
-its result is stored. Ratios are those of "work only", of medians of runs that took turns; they hold from machine to
-machine, absolute numbers don't. Peak RSS is the largest sum over the tree; a JVM takes what its heap allows.
+**Numbers.** The main number is CPU seconds per million rows, of the whole process tree: driver, JVM, Python
+workers. "CPU-s / M rows" includes the start of the engine; "work only" begins when the engine has started, and ends
+when its result is stored. Ratios compare medians of "work only"; they are similar on different machines, absolute
+numbers are not. Peak RSS is the largest sum over the process tree; a JVM uses the memory that its heap allows.
 
-**What is compared.** tidegate runs as its users have it: a project with SQL and default settings. It judges every
-row, keeps all of them in its log with the watermarks, and commits windows once. Native Spark Structured Streaming
-keeps nothing; "native+copy" runs a second query that keeps the raw rows as Parquet, without lateness, audit or
-replay. Flink SQL {flink} runs in one local cluster with objects reused, state on the heap, no checkpoints. DuckDB
-{duckdb} reads the finished files as one batch, with the row by row late rule as a window function, or without any:
-it is the limit of what the machine can do, not a peer. Of these only native+copy keeps the rows. tidegate's very first
-run on a machine leaves [an archive of the JVM's classes](performance.md#what-was-done) for all later ones; it is not
-among those measured.
+**Compared systems.** tidegate runs a project with SQL and default settings. It judges every
+row, keeps all rows in its log with the watermarks, and commits windows once. Native Spark Structured Streaming
+keeps no rows; "native+copy" runs a second query that stores the raw rows as Parquet, without lateness, audit or
+replay. Flink SQL {flink} runs in one local cluster with reused objects, state on the heap, and no checkpoints. DuckDB
+{duckdb} reads the complete files as one batch, either with the row by row late rule as a window function, or without
+a late rule: it shows the limit of the machine, and is not a streaming system. Of these systems only native+copy
+keeps the rows. The very first run of tidegate on a machine writes [an archive of the JVM's
+classes](performance.md#what-was-done) for all later runs; this run is not measured.
 
-**What is checked.** Every result of tidegate is compared with an oracle in numpy, row for row, late rows included;
-a wrong one fails the suite, and says so here. Peers are compared, too, in windows that are closed: "differs" counts
-result rows that are missing, extra or of other values, of those that should be there.
+**Checks.** Every result of tidegate is compared with an oracle in numpy, row for row, including late rows;
+a wrong result fails the suite, and is reported here. The results of the other systems are compared, too, in closed
+windows: "differs" counts result rows that are missing, extra or different, of all expected rows.
 
-**How to repeat it.** `make bench` runs everything (hours); `make bench SUITES="files hop"` some suites,
-`ARGS="--scale 0.1 --repeats 1"` smaller. The peers are installed into `.tidegate/bench`, Kafka is a real broker on
-loopback; Linux, Python and Java are all that has to be there. Suites are measured one by one, at the dates given;
-compare numbers within a suite.
+**Repetition.** `make bench` runs all suites (hours); `make bench SUITES="files hop"` runs some suites, and
+`ARGS="--scale 0.1 --repeats 1"` makes them smaller. The other systems are installed into `.tidegate/bench`, and Kafka
+is a real broker on loopback; only Linux, Python and Java are required. Suites are measured one by one, at the dates
+given, so compare only numbers of the same suite.
 """
 
 
@@ -109,7 +109,10 @@ def _overview(documents: Documents) -> str:
     if not lines:
         return ""
     heads = ["suite", *(f"CPU / {base}" for base in BASES), "RSS / native"]
-    return "## In short\n\ntidegate's cost as a share of its peers', work only.\n\n" + _table(heads, lines)
+    return (
+        "## Summary\n\nThe table shows tidegate's cost divided by the cost of the other systems, work only.\n\n"
+        + _table(heads, lines)
+    )
 
 
 def _section(suite: Suite, document: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ def test_windows_and_a_line_for_each_view(tidegate: Call, asked: list[dict[str, 
     assert "Example: tidegate amend" in tidegate("amend", "--help").stdout
     done = tidegate("amend")
     assert done.exit_code == 0
-    assert "orders_hourly: 1 window amended, 3 late rows absorbed, 1 row changed (0.5 s)" in done.stdout
+    assert "orders_hourly: 1 window amended, 3 late rows included, 1 row changed (0.5 s)" in done.stdout
     assert "orders_daily: nothing to amend" in done.stdout
     assert "2026-03-01 11:00:00" in done.stdout
     assert (asked[0]["names"], asked[0]["from_late"], asked[0]["dry_run"]) == (None, True, False)

@@ -113,13 +113,13 @@ def test_a_run_that_could_not_do_everything_says_what_was_done_and_what_was_not(
         "prices: source failed: error TG505: 1.json had 2 bytes\n --> a.sql:1:1\n1 | CREATE\n    ^^^^^^"
         in result.stdout
     )
-    assert "y: view left out: it reads x\n" in result.stdout
+    assert "y: view skipped: it reads x\n" in result.stdout
     assert result.stderr.splitlines()[-6:] == [
-        "not everything succeeded: 2 failed, 1 left out, 1 done",
+        "not everything succeeded: 2 failed, 1 skipped, 1 done",
         "  failed    prices (source): TG505: 1.json had 2 bytes (a.sql:1:1)",
         "            hint: new files",
         "  failed    x (view): Oops",
-        "  left out  prices_daily (view): it reads x",
+        "  skipped  prices_daily (view): it reads x",
         "what was committed is kept; the same command goes on from there",
     ]
     told = tidegate("run", "--json", "--fail-fast")

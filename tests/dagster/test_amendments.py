@@ -102,7 +102,7 @@ def test_each_partition_of_a_backfill_says_what_became_of_its_own_windows(
     found = {
         name: [
             facts[name][key].value
-            for key in ("windows with a new revision", "late rows absorbed", "changed rows")
+            for key in ("windows with a new revision", "late rows included", "changed rows")
         ]
         for name in names
     }
@@ -144,7 +144,7 @@ def test_B1_B2_a_backfill_of_partitions_and_the_scheduled_job(
     # B1: what is stored is what the log says.
     assert backfill()["windows with a new revision"].value == 0
     taken = backfill(**{FROM_LATE: "true"})
-    assert (taken["windows with a new revision"].value, taken["late rows absorbed"].value) == (1, 1)
+    assert (taken["windows with a new revision"].value, taken["late rows included"].value) == (1, 1)
     revisions = session.table("orders_hourly$revisions").orderBy("revision").collect()
     assert [(r["revision"], r["orders"]) for r in revisions] == [(1, 3), (2, 4)]
 
@@ -154,5 +154,5 @@ def test_B1_B2_a_backfill_of_partitions_and_the_scheduled_job(
     done = repository.get_job("tidegate_nightly").execute_in_process(instance=instance)
     [event] = done.get_asset_materialization_events()
     assert event.asset_key == dg.AssetKey("orders_hourly")
-    assert event.materialization.metadata["late rows absorbed"].value == 1
+    assert event.materialization.metadata["late rows included"].value == 1
     assert session.table("orders_hourly").collect()[0]["orders"] == 5

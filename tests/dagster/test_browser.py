@@ -222,7 +222,7 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
     _picture(page, pictures / "dagster_plot.png")
 
     # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
-    page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions add up", 120)
+    page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions: all counts agree", 120)
     page.wait_for("watermark_lag")
     page.click("watermark_stall")
     page.wait_for("check the partition that holds it back: paris", 180)
@@ -230,7 +230,7 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
     _picture(page, pictures / "dagster_checks.png")
     page.goto(f"{view}?view=checks")
     page.click("windowed_equals_raw")
-    page.wait_for("91 closed windows up to 2026-03-04 19:30:00 add up", 120)
+    page.wait_for("91 closed windows up to 2026-03-04 19:30:00: all counts agree", 120)
 
     # A sensor makes a partition of each closed day. All of them are computed anew, with their late rows.
     page.goto_until(f"{view}/closed_days?view=partitions", "Materialized (3)", 180)
@@ -254,7 +254,7 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
     backfill = page.evaluate("location.href")
     page.goto(f"{view}/closed_days?view=partitions&partition=2026-03-02")
     # Of this day alone: six late rows in each shop.
-    for key, value in (("windows with a new revision", 6), ("late rows absorbed", 12)):
+    for key, value in (("windows with a new revision", 6), ("late rows included", 12)):
         page.wait(f"{_row(key)}?.cells[1].innerText.trim() === '{value}'", what=f"{key}: {value}")
 
     page.goto(f"{ui.address}/locations/{LOCATION}/sensors/tidegate_watermark_stall")

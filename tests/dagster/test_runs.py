@@ -224,7 +224,7 @@ def test_W5_a_row_that_is_in_the_log_twice_is_caught(
     evaluation = audit(root, instance, "orders", "raw_adds_up")
     assert not evaluation.passed
     bad = evaluation.metadata["partitions"].records[0].data
-    assert (bad["partition"], bad["adds up"]) == ("berlin", "no")
+    assert (bad["partition"], bad["counts agree"]) == ("berlin", "no")
     assert (bad["raw"], bad["committed counters"], bad["offsets twice"]) == (6, 5, 1)
 
 

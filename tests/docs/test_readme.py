@@ -62,7 +62,7 @@ def test_the_error_is_the_one_that_people_get(workbench: Workbench) -> None:
 def test_the_demos_numbers_are_those_of_the_independent_computation() -> None:
     expected = year()
     late = sum(expected.late.values())
-    line = f"{expected.rows:,} rows = {expected.rows - late:,} on time + {late:,} late + 0 rejected: adds up"
+    line = f"{expected.rows:,} rows = {expected.rows - late:,} on time + {late:,} late + 0 rejected: all counts agree"
     assert line in README
     for origin, count in expected.late.items():
         assert re.search(rf"^{origin} .* {count} .*{expected.watermarks[origin]}$", README, re.MULTILINE)

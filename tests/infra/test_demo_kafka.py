@@ -93,10 +93,12 @@ def shown(sent: int, doing: str = "flowing", **partitions: dict[str, Any]) -> Pi
 def test_the_sum_adds_up_only_if_it_does_for_each_airport() -> None:
     even = {"on_time": 1, "late": 1, "rejected": 1, "state": "active"}
     assert shown(3, EWR=even, JFK=even, LGA=even).total() == (
-        "9 rows produced = 3 on time + 3 late + 3 rejected: adds up"
+        "9 rows produced = 3 on time + 3 late + 3 rejected: all counts agree"
     )
     crooked = shown(3, EWR=even | {"on_time": 0}, JFK=even | {"on_time": 2}, LGA=even)
-    assert crooked.total().endswith("9 rows produced = 3 on time + 3 late + 3 rejected: DOES NOT ADD UP")
+    assert crooked.total().endswith(
+        "9 rows produced = 3 on time + 3 late + 3 rejected: THE COUNTS DO NOT AGREE"
+    )
     assert [row.holds_back for row in crooked.rows] == [False, True, False]
     assert [row.waiting for row in crooked.rows] == [1, 0, 0]
     before = picture(0.0, dict.fromkeys(AIRPORTS, 0), lambda _: "flowing", None)
@@ -150,7 +152,7 @@ def test_a_short_demo_accounts_for_every_row_and_leaves_nothing_behind(tmp_path:
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    produced = re.search(r"([\d,]+) rows produced = .* adds up", done.stdout)
+    produced = re.search(r"([\d,]+) rows produced = .* all counts agree", done.stdout)
     assert produced is not None
     assert int(produced[1].replace(",", "")) > 3000, "broken messages among them"
     assert "LGA is idle" in done.stdout

@@ -95,8 +95,8 @@ def test_one_failure_leaves_alone_what_does_not_depend_on_it(workbench: Workbenc
     assert [line.split(" (")[0] for line in lines[:-1]] == [
         "  failed    ve",
         "  failed    vve",
-        "  left out  vva",
-        "  left out  sa",
+        "  skipped  vva",
+        "  skipped  sa",
     ]
     assert lines[-1] == "  done      flushed 2 views: 1 row closed; sc: 1 delivered"
     # The other way, and what a program gets that does not ask: the first failure ends it all.

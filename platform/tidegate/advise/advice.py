@@ -291,11 +291,11 @@ def _notes(
         )
     if replayed:
         notes.append(
-            "a replayed row arrives when it is played: figures that compare with the clock are left out"
+            "a replayed row arrives when it is played: figures that compare with the clock are not shown"
         )
     elif mark.kind is TimeKind.EPOCH:
         notes.append(
-            "an integer column has an unknown unit: figures that compare with the clock are left out"
+            "an integer column has an unknown unit: figures that compare with the clock are not shown"
         )
     return notes
 

@@ -1,1 +1,1 @@
-"""Questions asked of logs and views: does everything add up (A1), and what would another delay cost."""
+"""Questions about logs and views: do all counts agree (A1), and what would another delay cost?"""

@@ -58,7 +58,7 @@ def told(steps: Steps) -> dict[str, Any]:
 def summary(failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: int | None = None) -> str:
     """A line for what there is of each, then one for each that was not done."""
     counts = [f"{len(failed):,} failed"]
-    counts += [f"{len(skipped):,} left out"] if skipped else []
+    counts += [f"{len(skipped):,} skipped"] if skipped else []
     counts += [f"{done:,} done"] if done is not None else []
     lines = [f"not everything succeeded: {', '.join(counts)}"]
     for one in failed:

@@ -70,7 +70,7 @@ def rate(rows: int, seconds: float) -> str:
 def _run_finished(event: events.RunFinished) -> str:
     parts = [f"run: finished in {event.seconds:.1f} s"]
     parts += [f"failed: {', '.join(event.failed)}"] if event.failed else []
-    parts += [f"left out: {', '.join(event.skipped)}"] if event.skipped else []
+    parts += [f"skipped: {', '.join(event.skipped)}"] if event.skipped else []
     return "; ".join(parts)
 
 
@@ -160,7 +160,7 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.RowsDelivered: _rows_delivered,
     events.SinkDelivered: lambda e: f"{e.sink}: {_delivered(e)}, connector {e.connector} ({e.seconds:.1f} s)",
     events.StepFailed: lambda e: f"{e.name}: {e.kind} failed: {text_of(e.error)}",
-    events.StepSkipped: lambda e: f"{e.name}: {e.kind} left out: {e.why}",
+    events.StepSkipped: lambda e: f"{e.name}: {e.kind} skipped: {e.why}",
     events.RunFinished: _run_finished,
     events.WorkerStarted: lambda e: f"{e.group}: worker {e.pid} keeps {', '.join(e.names)} up to date",
     events.TickFinished: _tick_finished,

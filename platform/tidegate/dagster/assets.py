@@ -171,13 +171,13 @@ def _run(
 def _not_everything(steps: Steps) -> Failure:
     """What could not be done. Another try may help if it may help all of it."""
     lines = [text_of(one.error) for one in steps.failures]
-    lines += [f"{one.name} ({one.kind}) was left out: {one.why}" for one in steps.skipped]
+    lines += [f"{one.name} ({one.kind}) was skipped: {one.why}" for one in steps.skipped]
     first = steps.failures[0].error
     return Failure(
         description="\n".join(lines),
         metadata={key: str(value) for key, value in first.items() if value is not None and key != "traceback"}
         | {"failed": ", ".join(one.name for one in steps.failures)}
-        | ({"left out": ", ".join(one.name for one in steps.skipped)} if steps.skipped else {}),
+        | ({"skipped": ", ".join(one.name for one in steps.skipped)} if steps.skipped else {}),
         allow_retries=all(one.error["code"] in _TRANSIENT for one in steps.failures),
     )
 

@@ -20,6 +20,7 @@ from tidegate.dagster.metadata import partition_table, table
 from tidegate.errors import TidegateError
 from tidegate.findings.lag import Lag
 from tidegate.masking import masked
+from tidegate.wording import counted
 
 if TYPE_CHECKING:
     from tidegate.audit.source import SourceAudit
@@ -136,10 +137,10 @@ def could_not(error: Exception, key: AssetKey, check: str) -> AssetCheckResult:
 def _source_verdict(audit: SourceAudit) -> str:
     bad = [p.partition for p in audit.partitions if not p.ok]
     if bad:
-        return f"{len(bad)} of {len(audit.partitions)} partitions do not add up: {', '.join(bad[:5])}"
+        return f"{len(bad)} of {len(audit.partitions)} partitions have wrong counts: {', '.join(bad[:5])}"
     if not audit.ok:
         return f"{audit.raw:,} rows in the log, {audit.source_rows:,} in the source"
-    return f"{audit.raw:,} rows in {len(audit.partitions)} partitions add up"
+    return f"{audit.raw:,} rows in {len(audit.partitions)} partitions: all counts agree"
 
 
 def _source_facts(audit: SourceAudit) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def _source_facts(audit: SourceAudit) -> dict[str, Any]:
     )
     columns = {
         "partition": "string",
-        "adds up": "string",
+        "counts agree": "string",
         "raw": "int",
         "on time": "int",
         "late": "int",
@@ -165,7 +166,7 @@ def _source_facts(audit: SourceAudit) -> dict[str, Any]:
         [
             {
                 "partition": p.partition,
-                "adds up": "yes" if p.ok else "no",
+                "counts agree": "yes" if p.ok else "no",
                 "raw": p.raw,
                 "on time": p.on_time,
                 "late": p.late,
@@ -202,8 +203,7 @@ def _view_verdict(audit: ViewAudit) -> str:
         verdict = f"{right:,} result {rows} up to {audit.frontier} {are} what the query gives now"
         unknown = f"; {audit.batch.not_known:,} can't be known yet" if audit.batch.not_known else ""
         return verdict + unknown
-    windows, add = ("window", "adds") if audit.closed_windows == 1 else ("windows", "add")
-    return f"{audit.closed_windows:,} closed {windows} up to {audit.frontier} {add} up"
+    return f"{counted(audit.closed_windows or 0, 'closed window')} up to {audit.frontier}: all counts agree"
 
 
 def _view_facts(audit: ViewAudit) -> dict[str, Any]:

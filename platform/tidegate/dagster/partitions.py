@@ -51,7 +51,7 @@ _AT_ONCE = 400
 #: A run with this tag takes late rows in, instead of recomputing what is stored.
 FROM_LATE = "tidegate/from_late"
 #: What the materialization of a partition says of its own windows.
-_SUMS = ("windows with a new revision", "late rows absorbed", "changed rows")
+_SUMS = ("windows with a new revision", "late rows included", "changed rows")
 _FORMATS = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d-%H:%M"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -121,7 +121,7 @@ class ProgressLog:
                 self._doing = f"{event.name}: failed"
                 return f"{event.name}: {event.kind} failed: {event.error.get('traceback') or text_of(event.error)}"
             case StepSkipped():
-                return f"{event.name}: {event.kind} left out: {event.why}"
+                return f"{event.name}: {event.kind} skipped: {event.why}"
             case SinkDelivered():
                 self._doing = f"{event.sink}: done"
                 delivered = f"{counted(event.rows, 'row')} delivered"

@@ -15,9 +15,9 @@ def gate_facts(relation: Relation) -> tuple[tuple[str, str], ...]:
         return (("late", "nothing: there is no watermark"), ("rejected", "rows that can't be read (W5)"))
     bar = f"{mark.column} {'<=' if config.expires else '<'} max(Wp, G)"
     if config.by_batch:
-        late = f"iff {bar}, Wp as it stood before the batch (watermark_granularity = 'batch')"
+        late = f"if {bar}, Wp as it stood before the batch (watermark_granularity = 'batch')"
     else:
-        late = f"iff {bar}, row by row in the order of each partition ({'T1' if config.expires else 'W1'})"
+        late = f"if {bar}, row by row in the order of each partition ({'T1' if config.expires else 'W1'})"
     facts = [("late", late), *_strategy(config, mark.column, mark.expression), *_skew(config)]
     facts.append(("G", "of the source: the smallest Wp, once every partition has one (W6)"))
     facts.append(("rejected", f"{mark.column} is NULL, or the row can't be read (W5)"))

@@ -185,7 +185,9 @@ def reconciliation(
     wrong = sum(1 for m in missing if m)
     low.set_ylabel("not accounted for", fontsize=8)
     low.set_xlabel(
-        f"windows that do not add up: {wrong:,}" if wrong else "window_end (UTC): every window adds up",
+        f"windows whose counts differ: {wrong:,}"
+        if wrong
+        else "window_end (UTC): the counts of all windows agree",
         fontsize=9,
         color=canvas.RED if wrong else "black",
     )

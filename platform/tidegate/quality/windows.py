@@ -169,7 +169,7 @@ def _read(frame: DataFrame, kind: TimeKind, accountable: bool, notes: list[str])
     if len(rows) < sums[0]:
         left = sums[0] - len(rows)
         notes.append(
-            f"{left:,} of {sums[0]:,} windows are not listed to Great Expectations: all that add up"
+            f"{left:,} of {sums[0]:,} windows are not checked by Great Expectations: the counts of all of them agree"
             if sums[1] <= MOST_WINDOWS
             else f"{sums[1]:,} windows are wrong; {MOST_WINDOWS:,} of them are looked at"
         )

@@ -188,7 +188,7 @@ class Skipped:
 
     def text(self) -> str:
         """A line of a summary."""
-        return f"  left out  {self.name} ({self.kind}): {self.why}"
+        return f"  skipped  {self.name} ({self.kind}): {self.why}"
 
 
 @dataclass

@@ -207,7 +207,7 @@ def test_lines_are_bounded_in_number_and_length(stream: Stream) -> None:
     assert len(first) == LINES
     assert max(len(text) for _, text in first) <= LONGEST + 2
     stream.at = 61
-    assert stream.journal.lines() == [(logging.INFO, "12 more lines were left out here")]
+    assert stream.journal.lines() == [(logging.INFO, "12 more lines were skipped here")]
     stream.journal.take("again")
     assert stream.journal.lines() == [(logging.INFO, "again")]
 

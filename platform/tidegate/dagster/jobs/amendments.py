@@ -49,13 +49,13 @@ def _job(amendment: Amendment, keys: Mapping[str, AssetKey], prefix: str, resour
             if not report.windows:
                 context.log.info(f"{report.view}: nothing to amend")
                 continue
-            late = "" if report.late is None else f", {report.late:,} late rows absorbed"
+            late = "" if report.late is None else f", {report.late:,} late rows included"
             said = f"{report.windows:,} windows amended{late}, {report.groups:,} rows changed"
             context.log.info(f"{report.view}: {said}")
             if report.view in keys:
                 facts = {"amended windows": report.windows, "changed rows": report.groups}
                 if report.late is not None:
-                    facts["late rows absorbed"] = report.late
+                    facts["late rows included"] = report.late
                 context.log_event(
                     AssetMaterialization(keys[report.view], description=as_text(said), metadata=facts)
                 )

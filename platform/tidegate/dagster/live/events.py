@@ -143,7 +143,7 @@ class LiveJournal:
             if at - self._refilled >= self._every:
                 self._room, self._refilled = LINES, at
                 if self._left_out:
-                    found.append((logging.INFO, f"{self._left_out:,} more lines were left out here"))
+                    found.append((logging.INFO, f"{self._left_out:,} more lines were skipped here"))
                     self._left_out = 0
             return found
 

@@ -34,7 +34,7 @@ def audit(
     """Recount rows. For a view: raw = counted + filtered + late + rejected in every final window, and its results must
     equal its query over all rows. For a source: its log.
 
-    Exit code 1: something does not add up; the windows with their offsets, and the rows that differ, are listed.
+    Exit code 1: the audit found differences; the windows with their offsets, and the rows that differ, are listed.
     With --json, one name gives one audit; several names, or --select, give a list of audits.
 
     Example: tidegate audit departures_hourly
@@ -89,7 +89,7 @@ def show_view(console: Console, view: ViewAudit) -> None:
     if view.has_accounts:
         _show_accounts(console, view)
     _show_comparison(console, view)
-    console.document(None, "it adds up" if view.ok else "it does NOT add up")
+    console.document(None, "the audit found no differences" if view.ok else "the audit found DIFFERENCES")
 
 
 def _show_accounts(console: Console, view: ViewAudit) -> None:
@@ -122,7 +122,7 @@ def _show_accounts(console: Console, view: ViewAudit) -> None:
         ]
         problems = [[getattr(p, c) for c in columns] + [", ".join(p.offsets)] for p in view.problems]
         console.table(
-            Table([*columns, "offsets"], problems, title="windows that do not add up", unit="window")
+            Table([*columns, "offsets"], problems, title="windows whose counts differ", unit="window")
         )
 
 
@@ -180,4 +180,4 @@ def show_source(console: Console, source: SourceAudit) -> None:
     console.table(Table(columns, rows, title=f"{source.name}: {source.raw:,} rows in the log", unit=None))
     if source.source_rows is not None:
         console.document(None, f"the source itself has {source.source_rows:,} rows")
-    console.document(None, "it adds up" if source.ok else "it does NOT add up")
+    console.document(None, "the audit found no differences" if source.ok else "the audit found DIFFERENCES")

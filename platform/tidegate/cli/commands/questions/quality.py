@@ -60,8 +60,8 @@ def quality(
     """Check data quality with Great Expectations.
 
     Every view is reconciled: raw = counted + filtered + late + rejected in each final window (A1), recounted from the
-    source where that is possible; no gap, no duplicate window; the share of late rows. Logs must add up. Your own
-    expectations are in quality/*.yaml, and are checked on the rows that arrived since the last check.
+    source where that is possible; no gap, no duplicate window; the share of late rows. The counts of logs must agree.
+    Your own expectations are in quality/*.yaml, and are checked on the rows that arrived since the last check.
 
     Exit code 1: an expectation of severity critical fails. Warnings are shown, and leave the exit code at 0.
 

@@ -198,7 +198,7 @@ def show(console: Console, reports: list[ViewAmendment], dry_run: bool) -> None:
 def _said(report: ViewAmendment, dry_run: bool) -> str:
     if not report.windows:
         return "nothing to amend"
-    late = "" if report.late is None else f", {counted(report.late, 'late row')} absorbed"
+    late = "" if report.late is None else f", {counted(report.late, 'late row')} included"
     done = "would be amended" if dry_run else "amended"
     changed = f"{counted(report.groups, 'row')} changed ({report.seconds:.1f} s)"
     return f"{counted(report.windows, 'window')} {done}{late}, {changed}"
