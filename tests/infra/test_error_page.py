@@ -12,7 +12,7 @@ from infra.error_page import FIXTURES, PAGE, codes, incomplete
 from infra.error_texts import PRINTED, TEXTS
 from tests.infra.error_messages import all_texts, messages
 
-EXAMPLES = sorted(FOLDER.glob("*.txt"))
+EXAMPLES = sorted(FOLDER.rglob("*.txt"))
 
 
 def sections() -> dict[str, str]:
@@ -89,7 +89,7 @@ def test_what_is_missing_is_found(text: str, missing: list[str]) -> None:
 
 
 def test_a_code_has_one_example_and_no_text_is_without_a_code() -> None:
-    shown = [file.name[:5] for file in (*EXAMPLES, *FIXTURES.glob("*.sql"))]
+    shown = [file.name[:5] for file in (*EXAMPLES, *FIXTURES.rglob("*.sql"))]
     assert not set(PRINTED) & set(shown), (
         "an example that is carried out is better than one that is written down"
     )
