@@ -70,10 +70,7 @@ def compete(
                     run |= numbers(done, len(contest.log))
                     run |= _checked(contest.query, engine, folder, right, judged, run)
                 except (Missing, EngineFailed) as error:
-                    bench.say(f"{engine}: {error}")
-                    if engine == "tidegate":
-                        result.failures.append(f"tidegate: {error}")
-                    result.unavailable[engine] = str(error)
+                    unavailable(bench, result, engine, error)
                     continue
             point = result.point(engine, len(contest.log), at)
             point.runs.append(run)
@@ -85,6 +82,14 @@ def compete(
                 f"{run['work_cpu_s_per_mrow']:8.2f}, {run['wall_s']:6.1f} s, {run['peak_rss_mb']:6,.0f} MB, "
                 + ("exact" if run["exact"] else f"not exact: {run['check']}")
             )
+
+
+def unavailable(bench: Bench, result: Result, engine: str, error: Exception) -> None:
+    """An engine can't be had or broke: the others go on. For tidegate that is a failure."""
+    bench.say(f"{engine}: {error}")
+    if engine == "tidegate":
+        result.failures.append(f"tidegate: {error}")
+    result.unavailable[engine] = str(error)
 
 
 def _leave_classes(bench: Bench, contest: Contest) -> None:

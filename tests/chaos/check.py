@@ -147,14 +147,13 @@ def _check_idle(
 def expected_windows(view: View, rows: Iterable[Row], g: int | None) -> dict[tuple, tuple]:
     """C2: (window_start, window_end, *keys) → aggregates, of every window that `g` closes."""
     members: dict[tuple, list] = {}
-    for row in rows:
-        if view.where(row):
-            for start in windows_of(view, row.event_time):
-                if g is not None and start + view.size <= g:
-                    key = (start, start + view.size, *(row.payload[k] for k in view.keys))
-                    totals = members.setdefault(key, [_START[f]() for f, _ in view.aggregates.values()])
-                    for i, (function, column) in enumerate(view.aggregates.values()):
-                        totals[i] = _ADD[function](totals[i], 1 if column is None else row.payload[column])
+    for row in filter(view.where, rows):
+        for start in windows_of(view, row.event_time):
+            if g is not None and start + view.size <= g:
+                key = (start, start + view.size, *(row.payload[k] for k in view.keys))
+                totals = members.setdefault(key, [_START[f]() for f, _ in view.aggregates.values()])
+                for i, (function, column) in enumerate(view.aggregates.values()):
+                    totals[i] = _ADD[function](totals[i], 1 if column is None else row.payload[column])
     return {key: tuple(totals) for key, totals in members.items()}
 
 

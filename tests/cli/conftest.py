@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.cli.checking import Call
+from tests.cli.check.checking import Call
 from tests.cli.fake import RUN, FakeSession
 from tidegate.cli.commands.project.init import write_template
 from tidegate.cli.main import app

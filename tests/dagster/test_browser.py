@@ -182,14 +182,8 @@ def _plot(page: Browser, key: str) -> None:
     )
 
 
-def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pictures: Path) -> None:
-    write_visits(ui.root)
-    visits, view = f"{ui.address}/assets/visits", f"{ui.address}/assets/visits_hourly"
-    # A file dropped into assets/ is an asset after a reload.
-    page.goto(f"{ui.address}/asset-groups/")
-    page.click("Reload definitions", 120)
-    page.wait_for("visits", 120)
-
+def _launch(ui: Ui, page: Browser, pictures: Path) -> None:
+    """A run of two assets, from the graph to its end."""
     # Source and view, but not the closed days: two clicks on the graph.
     page.goto(f"{ui.address}/locations/{LOCATION}/asset-groups/visits")
     page.wait_for("Never materialized", 120)
@@ -213,25 +207,9 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
     page.wait(_says("Success", "Failure"), 60, "the end of the run")
     assert page.evaluate(_says("Success")), page.text()
 
-    page.goto(f"{visits}?view=events")
-    page.wait_for("2026-03-04 19:30:00")
-    page.wait_for("paris")
-    _plot(page, "watermarks over time")
-    page.click("Close")
-    _plot(page, "completeness")
-    _picture(page, pictures / "dagster_plot.png")
 
-    # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
-    page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions: all counts agree", 120)
-    page.wait_for("watermark_lag")
-    page.click("watermark_stall")
-    page.wait_for("check the partition that holds it back: paris", 180)
-    page.wait(_says("Failed", "Warning"))
-    _picture(page, pictures / "dagster_checks.png")
-    page.goto(f"{view}?view=checks")
-    page.click("windowed_equals_raw")
-    page.wait_for("91 closed windows up to 2026-03-04 19:30:00: all counts agree", 120)
-
+def _backfill(ui: Ui, page: Browser, pictures: Path, view: str) -> str:
+    """Of all closed days, with their late rows; the address of its page."""
     # A sensor makes a partition of each closed day. All of them are computed anew, with their late rows.
     page.goto_until(f"{view}/closed_days?view=partitions", "Materialized (3)", 180)
     page.click("Materialize…")
@@ -256,6 +234,39 @@ def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pic
     # Of this day alone: six late rows in each shop.
     for key, value in (("windows with a new revision", 6), ("late rows included", 12)):
         page.wait(f"{_row(key)}?.cells[1].innerText.trim() === '{value}'", what=f"{key}: {value}")
+    return backfill
+
+
+def test_a_new_view_from_launch_to_backfill_in_the_ui(ui: Ui, page: Browser, pictures: Path) -> None:
+    write_visits(ui.root)
+    visits, view = f"{ui.address}/assets/visits", f"{ui.address}/assets/visits_hourly"
+    # A file dropped into assets/ is an asset after a reload.
+    page.goto(f"{ui.address}/asset-groups/")
+    page.click("Reload definitions", 120)
+    page.wait_for("visits", 120)
+
+    _launch(ui, page, pictures)
+
+    page.goto(f"{visits}?view=events")
+    page.wait_for("2026-03-04 19:30:00")
+    page.wait_for("paris")
+    _plot(page, "watermarks over time")
+    page.click("Close")
+    _plot(page, "completeness")
+    _picture(page, pictures / "dagster_plot.png")
+
+    # paris has stopped, and both sensor and run say so; whatever the order of their words, the last one stays.
+    page.goto_until(f"{visits}?view=checks", "564 rows in 2 partitions: all counts agree", 120)
+    page.wait_for("watermark_lag")
+    page.click("watermark_stall")
+    page.wait_for("check the partition that holds it back: paris", 180)
+    page.wait(_says("Failed", "Warning"))
+    _picture(page, pictures / "dagster_checks.png")
+    page.goto(f"{view}?view=checks")
+    page.click("windowed_equals_raw")
+    page.wait_for("91 closed windows up to 2026-03-04 19:30:00: all counts agree", 120)
+
+    backfill = _backfill(ui, page, pictures, view)
 
     page.goto(f"{ui.address}/locations/{LOCATION}/sensors/tidegate_watermark_stall")
     page.click(

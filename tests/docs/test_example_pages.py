@@ -1,4 +1,7 @@
-"""The pages in docs/examples say what tests/sql/examples/*.slt run; test_slt.py runs them."""
+"""The pages in docs/examples say what tests/sql/examples/*.slt run; test_slt.py runs them.
+
+A file of its own: its subject is one script, `infra/example_pages.py`.
+"""
 
 from __future__ import annotations
 

@@ -54,11 +54,10 @@ def _raised(tree: ast.Module) -> Iterator[tuple[str, ast.Call, ast.AST]]:
         tree,
         *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)),
     ]:
-        for call in ast.walk(scope):
-            if isinstance(call, ast.Call):
-                for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
-                    if isinstance(value, ast.Constant) and _CODE.fullmatch(str(value.value)):
-                        yield str(value.value), call, scope
+        for call in (node for node in ast.walk(scope) if isinstance(node, ast.Call)):
+            for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
+                if isinstance(value, ast.Constant) and _CODE.fullmatch(str(value.value)):
+                    yield str(value.value), call, scope
 
 
 def _messages(call: ast.Call, scope: ast.AST) -> set[str]:

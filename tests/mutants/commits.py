@@ -250,7 +250,7 @@ GUARDS = (
         "maintenance/edges.py",
         "if kind is not None and wanted is not None and needed < wanted:",
         "if False:",
-        ("tests/maintenance/test_upkeep.py::test_R5_rows_that_a_view_has_not_read_yet_are_kept",),
+        ("tests/maintenance/test_retention.py::test_R5_rows_that_a_view_has_not_read_yet_are_kept",),
     ),
     Guard(
         "orphan-age",

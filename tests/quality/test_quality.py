@@ -83,18 +83,7 @@ def test_A1_corrupted_windows_are_named(
     assert list(home.iterdir()) == []
     assert not list(workbench.root.glob("gx*"))
 
-    view, log = session.identifier("v"), session.identifier("t")
-    minute = "hour(_window_end) = 0 AND minute(_window_end)"
-    for statement in (
-        f"DELETE FROM {view} WHERE {minute} = 1 AND k = 'b'",
-        f"INSERT INTO {view} SELECT * FROM {view} WHERE {minute} = 2",
-        f"UPDATE {view} SET _rows = 3 - _rows WHERE {minute} = 3",
-        f"DELETE FROM {view} WHERE {minute} = 4",
-        # A file's rows: the last minute's first two.
-        f"DELETE FROM {log} WHERE _offset IN (12, 13)",
-        f"DELETE FROM {session.identifier('s')} WHERE minute(_window_end) = 1",
-    ):
-        by_hand(session, statement)
+    corrupt(session)
     quality(workbench, v=limits.replace("10 %", "3 %").replace("5 hours", "4 hours"))
 
     found = check(session, "v", "s", "t", docs=None)
@@ -126,6 +115,22 @@ def test_A1_corrupted_windows_are_named(
     part = check(session, "v", suites=["reconciliation"], spans={"v": WindowSpan(low, high)}, sources=False)
     found = failing(part["v", "reconciliation"])
     assert found["A1: every group of a window counts the rows that the log has for it"] == ends(2, 3)
+
+
+def corrupt(session: Session) -> None:
+    """Rows of windows and of the log are removed, repeated and changed."""
+    view, log = session.identifier("v"), session.identifier("t")
+    minute = "hour(_window_end) = 0 AND minute(_window_end)"
+    for statement in (
+        f"DELETE FROM {view} WHERE {minute} = 1 AND k = 'b'",
+        f"INSERT INTO {view} SELECT * FROM {view} WHERE {minute} = 2",
+        f"UPDATE {view} SET _rows = 3 - _rows WHERE {minute} = 3",
+        f"DELETE FROM {view} WHERE {minute} = 4",
+        # A file's rows: the last minute's first two.
+        f"DELETE FROM {log} WHERE _offset IN (12, 13)",
+        f"DELETE FROM {session.identifier('s')} WHERE minute(_window_end) = 1",
+    ):
+        by_hand(session, statement)
 
 
 def microseconds(text: str) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from tests.queries.generate import Case
+from tests.queries.case import Case
 from tests.sql.support import load
 from tests.tasks.pane_tasks import report_of
 from tidegate.errors import TidegateError

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from tests.queries.case import Case
 from tests.queries.check import UNREAD, by_frames, by_sql, by_tasks, defined, same, stored
-from tests.queries.generate import Case, cases
+from tests.queries.draw import cases
 from tests.support.quick import engine_session
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""A process to be killed: `python -m tests.runtime.killable PROJECT` runs it and prints a line per commit."""
+"""A process to be killed: `python -m tests.runtime.killable PROJECT` runs it and prints a line per commit.
+
+A file of its own: it is run as one.
+"""
 
 from __future__ import annotations
 

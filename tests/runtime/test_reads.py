@@ -241,6 +241,15 @@ GROUP BY window_end EMIT ON WINDOW CLOSE;
 """
 
 
+def take_and_retire_orders(live: Session) -> None:
+    """Orders of a week, of which the last three days are kept."""
+    for day in (2, 4, 6, 8):
+        live.execute(
+            f"INSERT INTO orders VALUES ({day}, '2026-03-0{day} 10:10:00'), ({day + 10}, '2026-03-0{day} 12:10:00')"
+        )
+    maintain(live, "orders", Policy(retention=3 * 86_400, keep_snapshots=0, settle=0))
+
+
 def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
     opened: Callable[[str], Session],
 ) -> None:
@@ -249,12 +258,7 @@ def test_R5_X3_a_branch_says_which_windows_production_s_retention_has_cut(
     opened("dev").run()
     # Production goes on, and keeps a day.
     (root / "assets" / "views.sql").write_text("")
-    live = opened("local")
-    for day in (2, 4, 6, 8):
-        live.execute(
-            f"INSERT INTO orders VALUES ({day}, '2026-03-0{day} 10:10:00'), ({day + 10}, '2026-03-0{day} 12:10:00')"
-        )
-    maintain(live, "orders", Policy(retention=3 * 86_400, keep_snapshots=0, settle=0))
+    take_and_retire_orders(opened("local"))
     (root / "assets" / "views.sql").write_text(HOLE)
     dev = opened("dev")
     before = {v.name: v for v in read_status(dev.project, ["hourly", "steps"]).views}

@@ -65,6 +65,24 @@ def amended(session: Session) -> dict[str, tuple[int, int]]:
     return {sink.name: (sink.rows, sink.amended) for sink in sinks if sink.rows or sink.amended}
 
 
+def hold_the_amended_windows(again: Session) -> None:
+    """`of_m` has the windows as they are now, and `new_only` those of them that closed after it had begun."""
+    shown = again.tables.rows("tidegate.main.of_m").select("window_end", "k", "total", "_revision")
+    end = "2026-01-01 00:0{}:00"
+    # Of minute 3 nothing had been released: its first revision is an amendment's.
+    assert content(shown) == [
+        (end.format(2), "a", "4", "2"),
+        (end.format(2), "b", "3", "2"),
+        (end.format(2), "c", "1", "2"),
+        (end.format(3), "b", "5", "2"),
+        (end.format(3), "d", "7", "2"),
+        (end.format(4), "d", "6", "2"),
+    ]
+    # What was closed before it began is none of its windows, whatever becomes of them.
+    newer = again.tables.rows("tidegate.main.new_only").select("window_end", "k")
+    assert content(newer) == [(end.format(3), "b"), (end.format(3), "d"), (end.format(4), "d")]
+
+
 def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     workbench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,20 +132,7 @@ def test_B2_an_iceberg_sink_replaces_amended_windows_in_the_commit_that_says_so(
     (status,) = read_status(again.project, ["of_m"]).sinks
     assert (status.amendments_waiting, status.current) == (0, True)
     assert look(again.project, ["of_m"], now=datetime.now(UTC) + timedelta(hours=1)).of("of_m") == ()
-    shown = again.tables.rows("tidegate.main.of_m").select("window_end", "k", "total", "_revision")
-    end = "2026-01-01 00:0{}:00"
-    # Of minute 3 nothing had been released: its first revision is an amendment's.
-    assert content(shown) == [
-        (end.format(2), "a", "4", "2"),
-        (end.format(2), "b", "3", "2"),
-        (end.format(2), "c", "1", "2"),
-        (end.format(3), "b", "5", "2"),
-        (end.format(3), "d", "7", "2"),
-        (end.format(4), "d", "6", "2"),
-    ]
-    # What was closed before it began is none of its windows, whatever becomes of them.
-    newer = again.tables.rows("tidegate.main.new_only").select("window_end", "k")
-    assert content(newer) == [(end.format(3), "b"), (end.format(3), "d"), (end.format(4), "d")]
+    hold_the_amended_windows(again)
 
     # A sink whose rows don't say to which window they are can't begin to replace them.
     properties = "'tidegate.kind' = 'sink', 'tidegate.sink' = 'plain'"
@@ -164,6 +169,22 @@ def messages(kafka: Broker, topic: str) -> list[Message]:
                 found.append(Message(at, value, headers["tidegate-revision"], headers["tidegate-id"]))
     consumer.close()
     return found
+
+
+def resends_what_closes_after_a_reset(again: Session, kafka: Broker, topic: str) -> None:
+    # What a poisoned watermark had sent too early is sent again, as it closes after the reset (W9).
+    insert(again, ("x", 1, "59:00"))
+    again.run()
+    sent = {message.id for message in messages(kafka, topic)}
+    again.execute("ALTER TABLE t RESET WATERMARK TO '2026-01-01 00:03:10'")
+    insert(again, ("b", 2, "03:30"), ("e", 1, "03:40"), ("y", 1, "04:10"))
+    again.run()
+    new = [message for message in messages(kafka, topic) if message.id not in sent]
+    assert {(m.key, m.revision, m.value and m.value["total"]) for m in new} == {
+        (("00:04", "b"), "2", 3),
+        (("00:04", "e"), "2", 1),
+    }
+    assert len(new) == 2
 
 
 def test_B2_a_kafka_sink_sends_amended_rows_again_and_null_for_keys_that_are_gone(
@@ -225,16 +246,4 @@ def test_B2_a_kafka_sink_sends_amended_rows_again_and_null_for_keys_that_are_gon
     }
     assert amended(again) == {}
 
-    # What a poisoned watermark had sent too early is sent again, as it closes after the reset (W9).
-    insert(again, ("x", 1, "59:00"))
-    again.run()
-    sent = {message.id for message in messages(kafka, topic)}
-    again.execute("ALTER TABLE t RESET WATERMARK TO '2026-01-01 00:03:10'")
-    insert(again, ("b", 2, "03:30"), ("e", 1, "03:40"), ("y", 1, "04:10"))
-    again.run()
-    new = [message for message in messages(kafka, topic) if message.id not in sent]
-    assert {(m.key, m.revision, m.value and m.value["total"]) for m in new} == {
-        (("00:04", "b"), "2", 3),
-        (("00:04", "e"), "2", 1),
-    }
-    assert len(new) == 2
+    resends_what_closes_after_a_reset(again, kafka, topic)

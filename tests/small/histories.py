@@ -76,12 +76,11 @@ def contents(
 def histories(times: Sequence[int] = TIMES, most: int = 4, least: int = 1) -> Iterator[History]:
     """Every history of `least` to `most` rows."""
     symbols: tuple[Time, ...] = (*times, None)
-    for count in range(least, most + 1):
-        for one in range(count + 1):
-            for sizes in cuts(one, count - one):
-                for found in product(symbols, repeat=count):
-                    batches = contents(sizes, found)
-                    yield History(batches)  # type: ignore[arg-type]
-                    if one and count > one and len(sizes) > 1:
-                        # Of one partition, or of one batch, both ways are the same.
-                        yield History(batches, backlog=True)  # type: ignore[arg-type]
+    for count, one in ((n, i) for n in range(least, most + 1) for i in range(n + 1)):
+        for sizes in cuts(one, count - one):
+            for found in product(symbols, repeat=count):
+                batches = contents(sizes, found)
+                yield History(batches)  # type: ignore[arg-type]
+                if one and count > one and len(sizes) > 1:
+                    # Of one partition, or of one batch, both ways are the same.
+                    yield History(batches, backlog=True)  # type: ignore[arg-type]

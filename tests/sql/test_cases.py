@@ -1,4 +1,7 @@
-"""SQL in, resolved statements and Spark SQL (or the error) out: golden files, see cases.py."""
+"""SQL in, resolved statements and Spark SQL (or the error) out: golden files, see cases.py.
+
+A file of its own: `python -m tests.sql.cases` writes what it compares.
+"""
 
 from __future__ import annotations
 

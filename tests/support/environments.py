@@ -1,4 +1,7 @@
-"""Python environments beside this one: they find its libraries, but not tidegate."""
+"""Python environments beside this one: they find its libraries, but not tidegate.
+
+A file of its own: tests of the wheel and of the cluster share it, and nothing else.
+"""
 
 from __future__ import annotations
 

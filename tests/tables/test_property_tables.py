@@ -45,9 +45,8 @@ def changes(seed: int, cases: int) -> Iterator[list[Change]]:
                     key = (case, chance.choice("xyz"))
                     second = 20 * number + (chance.randint(10, 35) if i == 0 else chance.randint(-15, 35))
                     delete = chance.random() < 0.2
-                    if delete:  # of the row as it was last written, wherever that was (T1)
-                        second = seconds.get(key, second)
-                    seconds[key] = second
+                    # A delete is of the row as it was last written, wherever that was (T1).
+                    second = seconds[key] = seconds.get(key, second) if delete else second
                     offset = offsets[name] = offsets.get(name, -1) + 1
                     found.append(Change(name, offset, key, second * SECOND, delete, chance.randint(0, 99)))
         yield found

@@ -101,7 +101,11 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
     assert [r[3] for r in rows(session, "running")] == ["1", "3", "4", "2", "7"]
     assert all(audit_view(session, name).ok for name in ("per_minute", "busy", "running"))
 
-    # Upkeep keeps the old results, which have a name, and does not take them for something that it has to do.
+    upkeep_keeps_the_old_results(session)
+
+
+def upkeep_keeps_the_old_results(session: Session) -> None:
+    """They have a name; and upkeep does not take them for something that it has to do."""
     table = session.tables.open(session.stored("per_minute"))
     maintain(session, "per_minute", Policy(keep_snapshots=0, most_snapshots=1), guard=0)
     assert len(session.tables.upkeep(table.identifier).shape().snapshots) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from tests.benchmarks.bench import Bench, EngineFailed, make_project, read_columns
-from tests.benchmarks.contest import numbers
+from tests.benchmarks.contest import numbers, unavailable
 from tests.benchmarks.load import BASE, SECOND, Events, table
 from tests.benchmarks.peers import Missing
 from tests.benchmarks.results import Result
@@ -84,10 +84,7 @@ def ttl(bench: Bench) -> Result:
                         else _tidegate(bench, files, folder)
                     )
                 except (EngineFailed, Missing) as error:
-                    bench.say(f"{engine}: {error}")
-                    if engine == "tidegate":
-                        result.failures.append(f"tidegate: {error}")
-                    result.unavailable[engine] = str(error)
+                    unavailable(bench, result, engine, error)
                     continue
                 check: dict[str, Any] = {}
                 exact = True
@@ -96,8 +93,7 @@ def ttl(bench: Bench) -> Result:
                     check = differing(right, read_columns(folder / "out", _COLUMNS), ("key",))
                     exact = same(check) and told == late
                     check |= {"late": told, "late expected": late}
-                    if not exact:
-                        result.failures.append(f"tidegate: wrong result: {check}")
+                    result.failures += [] if exact else [f"tidegate: wrong result: {check}"]
                 for number in range(1, _BATCHES + 1):
                     run = numbers(ran, len(batches[number]), f"begin-{number}", f"end-{number}")
                     kept = {

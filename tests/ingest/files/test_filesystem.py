@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -149,17 +150,8 @@ def test_csv_columns_go_by_name_and_null_values_are_null(workbench: Workbench) -
     assert [r["reason"] for r in raw[1:]] == ["null_event_time", 'unparseable: column "ts" wants TIMESTAMP']
 
 
-@ON_SPARK
-def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_their_field(
-    workbench: Workbench,
-) -> None:
-    """Other orders of columns, more or fewer of them: each file is read by its own header."""
-    workbench.assets(
-        s="CREATE SOURCE s (id INT NOT NULL, note VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
-        "WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE CSV;"
-    )
-    folder = workbench.root / "input"
-    folder.mkdir()
+def write_csv_files(folder: Path) -> None:
+    """With other headers than the source has columns, fields that are not closed, and none at all."""
     files = {
         "1": f'id,note,ts\n1,plain,{at(1)}\n2,"two\nlines\n9,fake,{at(9)}\n",{at(2)}\n3,x,{at(3)}\n'.encode(),
         "2": f'\ufeffTS,id,more,note\r\n{at(4)},4,z,"say ""hi"""\r\n\r\n'.encode(),
@@ -181,6 +173,20 @@ def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_th
     (folder / "note=of the folder" / "9.csv").write_text(f"ts,id,most\n{at(9)},9,x\n", encoding="utf-8")
     (folder / "id=nine").mkdir()
     (folder / "id=nine" / "9.csv").write_text(f"ts,note\n{at(9)},x\n", encoding="utf-8")
+
+
+@ON_SPARK
+def test_W5_each_csv_file_has_its_own_header_and_quoted_line_breaks_belong_to_their_field(
+    workbench: Workbench,
+) -> None:
+    """Other orders of columns, more or fewer of them: each file is read by its own header."""
+    workbench.assets(
+        s="CREATE SOURCE s (id INT NOT NULL, note VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) "
+        "WITH (connector = 'filesystem', path = 'input') FORMAT PLAIN ENCODE CSV;"
+    )
+    folder = workbench.root / "input"
+    folder.mkdir()
+    write_csv_files(folder)
     session = workbench.session()
     session.run()
     unread = {"more": "2.csv", "most": "note=of the folder/9.csv"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -259,44 +260,48 @@ _REFUSED = re.compile(r">>>|X '|VALUES '")
 def test_every_example_of_sparks_documentation_means_the_same(spark: SparkSession) -> None:
     """Through the dialect and back: same rows. And what the type inference claims to know is so."""
     know_attempts(spark)
+    compared, typed, wrong = 0, 0, []
+    for query, theirs in _examples(spark):
+        text = Text(query)
+        node = parse_query(text, tokenize(text))
+        again = spark.sql(to_spark(node))
+        # The same plan has the same rows; another one is asked for them.
+        if not _plan(again).sameResult(_plan(theirs)) and (truth := _rows(theirs)) is not None:
+            assert _rows(again) == truth, query
+        compared += 1
+        if not isinstance(node, exp.Select) or len(node.expressions) != len(again.columns):
+            continue
+        for item, (_, type_) in zip(node.expressions, again.dtypes, strict=True):
+            found = infer(item, lambda _: None)
+            if found is not None and found.is_exact:
+                typed += 1
+                if str(found) != type_:
+                    wrong.append((query, str(found), type_))
+        careful = node.copy()
+        careful.set("expressions", [safe(item, lambda _: None) for item in node.expressions])
+        if careful != node and (truth := _rows(again)) is not None:
+            frame = spark.sql(to_spark(careful))
+            assert (_rows(frame), _types(frame)) == (truth, _types(again)), query
+    assert wrong == []
+    assert compared > 700
+    assert typed > 250
+
+
+def _examples(spark: SparkSession) -> Iterator[tuple[str, DataFrame]]:
+    """The queries of Spark's documentation that the dialect takes, and Spark's own reading of them."""
     catalog = spark._jsparkSession.sessionState().catalog()
     identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
-    compared, typed, wrong = 0, 0, []
-    for name in sorted(spark_functions()):
-        if not spark.catalog.functionExists(name):
-            continue
+    for name in filter(spark.catalog.functionExists, sorted(spark_functions())):
         examples = catalog.lookupFunctionInfo(identifier(name)).getExamples()
         for query in dict.fromkeys(re.findall(r">\s*(SELECT .*?);\s*\n", examples, re.DOTALL)):
             if _VARYING.search(query) or _REFUSED.search(query) or '"' in query:
                 continue
             try:
-                written = spark.sql(query)
+                theirs = spark.sql(query)
             except Exception:
                 # Examples of errors.
                 continue
-            text = Text(query)
-            node = parse_query(text, tokenize(text))
-            again = spark.sql(to_spark(node))
-            # The same plan has the same rows; another one is asked for them.
-            if not _plan(again).sameResult(_plan(written)) and (truth := _rows(written)) is not None:
-                assert _rows(again) == truth, query
-            compared += 1
-            if not isinstance(node, exp.Select) or len(node.expressions) != len(again.columns):
-                continue
-            for item, (_, type_) in zip(node.expressions, again.dtypes, strict=True):
-                found = infer(item, lambda _: None)
-                if found is not None and found.is_exact:
-                    typed += 1
-                    if str(found) != type_:
-                        wrong.append((query, str(found), type_))
-            careful = node.copy()
-            careful.set("expressions", [safe(item, lambda _: None) for item in node.expressions])
-            if careful != node and (truth := _rows(again)) is not None:
-                frame = spark.sql(to_spark(careful))
-                assert (_rows(frame), _types(frame)) == (truth, _types(again)), query
-    assert wrong == []
-    assert compared > 700
-    assert typed > 250
+            yield query, theirs
 
 
 def _plan(frame: DataFrame) -> Any:

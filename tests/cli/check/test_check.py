@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.checking import SINK, Call, deploy, found, places, source, view
+from tests.cli.check.checking import SINK, Call, deploy, found, places, source, view
 
 
 def test_every_error_of_every_file_is_shown_at_once(bare: Path, tidegate: Call) -> None:

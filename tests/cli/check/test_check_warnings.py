@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.checking import AVRO, MEANT, OVER, SINK, Call, found, places, source, view
+from tests.cli.check.checking import AVRO, MEANT, OVER, SINK, Call, found, places, source, view
 from tests.conftest import ROOT
 from tidegate.project import Project
 from tidegate.project.lint import lint

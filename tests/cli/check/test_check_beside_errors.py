@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.checking import SINK, Call, deploy, errors, found, places, source, view
+from tests.cli.check.checking import SINK, Call, deploy, errors, found, places, source, view
 
 
 def test_warnings_are_shown_beside_errors(bare: Path, tidegate: Call) -> None:
