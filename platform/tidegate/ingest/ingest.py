@@ -114,8 +114,9 @@ class Log(StoredLog):
         self.state = (
             KeyedTable(tables, relation, identifier, clock, storage.owner) if relation.primary_key else None
         )
-        if self.state is not None:
-            self.state.catch_up()  # what a run that broke off left (R2)
+        if (state := self.state) is not None and state.applied().epoch < self.progress.epoch:
+            # What a run that broke off left (R2).
+            stages.carry_out(LogStage, lambda _: state.catch_up())
 
     def _target_in(self, storage: Storage) -> WriteTarget:
         """How tasks write its files."""
@@ -228,6 +229,9 @@ class Log(StoredLog):
     def reset(self, watermark: int, at: datetime, followed: Mapping[str, str] | None = None) -> None:
         """Take every partition's watermark and `G` back to `watermark` where they are beyond it, in a commit of its own
         (W9). `followed`: what is said of the reset that this one follows (`plan.resets`). Raises TG502 like `add`."""
+        self.stages.carry_out(LogStage, lambda _: self._reset(watermark, at, followed or {}))
+
+    def _reset(self, watermark: int, at: datetime, followed: Mapping[str, str]) -> None:
         states = self.progress.states
         memories = relearned(
             self._tables,
@@ -238,10 +242,10 @@ class Log(StoredLog):
             self._memories,
             watermark,
         )
-        after = self.progress.reset(watermark, memories, followed or {})
+        after = self.progress.reset(watermark, memories, followed)
         before, now = self.format(self.progress.published), self.format(watermark)
         note = f"RESET WATERMARK TO {now}, it was {before}"
-        self.stages.carry_out(LogStage, lambda _: self._commit(after, at, [], [], label="reset", note=note))
+        self._commit(after, at, [], [], label="reset", note=note)
 
     def _commit(
         self,

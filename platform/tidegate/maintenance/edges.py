@@ -42,7 +42,7 @@ def edge_of(
     summary = next((s for _, ours, s in reversed(shape.snapshots) if ours), None)
     if summary is None:
         return NOTHING, []
-    if _kind_of(source) is TimeKind.EPOCH and policy.retention is not None:
+    if kind_of(source) is TimeKind.EPOCH and policy.retention is not None:
         return NOTHING, ["no row is removed: an event time that is a number has no days"]
     notes: list[str] = []
     before = arrived = None
@@ -70,7 +70,7 @@ def _before(
     notes: list[str],
 ) -> int | None:
     """The event time before which whole days may go, ticks; None if none may."""
-    kind = _kind_of(source)
+    kind = kind_of(source)
     mark = summary.get("tidegate.frontier" if isinstance(source, View) else "tidegate.watermark")
     wanted = None
     if kind is not None and mark is not None:
@@ -88,7 +88,7 @@ def _before(
     return wanted
 
 
-def _kind_of(source: Relation | View) -> TimeKind | None:
+def kind_of(source: Relation | View) -> TimeKind | None:
     """What its event time counts in; None where it has none."""
     if isinstance(source, View):
         return source.kind

@@ -82,7 +82,3 @@ class LiveUpkeep:
         if why:
             notify(UpkeepFinished(self._group, item.name, tuple(why), round(self._clock() - started, 3)))
         return bool(why)
-
-
-def _expires(item: Relation | View) -> bool:
-    return bool(getattr(item, "ttl", None))

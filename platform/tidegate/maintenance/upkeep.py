@@ -15,14 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.protocol import Commit, Conflict, Found, GiveUp, Stored, drive
+from tidegate.iceberg.protocol import Commit, Conflict, Done, Found, GiveUp, Stored, drive
 from tidegate.iceberg.retire import condemned, retire
 from tidegate.iceberg.shape import Rested, TableShape
-from tidegate.maintenance.edges import edge_of
+from tidegate.maintenance.edges import edge_of, kind_of
+from tidegate.plan import upkeep_stages as plan
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
-from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -216,6 +216,9 @@ class _Work:
         self._upkeep = context.tables.upkeep(identifier, context.project.owner)
         self._table = self._upkeep.table
         self._is_state = identifier != context.identifier(source.name)
+        planned = plan.table_upkeep(source, self._is_state, context.project.storage.namespace_of)
+        self._stages = context.stages(planned)
+        self._kind = kind_of(source)
         self._number = "_tick" if isinstance(source, View) else "_epoch"
         self.done = TableUpkeep(_short(identifier))
         self.measure()
@@ -250,22 +253,15 @@ class _Work:
         """Everything, in the order in which a crash leaves the least behind."""
         started = time.monotonic()
         if retention and not self._is_state:
-            self._attempt("retention", self._retire)
-        self._attempt("compaction", self._compact)
+            self._attempt("retention", plan.RetireStage, self._retire)
+        self._attempt("compaction", plan.CompactStage, self._compact)
         if self._upkeep.manifests() >= MANY_MANIFESTS:
-            self._attempt("manifests", self._upkeep.merge_manifests)
-        self._attempt("expiry", self._expire)
+            self._attempt("manifests", plan.ManifestStage, self._upkeep.merge_manifests)
+        self._attempt("expiry", plan.ExpireStage, self._expire)
         if orphans:
-            self._attempt("orphan files", self._orphans)
+            self._attempt("orphan files", plan.OrphanStage, self._orphans)
         self.measure(after=True)
         self.done.seconds = round(time.monotonic() - started, 3)
-
-    @property
-    def _kind(self) -> TimeKind | None:
-        source = self._source
-        if isinstance(source, View):
-            return source.kind
-        return source.watermark.kind if source.watermark is not None else None
 
     def _bound(self, shape: TableShape) -> int | None:
         policy = self._policy
@@ -274,11 +270,15 @@ class _Work:
     def _edge(self, shape: TableShape) -> tuple[Any, list[str]]:
         return edge_of(self._context, self._source, self._table.identifier, shape, self._policy, self._now)
 
-    def _attempt(self, what: str, step: Callable[[], None]) -> None:
-        """A step; anew if another commit was in its way, which always wins. After a few tries it is left."""
+    def _attempt(self, what: str, kind: type[plan.TableStage], step: Callable[[], None]) -> None:
+        """A stage; anew if another commit was in its way, which always wins. After a few tries it is left."""
         self._notify(f"{self.done.table}: {what}")
         commit = Commit(needs="nothing", tries=TRIES)
-        end = drive(commit, lambda _: Found(self._table.current()), lambda _: self._answer(step))
+
+        def work(_: plan.TableStage) -> Done | GiveUp:
+            return drive(commit, lambda _: Found(self._table.current()), lambda _: self._answer(step))
+
+        end = self._stages.carry_out(kind, work)
         if isinstance(end, GiveUp):
             self.done.notes.append(
                 f"{what} is left to the next upkeep, because other commits came at the same time"
@@ -383,7 +383,7 @@ def _source(context: Context, name: str) -> Relation | View:
 def _tables(context: Context, source: Relation | View) -> list[str]:
     names = [source.name]
     if isinstance(source, Relation) and source.primary_key:
-        names.append(f"{source.name}$state")
+        names.append(plan.state_of(source))
     return [table for name in names if (table := context.stored(name)) is not None]
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tidegate.plan.marks import Marks
-from tidegate.plan.stages import COMMANDS, Command, Stage, delivery_stages, look_up, plan_for
+from tidegate.plan.stages import Command, Stage, command_stages, delivery_stages, look_up, plan_for
+from tidegate.plan.upkeep_stages import TableStage
 from tidegate.plan.view_stages import Namespace
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Object, Sink, View
@@ -61,7 +62,7 @@ class Explanation:
         lines += [_line(label, text) for label, text in stage.facts()]
         known = self.marks
         marks = [(w.column, w.text(), None if known is None else w.at(known)) for w in stage.watermarks]
-        if not marks:
+        if not marks and not isinstance(stage, TableStage):
             lines.append(_line("watermark", "no column carries one"))
         widest = max((len(f"{column} = {text}") for column, text, _ in marks), default=0)
         for number, (column, text, now) in enumerate(marks):
@@ -98,9 +99,9 @@ def explain(
 ) -> Explanation:
     """The plan of source, table, view or sink `name` (or of a definition). Raises TG201 for an unknown name.
 
-    `command`: of which command it is the plan; `amend` and `rebuild` are those of a view alone, and change nothing of
-    the plan of anything else. `marks`: how far the sources and views in it are, if that was looked up; those without a
-    watermark yet are absent.
+    `command`: of which command it is the plan; `amend`, `backfill` and `rebuild` are those of a view alone, `cleanup`
+    of a table with a PRIMARY KEY, and change nothing of the plan of anything else. `marks`: how far the sources and
+    views in it are, if that was looked up; those without a watermark yet are absent.
     """
     found = (catalog.sinks.find(name) or look_up(catalog, name)) if isinstance(name, str) else name
     if isinstance(found, Sink):
@@ -123,16 +124,10 @@ def explain(
         kind=kind,
         place=f"{found.location.file}:{found.location.line}" if found.location else None,
         description=" ".join(found.description.split()) if found.description else None,
-        stages=_stages(catalog, found, namespace, command),
+        stages=command_stages(catalog, found, command, namespace),
         readers=_readers(catalog, found.name),
         marks=marks,
     )
-
-
-def _stages(catalog: Catalog, found: Object, namespace: Namespace, command: Command) -> tuple[Stage, ...]:
-    if isinstance(found, View) and command != "run":
-        return COMMANDS[command](catalog, found, namespace)
-    return tuple(plan_for(catalog, found, namespace))
 
 
 def _readers(catalog: Catalog, name: str) -> tuple[str, ...]:

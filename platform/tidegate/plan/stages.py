@@ -1,4 +1,5 @@
-"""The stages that bring one source or view up to date, in order: source, gate, log; of a view slice, steps, sink.
+"""The stages of what is done with a source, view or sink, in order: source, gate, log; of a view slice, steps, sink;
+what keeps their tables small.
 
 Each stage is data. What it says about itself (`facts`) is what `explain` prints; which columns carry a
 watermark after it, and how that follows from those of the inputs, is D1-D3.
@@ -15,7 +16,9 @@ from tidegate.plan.judging import gate_facts
 from tidegate.plan.kafka_facts import kafka_facts
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.plan.sink_stages import SinkStage, sink_stage
+from tidegate.plan.upkeep_stages import TableStage, cleanup_stages, expiry_stages, upkeep_stages
 from tidegate.plan.view_stages import (
+    CompareStage,
     Namespace,
     RevisionStage,
     SliceStage,
@@ -107,8 +110,10 @@ Stage = (
     | StepStage
     | ViewStage
     | SinkStage
+    | CompareStage
     | RevisionStage
     | SwapStage
+    | TableStage
 )
 
 
@@ -121,18 +126,29 @@ def look_up(catalog: Catalog, name: str) -> Object:
 
 
 def plan_for(catalog: Catalog, name: str | Object, namespace: Namespace = "main") -> list[Stage]:
-    """The stages of `name` (or of a definition that is not in the catalog), first to last.
+    """The stages of `name` (or of a definition that is not in the catalog), first to last, as a run has them.
 
     `namespace`: of the stored tables, or a function that tells each table's. Raises TG201 for an unknown name.
     """
     found = look_up(catalog, name) if isinstance(name, str) else name
     stages: list[Stage] = []
+    after: list[Stage] = []
     for source in (*sources_of(catalog, found), found):
         if isinstance(source, Relation):
             stages += batch_stages(source, namespace)
+            after += expiry_stages(source, namespace)
         else:
             # Every step of the view in question; of those before it what they read and what they give.
             stages += view_stages(catalog, source, namespace, steps=source is found)
+    return [*stages, *after]
+
+
+def live_stages(catalog: Catalog, found: Object, namespace: Namespace = "main") -> list[Stage]:
+    """What live mode does for a source or view: the stages of a run, tick by tick, and upkeep between the ticks."""
+    stages = plan_for(catalog, found, namespace)
+    for one in (*sources_of(catalog, found), found):
+        assert isinstance(one, Relation | View)
+        stages += upkeep_stages(one, namespace)
     return stages
 
 
@@ -189,15 +205,37 @@ def rebuild_stages(catalog: Catalog, view: View, namespace: Namespace = "main") 
     return (*tick_stages(catalog, view, namespace), SwapStage(view.name, table))
 
 
-def amendment_stages(catalog: Catalog, view: View, namespace: Namespace = "main") -> tuple[Stage, ...]:
-    """An amendment: the slice of the windows that are compared, the steps of the query, and the revisions (B1)."""
+def amendment_stages(
+    catalog: Catalog, view: View, namespace: Namespace = "main", absorbs: bool = True
+) -> tuple[Stage, ...]:
+    """An amendment, or, without late rows, a backfill: the slice of the windows that are compared, the steps of the
+    query, the comparison, and the revisions (B1)."""
     *first, _ = tick_stages(catalog, view, namespace)
-    return (*first, RevisionStage(view.name, f"{stored_as(namespace, view.name)}, Iceberg"))
+    given = view.name, f"{stored_as(namespace, view.name)}, Iceberg", absorbs
+    return (*first, CompareStage(*given), RevisionStage(*given))
 
 
-#: What is done with a view, as a list of stages: a run, a live run and a backfill of Dagster's do ticks.
-Command = Literal["run", "amend", "rebuild"]
-COMMANDS = {"run": tick_stages, "amend": amendment_stages, "rebuild": rebuild_stages}
+#: What is done, as lists of the same stages. A backfill of Dagster's partitions is `backfill`, or, with late rows,
+#: `amend`.
+Command = Literal["run", "live", "amend", "backfill", "rebuild", "cleanup", "upkeep"]
+
+
+def command_stages(
+    catalog: Catalog, found: Object, command: Command, namespace: Namespace = "main"
+) -> tuple[Stage, ...]:
+    """The stages of a command for a source, table or view. One that is not for it (an amendment of a source, a cleanup
+    of a view) has those of a run."""
+    if command == "live":
+        return tuple(live_stages(catalog, found, namespace))
+    if isinstance(found, Relation | View) and command == "upkeep":
+        return upkeep_stages(found, namespace)
+    if isinstance(found, Relation) and found.primary_key and command == "cleanup":
+        return cleanup_stages(found, namespace)
+    if isinstance(found, View) and command == "rebuild":
+        return rebuild_stages(catalog, found, namespace)
+    if isinstance(found, View) and command in ("amend", "backfill"):
+        return amendment_stages(catalog, found, namespace, absorbs=command == "amend")
+    return tuple(plan_for(catalog, found, namespace))
 
 
 def delivery_stages(catalog: Catalog, sink: Sink, namespace: Namespace = "main") -> tuple[Stage, ...]:

@@ -84,19 +84,41 @@ class ViewStage:
 
 
 @dataclass(frozen=True)
-class RevisionStage:
-    """The sink of an amendment: revisions of the windows that late rows hit, in one commit with what was absorbed
-    (B1-B3)."""
+class CompareStage:
+    """Finds the closed windows whose stored rows are not what the query gives (B1)."""
 
     name: str
     table: str
+    absorbs: bool
+    watermarks: tuple[ColumnWatermark, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    node: str = "compare"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) lines."""
+        rows = "late rows included" if self.absorbs else "from the rows that they have already"
+        return [
+            ("table", self.table),
+            ("compares", f"the rows of closed windows with what the query gives now, {rows} (B1)"),
+        ]
+
+
+@dataclass(frozen=True)
+class RevisionStage:
+    """The sink of an amendment or a backfill: revisions of the windows that were found to differ, in one commit with
+    what was absorbed (B1-B3)."""
+
+    name: str
+    table: str
+    absorbs: bool
     watermarks: tuple[ColumnWatermark, ...] = ()
     differences: tuple[Difference, ...] = ()
     node: str = "revise"
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) lines."""
-        replaced = "closed windows whose rows are not what the query gives now, late rows included (B1)"
+        late = ", late rows included" if self.absorbs else ""
+        replaced = f"closed windows whose rows are not what the query gives now{late} (B1)"
         return [
             ("table", self.table),
             ("replaces", replaced),

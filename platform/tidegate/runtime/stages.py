@@ -31,25 +31,20 @@ class Stages:
         self.planned = tuple(planned)
         self._watcher = watcher
 
-    def carry_out(self, kind: type[S], work: Callable[[S], T]) -> T:
-        """Do the work of the stage of this kind, which is given to it."""
+    def carry_out(self, kind: type[S], work: Callable[[S], T], steps: type[Stage] | None = None) -> T:
+        """Do the work of the stage of this kind, which is given to it. `steps`: of this kind are the stages that belong
+        to the same piece of work, such as the steps of the query that gives a slice its rows."""
         stage = next((one for one in self.planned if isinstance(one, kind)), None)
         if stage is None:
             raise AssertionError(f"a stage that no plan has: {kind.__name__}")
-        return self._doing([stage], lambda: work(stage))
-
-    def carry_out_all(self, kind: type[S], work: Callable[[], T]) -> T:
-        """Do the work of all stages of this kind, of which there may be none, in one piece: steps of one query."""
-        return self._doing([one for one in self.planned if isinstance(one, kind)], work)
-
-    def _doing(self, stages: Sequence[Stage], work: Callable[[], T]) -> T:
-        watcher = self._watcher()
-        for stage in stages:
-            if watcher is not None:
-                watcher(stage)
-        before = _CURRENT.set(stages[-1] if stages else _CURRENT.get())
+        if (watcher := self._watcher()) is not None:
+            watcher(stage)
+            for one in self.planned:
+                if steps is not None and isinstance(one, steps):
+                    watcher(one)
+        before = _CURRENT.set(stage)
         try:
-            return work()
+            return work(stage)
         finally:
             _CURRENT.reset(before)
 

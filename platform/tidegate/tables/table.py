@@ -208,12 +208,6 @@ class KeyedTable:
             if bound is not None:
                 upkeep.expire(bound, KEEP_SNAPSHOTS)
 
-    def upkeep(self, keep_from: int | None) -> Cleaned:
-        """What a run does after its views: whole days go, old snapshots expire where many have gathered."""
-        cleaned = self.cleanup(keep_from, rewrite=False)
-        self.expire_snapshots(many=MANY_SNAPSHOTS)
-        return cleaned
-
     def _merge(self, changes: DataFrame, watermark: int | None, after: Applied) -> None:
         """`watermark`: `G` before these changes; no row at or below it is touched, so its files are not read."""
         relation = self.relation
@@ -258,7 +252,7 @@ class KeyedTable:
 
 
 def needs_upkeep(tables: Tables, relation: Relation, log: str, keep_from: int | None) -> bool:
-    """Whether `KeyedTable.upkeep` has something to do; costs no Spark job."""
+    """Whether a run has expired rows to delete at its end, or old snapshots to expire; costs no Spark job."""
     table = tables.open(state_identifier(log))
     if _cleanable(relation, applied_of(table.current()), keep_from, rewrite=False) is not None:
         return True

@@ -11,11 +11,25 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.progress import LogPosition
 from tidegate.ingest.ingest import Log
 from tidegate.plan.gaps import RETAINED_FROM, Hole, edge_of, hole, same_scale
+from tidegate.plan.upkeep_stages import (
+    CleanupStage,
+    CompactStage,
+    ExpireStage,
+    cleanup_stages,
+    expiry_stages,
+)
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import read_position
 from tidegate.tables.lives import applied_state
-from tidegate.tables.table import EVERYTHING, KEEP_SECONDS, Cleaned, needs_upkeep
+from tidegate.tables.table import (
+    EVERYTHING,
+    KEEP_SECONDS,
+    MANY_SNAPSHOTS,
+    Cleaned,
+    KeyedTable,
+    needs_upkeep,
+)
 from tidegate.views.inputs import Pinned, pending
 from tidegate.views.resolve import standing
 
@@ -134,11 +148,20 @@ def state_upkeep(context: Context, relations: Iterable[Relation]) -> list[Cleane
             continue
         needed = needed_from(context, relation)
         if needs_upkeep(context.tables, relation, log, needed):
+            planned = expiry_stages(relation, context.project.storage.namespace_of)
             with context.lease(relation.name):
-                state = Log.of(context, relation).state
-                assert state is not None
-                found.append(state.upkeep(needed))
+                state, stages = _state(context, relation), context.stages(planned)
+                found.append(stages.carry_out(CleanupStage, partial(_clean_days, state, needed)))
+                stages.carry_out(ExpireStage, partial(_expire_many, state))
     return found
+
+
+def _clean_days(state: KeyedTable, needed: int | None, _: CleanupStage) -> Cleaned:
+    return state.cleanup(needed, rewrite=False)
+
+
+def _expire_many(state: KeyedTable, _: ExpireStage) -> None:
+    state.expire_snapshots(many=MANY_SNAPSHOTS)
 
 
 def cleanup(
@@ -157,18 +180,26 @@ def cleanup(
     def one(relation: Relation) -> None:
         if context.stored(relation.name) is None:
             return
+        planned = cleanup_stages(relation, context.project.storage.namespace_of)
         with context.lease(relation.name):
-            state = Log.of(context, relation).state
-            assert state is not None
-            cleaned = state.cleanup(needed_from(context, relation))
-            state.compact()
-            state.expire_snapshots(keep_seconds)
+            state, stages = _state(context, relation), context.stages(planned)
+            needed = needed_from(context, relation)
+            cleaned = stages.carry_out(CleanupStage, lambda _: state.cleanup(needed))
+            stages.carry_out(CompactStage, lambda _: state.compact())
+            stages.carry_out(ExpireStage, lambda _: state.expire_snapshots(keep_seconds))
             found.append(cleaned)
 
     steps = steps or Steps(fail_fast=True)
     for relation in chosen:
         steps.do(relation, partial(one, relation))
     return found
+
+
+def _state(context: Context, relation: Relation) -> KeyedTable:
+    """What a table with a PRIMARY KEY holds, as of its newest commit, open for writing; its lease is held."""
+    state = Log.of(context, relation).state
+    assert state is not None
+    return state
 
 
 def _table(context: Context, name: str) -> Relation:

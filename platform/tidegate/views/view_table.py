@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import TidegateError
@@ -148,7 +149,7 @@ class ViewTable:
         start = min((mark for mark in (frontier, earliest) if mark is not None), default=None)
         number = (base.integer("tidegate.tick") or 0) + 1
         cut = Cut(pinned, start, frontier, reached, number, _closes_again(base, frontier, reached))
-        done = self._stages.carry_out(SliceStage, lambda stage: self._computed(stage, base, cut))
+        done = self._stages.carry_out(SliceStage, lambda stage: self._computed(stage, base, cut), StepStage)
         try:
             return self._stages.carry_out(ViewStage, lambda _: self._commit(base, cut, done, gap, started))
         finally:
@@ -157,12 +158,8 @@ class ViewTable:
     def _computed(self, stage: SliceStage, base: Snapshot, cut: Cut) -> Computed:
         """The rows of a tick. Where rows close again that were emitted once, the query says which (W9)."""
         way: Way = "query" if stage.way == "panes" and cut.again else stage.way
-        return self._stages.carry_out_all(
-            StepStage,
-            lambda: computed(
-                self._context, self.view, way, cut, self._target, lambda: self._carried_rows(base, cut)
-            ),
-        )
+        carried = partial(self._carried_rows, base, cut)
+        return computed(self._context, self.view, way, cut, self._target, carried)
 
     def _commit(
         self, base: Snapshot, cut: Cut, done: Computed, gap: dict[str, str], started: float
@@ -219,6 +216,23 @@ class ViewTable:
         target = pending(view, base.summary, pinned)
         if target is None:
             return False
+        summary, files = self._stages.carry_out(
+            SliceStage, lambda _: self._stepped(base, pinned, target), StepStage
+        )
+
+        def commit(_: ViewStage) -> int:
+            removed = self._carried_files(base, files)
+            return self.table.append(files, self._target, summary, base, self._carried(), removed)
+
+        committed = self._stages.carry_out(ViewStage, commit)
+        self._snapshot = Snapshot(committed, summary, committed)
+        return True
+
+    def _stepped(
+        self, base: Snapshot, pinned: Sequence[Pinned], target: int
+    ) -> tuple[dict[str, str], list[dict[str, Any]]]:
+        """What the commit of a step back says, and the files of what is carried as of the frontier it goes back to."""
+        view = self.view
         found = back(self._context, view, self.table.identifier, pinned, target)
         if not found.is_possible:
             raise refused(view, found)
@@ -239,13 +253,7 @@ class ViewTable:
                 files = [] if tick.carried is None else self._write_carried(tick.carried)
             finally:
                 tick.close()
-        removed = self._carried_files(base, files)
-        committed = self._stages.carry_out(
-            ViewStage,
-            lambda _: self.table.append(files, self._target, summary, base, self._carried(), removed),
-        )
-        self._snapshot = Snapshot(committed, summary, committed)
-        return True
+        return summary, files
 
     def _at(self, base: Snapshot) -> DataFrame:
         """The view's table at a snapshot."""

@@ -36,7 +36,7 @@ from tidegate.iceberg.protocol import (
     drive,
 )
 from tidegate.plan.stages import amendment_stages
-from tidegate.plan.view_stages import RevisionStage, SliceStage, StepStage
+from tidegate.plan.view_stages import CompareStage, RevisionStage, SliceStage, StepStage
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tasks.writer import WriteTarget
 from tidegate.views.amend.comparison import AmendmentComparison
@@ -141,7 +141,9 @@ class _Amendment:
         self._notes: list[str] = []
         self._target: WriteTarget | None = None
         namespace = context.project.storage.namespace_of
-        self._stages = context.stages(amendment_stages(context.catalog, view, namespace))
+        # A view that follows an amendment below takes part in it; what recomputes everything is a backfill.
+        planned = amendment_stages(context.catalog, view, namespace, absorbs=not scope.everything)
+        self._stages = context.stages(planned)
         self._comparison = AmendmentComparison(context, view, stored, self._base, self._pinned)
 
     def run(self) -> ViewAmendment:
@@ -156,7 +158,9 @@ class _Amendment:
             return self._nothing(None, started)
         self._notify(f"{self._view.name}: comparing the windows that end {self._described(ranges)}")
         late = self._upto() if self._scope.absorb else None
-        now, since = self._stages.carry_out(SliceStage, lambda _: self._recomputed(ranges, frontier, late))
+        now, since = self._stages.carry_out(
+            SliceStage, lambda _: self._recomputed(ranges, frontier, late), StepStage
+        )
         if since is not None:
             # Lookups of before are not known any more.
             ranges = [] if since == math.inf else clip(ranges, int(since), frontier)
@@ -174,14 +178,10 @@ class _Amendment:
     ) -> tuple[DataFrame, float | None]:
         """What the windows in these ranges should hold, and from where on that can be told (None: everywhere)."""
         given = self._context, self._view, self._pinned
-
-        def steps() -> tuple[DataFrame, float | None]:
-            if late is not None:
-                return batch(*given, frontier, self._notes, ranges, late)
-            now, since, _ = as_stored(*given, self._stored, frontier, self._notes, ranges)
-            return now, since
-
-        return self._stages.carry_out_all(StepStage, steps)
+        if late is not None:
+            return batch(*given, frontier, self._notes, ranges, late)
+        now, since, _ = as_stored(*given, self._stored, frontier, self._notes, ranges)
+        return now, since
 
     def _amend(
         self,
@@ -191,39 +191,43 @@ class _Amendment:
         late: Mapping[str, int] | None,
         started: float,
     ) -> ViewAmendment:
-        from pyspark.sql import functions as F
-
         changed = self._comparison.hit(now, ranges, frontier, late).persist()
         try:
-            end = ticks_of("_window_end", self._view.kind)
-            sums = changed.agg(
-                F.count(F.lit(1)).alias("windows"),
-                F.sum(LATE_ROWS).alias("late"),
-                F.sum(GROUPS).alias("groups"),
-                F.min(end).alias("low"),
-                F.max(end).alias("high"),
-            ).first()
-            assert sums is not None
-            windows = int(sums["windows"])
-            tells = windows == 0 or sums["late"] is not None
-            report = ViewAmendment(
-                self._view.name,
-                windows,
-                int(sums["late"] or 0) if tells else None,
-                int(sums["groups"] or 0),
-                dry_run=self._dry_run,
-                examples=examples(changed) if windows else [],
-                notes=self._notes,
-                stretches=stretches(changed, self._view.kind, self._scope.every) if windows else [],
-            )
-            if not self._dry_run and (windows or (self._scope.whole and self._is_news(frontier))):
-                extent = None if windows == 0 else (sums["low"], sums["high"])
+            report, extent = self._stages.carry_out(CompareStage, lambda _: self._compared(changed))
+            if not self._dry_run and (report.windows or (self._scope.whole and self._is_news(frontier))):
                 self._stages.carry_out(
-                    RevisionStage, lambda _: self._revise(now, changed, windows, extent, frontier)
+                    RevisionStage, lambda _: self._revise(now, changed, report.windows, extent, frontier)
                 )
         finally:
             changed.unpersist()
         return _with_seconds(report, started)
+
+    def _compared(self, changed: DataFrame) -> tuple[ViewAmendment, tuple[int, int] | None]:
+        """Which windows were hit, and from where to where they end; None if none was."""
+        from pyspark.sql import functions as F
+
+        end = ticks_of("_window_end", self._view.kind)
+        sums = changed.agg(
+            F.count(F.lit(1)).alias("windows"),
+            F.sum(LATE_ROWS).alias("late"),
+            F.sum(GROUPS).alias("groups"),
+            F.min(end).alias("low"),
+            F.max(end).alias("high"),
+        ).first()
+        assert sums is not None
+        windows = int(sums["windows"])
+        tells = windows == 0 or sums["late"] is not None
+        report = ViewAmendment(
+            self._view.name,
+            windows,
+            int(sums["late"] or 0) if tells else None,
+            int(sums["groups"] or 0),
+            dry_run=self._dry_run,
+            examples=examples(changed) if windows else [],
+            notes=self._notes,
+            stretches=stretches(changed, self._view.kind, self._scope.every) if windows else [],
+        )
+        return report, None if windows == 0 else (sums["low"], sums["high"])
 
     def _revise(
         self, now: DataFrame, changed: DataFrame, windows: int, extent: tuple[int, int] | None, frontier: int

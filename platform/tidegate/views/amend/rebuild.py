@@ -130,23 +130,23 @@ def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], Non
     generation = _generation(context, view) + 1
     tag = f"generation_{generation - 1}"
     notify(f"{view.name}: swapping; the earlier results are kept as {tag}")
+    frontier, groups, _ = table.totals()
+    stages.carry_out(SwapStage, lambda _: _swap(context, table.table, view, identifier, generation, tag))
+    return Rebuilt(view.name, why, generation, tag, frontier, groups, round(time.monotonic() - started, 3))
+
+
+def _swap(context: Context, new: StoredTable, view: View, identifier: str, generation: int, tag: str) -> None:
+    """Everything of the new table takes the place of what is in `identifier`, in one commit; that stays as `tag`."""
     context.tables.open(identifier).tag(tag)
     for reader in readers_of(context.catalog, view.name):
         context.require_own(reader.name)
         # First: were this one killed behind the swap, they would go on from results that are not there any more.
         if (stored := context.stored(reader.name)) is not None:
             context.tables.open(stored).set_properties({STALE: view.name})
-    frontier, groups, _ = table.totals()
-    stages.carry_out(SwapStage, lambda _: _swap(context, table.table, view, identifier, generation))
-    context.tables.drop_table(beside)
-    return Rebuilt(view.name, why, generation, tag, frontier, groups, round(time.monotonic() - started, 3))
-
-
-def _swap(context: Context, new: StoredTable, view: View, identifier: str, generation: int) -> None:
-    """Everything of the new table takes the place of what is in `identifier`, in one commit."""
     properties = new.properties() | {GENERATION: str(generation), STALE: ""}
     summary = new.current().facts
     day = None if view.kind is TimeKind.EPOCH else "_window_end"
     context.tables.replace_table(
         identifier, context.tables.rows(new.identifier), "_open", day, properties, summary
     )
+    context.tables.drop_table(new.identifier)

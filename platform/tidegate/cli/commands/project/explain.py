@@ -19,9 +19,7 @@ def explain(
     ] = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
-    command: Annotated[
-        Command, typer.Option("--command", help="Of a view: which command's stages are shown.")
-    ] = "run",
+    command: Annotated[Command, typer.Option("--command", help="Which command's stages are shown.")] = "run",
 ) -> int:
     """Show the stages of a source or view, the watermark columns at each stage, and the differences from RisingWave.
 
