@@ -50,7 +50,7 @@ SINK = "under the sink's lease; its table is looked at whenever it is opened"
 #: Who asks for the owner before anything is changed. A function that is new belongs here, with its answer.
 GUARDS = {
     "cli/diagnosis.py:warehouse": "a file of its own, to see whether it can be written",
-    "views/revisions/amend_write.py:Writer.__init__": LEASE,
+    "views/revisions/amend_write.py:AmendmentWriter.__init__": LEASE,
     "iceberg/commit.py:_attempted": TABLE,
     "iceberg/commit.py:IcebergTable.tag": LEASE,
     "runtime/context.py:Context.forget": "asks first",
