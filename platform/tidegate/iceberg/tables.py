@@ -2,7 +2,8 @@
 
 Users' runs go through `SparkTables`, which asks Iceberg's Java in the driver's JVM. The tests have a second
 implementation, on pyiceberg, for the runner without a JVM; one conformance suite holds both to the same answers.
-Sinks into Iceberg need what only Iceberg's Java has, and take an `IcebergTable`.
+Sinks into Iceberg need what only Iceberg's Java has, and take an `IcebergTable`. An implementation writes a signature
+of the port again, since a type checker compares the two, and has nothing else of it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 One look in a tick: stored metadata, brokers and locks, no JVM. Of each source, table with a watermark, and view it
 evaluates the check when the causes change, or the asset was materialized; then it sends what is to be told (`alerts:`
 of jobs/*.yaml). What the next tick needs to know (since when a cause holds, what has been told, what a target that is
-down still gets) is its cursor.
+down still gets) is its cursor. What the sensor of `lag.py` has in common with it stands there; they are two because the
+lag is measured with every commit, even while brokers cannot be reached, and the causes are not.
 """
 
 from __future__ import annotations
