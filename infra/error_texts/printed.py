@@ -7,7 +7,7 @@ PRINTED: dict[str, str] = {
     "TG501": """error TG501: this Spark session has no Iceberg runtime
 hint: start it with spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0, or let tidegate.connect() start Spark""",
     "TG502": """error TG502: another run has committed to tidegate.main.orders in the meantime; this batch was not stored
-hint: run again: it goes on from the commit of the other run""",
+hint: run again: it continues from the commit of the other run""",
     "TG503": """error TG503: source "orders" reads file:///home/ada/shop/data/orders, which does not exist
 hint: check the option path, or create it""",
     "TG504": """error TG504: source "orders": the file 2026-03-01.parquet has no column "amount"
@@ -16,7 +16,7 @@ hint: did you mean "amounts"?""",
  --> assets/orders.sql:3:15
 3 | CREATE SOURCE orders (
                   ^^^^^^
-hint: a file is read only once, and all other files are read. There are three ways to go on: restore the file as it was, with its time; or remove it, and write its new rows into a file with another name (rename it into place); or DROP SOURCE orders and run again, which reads all files again""",
+hint: a file is read only once, and all other files are read. There are three ways to continue: restore the file as it was, with its time; or remove it, and write its new rows into a file with another name (rename it into place); or DROP SOURCE orders and run again, which reads all files again""",
     "TG506": """error TG506: the definition of "orders_hourly" has changed since its results were computed
  --> assets/orders.sql:21:26
 21 | CREATE MATERIALIZED VIEW orders_hourly AS
@@ -68,7 +68,7 @@ hint: write it from that project and environment; or take it over with tidegate 
 hint: agree when you are asked, or with tidegate adopt --yes""",
     "TG533": """error TG533: these are removed with orders and can't be restored:
   orders: rows: 12 on time, 1 late, 1 rejected; 5 files, 0.1 MB
-  these can't go on without it: orders_hourly
+  these can't continue without it: orders_hourly
   the position up to which its input was read; rows that the input no longer has can't be read again
 hint: agree when you are asked, or with tidegate sql --yes; in Python: session.execute(sql, yes=True)""",
     "TG541": """error TG541: "to_accounting" can't deliver into /home/ada/shop/out/accounting: it contains notes.txt
@@ -101,7 +101,7 @@ hint: create it, or check the options topic and properties.bootstrap.server""",
  --> assets/clicks.sql:1:15
 1 | CREATE SOURCE clicks (
                   ^^^^^^
-hint: restore them; or set on_data_loss = 'record' to go on after the gap, which the log will show; or DROP SOURCE clicks and begin again with the messages that are kept""",
+hint: restore them; or set on_data_loss = 'record' to continue after the gap, which the log will show; or DROP SOURCE clicks and begin again with the messages that are kept""",
     "TG553": """error TG553: source "clicks": the topic clicks was deleted and created again: its offsets are those of other messages now
  --> assets/clicks.sql:1:15
 1 | CREATE SOURCE clicks (

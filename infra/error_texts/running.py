@@ -69,7 +69,7 @@ RUNNING: dict[str, tuple[str, str]] = {
         "The hint names the kinds. `tidegate check` lists all objects.",
     ),
     "TG511": (
-        "Other objects still read the object that you want to drop. They could not go on without it.",
+        "Other objects still read the object that you want to drop. They could not continue without it.",
         "Drop the readers first, in the order that the hint gives.",
     ),
     "TG512": (
@@ -118,7 +118,7 @@ RUNNING: dict[str, tuple[str, str]] = {
     "TG518": (
         "Each jar that Spark loads for tidegate has a recorded SHA-256 "
         "(`tidegate/jvm/jars.sha256`), but this file has another one: the download was "
-        "damaged, a mirror serves another file, or somebody changed it.",
+        "damaged, a mirror serves another file, or the file was changed.",
         "Remove the file that the message names, and fetch it again from Maven Central. If "
         "the same file comes back, tell the operator of the mirror.",
     ),
@@ -127,7 +127,7 @@ RUNNING: dict[str, tuple[str, str]] = {
             "ALTER was used on an object that a file in `assets/` defines; the file and the "
             "object would then differ."
         ),
-        "Edit the file as the hint shows. The next run goes on with the same log.",
+        "Edit the file as the hint shows. The next run continues with the same log.",
     ),
     "TG521": (
         "Resetting the watermark would leave some results unchanged, because they need rows "
@@ -147,7 +147,7 @@ RUNNING: dict[str, tuple[str, str]] = {
     ),
     "TG532": (
         "`tidegate adopt` takes tables away from their owner, and there was no person who could be asked.",
-        "Read the list, make sure that nobody writes these tables any more, and agree: at the prompt, or with `--yes`.",
+        "Read the list, make sure that no process writes these tables any more, and agree: at the prompt, or with `--yes`.",
     ),
     "TG533": (
         "DROP removes the rows with their files, also the late and rejected rows, and for a "
@@ -206,12 +206,12 @@ RUNNING: dict[str, tuple[str, str]] = {
         "The topic's retention removed messages before they were read: the source was "
         "stopped for too long, or reads more slowly than messages arrive.",
         (
-            "Restore the messages; or set `on_data_loss = 'record'`, which goes on after the gap "
+            "Restore the messages; or set `on_data_loss = 'record'`, which continues after the gap "
             "and records it; or begin again."
         ),
     ),
     "TG553": (
-        "The position of a source is an offset in the topic. In the topic that was created again, the same offsets belong to other messages, so some rows would be left out.",
+        "The position of a source is an offset in the topic. In the topic that was created again, the same offsets belong to other messages, so some rows would be skipped.",
         "Give the source another name, or DROP it to begin again.",
     ),
     "TG554": (

@@ -116,7 +116,7 @@ SQL: dict[str, tuple[str, str]] = {
         "Remove the function. Bring the value in as a column of the rows, or add it in a source.",
     ),
     "TG222": (
-        "Views go on when a row has an unusable value: its result is NULL. A function that raises an error would stop the view at the same row in every run.",
+        "Views continue when a row has an unusable value: its result is NULL. A function that raises an error would stop the view at the same row in every run.",
         "",
     ),
     "TG301": (

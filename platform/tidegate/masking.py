@@ -1,4 +1,4 @@
-"""Values that nobody may read (X4). What people are told, and what is logged, goes through `masked`.
+"""Values that must stay secret (X4). `masked` hides them in all messages and logs.
 
 A value is known from the moment on at which it is taken out of the environment to be used as a secret: whoever expands
 one says so by `conceal`.

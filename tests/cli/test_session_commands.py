@@ -120,7 +120,7 @@ def test_a_run_that_could_not_do_everything_says_what_was_done_and_what_was_not(
         "            hint: new files",
         "  failed    x (view): Oops",
         "  skipped  prices_daily (view): it reads x",
-        "what was committed is kept; the same command goes on from there",
+        "what was committed is kept; the same command continues from there",
     ]
     told = tidegate("run", "--json", "--fail-fast")
     assert told.exit_code == 1

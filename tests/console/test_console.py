@@ -198,7 +198,7 @@ def test_every_event_has_a_line() -> None:
         "flights: given up: TG506 changed",
         "live: stopped after 3.0 s",
         "live: stopped after 3.0 s; given up: flights",
-        "flights: source goes on without the inputs that failed: TG505: 1.json has changed",
+        "flights: source continues without the inputs that failed: TG505: 1.json has changed",
         "hourly: view failed: error: Oops",
         "daily: view skipped: it reads hourly",
         "run: finished in 6.5 s; failed: hourly; skipped: daily",

@@ -35,7 +35,7 @@ def pattern() -> re.Pattern[str]:
 
 
 def pages() -> list[Path]:
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     return [page for page in found if page != GLOSSARY and not page.is_relative_to(QUOTED)]
 
 

@@ -214,7 +214,7 @@ def test_R1_what_is_committed_is_not_planned_anew(
         dying.setattr(Log, "add", dies_later)
         with pytest.raises(TidegateError, match=r'a batch of "s" is stored, but .* Python worker') as raised:
             session.run()
-    assert "goes on behind this batch" in str(raised.value.hint)
+    assert "continues after this batch" in str(raised.value.hint)
     assert len(plans) == 1
     workbench.session().run()
     assert on_time(session) == [0, 1]

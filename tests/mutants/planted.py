@@ -75,7 +75,7 @@ PLANTED = (
     Planted(
         "planted-back",
         "W6",
-        "G is what it was when a process goes on with a log.",
+        "G stays unchanged when a process continues with a log.",
         _PROGRESS,
         'snapshot.integer("tidegate.watermark"),',
         "None,",

@@ -231,7 +231,7 @@ PLANTED = (
     Planted(
         "planted-stale",
         "R2",
-        "Which files were read is read at the snapshot that is gone on from.",
+        "The list of files that were read comes from the snapshot on which a run is based.",
         "ingest/ingest.py",
         "rows = self._tables.rows(self.table.identifier, self._snapshot.id)",
         "rows = self._tables.rows(self.table.identifier)",

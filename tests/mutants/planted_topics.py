@@ -73,7 +73,7 @@ PLANTED = (
     Planted(
         "planted-sending",
         "R2",
-        "What is about to be sent is on record before the first message.",
+        "A delivery is recorded before its first message.",
         _SINK,
         "            self._state.write(state)\n            state, more",
         "            state, more",

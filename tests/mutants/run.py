@@ -229,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             results = checked(places, options.again, options.most)
         except KeyboardInterrupt:
-            print("\nstopped; the next run goes on from here", file=sys.stderr)
+            print("\nstopped; the next run continues from here", file=sys.stderr)
             return 130
         missing = [one for one in results if one.outcome != KILLED]
         print(f"\n{table(results)}\n")

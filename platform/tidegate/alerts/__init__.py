@@ -1,4 +1,4 @@
-"""Who is told of findings: routes, quiet hours, deduplication, recovery; delivered by apprise."""
+"""Messages about findings: routes, quiet hours, deduplication, recovery; delivered by apprise."""
 
 from __future__ import annotations
 

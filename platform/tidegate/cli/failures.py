@@ -21,7 +21,7 @@ FailFastOption = Annotated[
     typer.Option(
         "--fail-fast",
         help=(
-            "Stop at the first failure. Without it, everything that does not depend on the failure goes on."
+            "Stop at the first failure. Without it, everything that does not depend on the failure continues."
         ),
     ),
 ]
@@ -67,5 +67,5 @@ def summary(failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: in
             first, *more = one.error["hint"].split("\n")
             lines += [f"            hint: {first}", *(f"            {line}" for line in more)]
     lines += [one.text() for one in skipped]
-    lines.append("what was committed is kept; the same command goes on from there")
+    lines.append("what was committed is kept; the same command continues from there")
     return "\n".join(lines)

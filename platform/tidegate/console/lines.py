@@ -128,7 +128,7 @@ def _tick_finished(event: events.TickFinished) -> str:
 def _member_failed(event: events.MemberFailed) -> str:
     code = f"{event.code}: " if event.code else ""
     again = f"next try in {event.retry_seconds:.0f} s (try {event.attempt + 1})"
-    failed = f"failed, {again}" if event.retry_seconds else "goes on without the inputs that failed"
+    failed = f"failed, {again}" if event.retry_seconds else "continues without the inputs that failed"
     return f"{event.name}: {event.kind} {failed}: {code}{event.message}"
 
 

@@ -55,8 +55,8 @@ def windowed_equals_raw_spec(key: AssetKey) -> AssetCheckSpec:
         asset=key,
         description="Stream equals batch: up to the frontier, the stored rows are those that the view's "
         "query finds in all rows of its inputs. For windows over one source also raw = "
-        "counted + filtered + late + rejected in each of them (A1). Open windows are left "
-        "out, and rows that an input may still change are not counted as right.",
+        "counted + filtered + late + rejected in each of them (A1). Open windows, and rows that "
+        "an input may still change, are not compared.",
     )
 
 

@@ -32,7 +32,7 @@ def _gone(view: ViewFacts) -> Iterator[Candidate]:
             asset=status.name,
             text=f"{status.name}: final up to {status.frontier_text}; {status.missing}: windows that "
             "need them can't be computed any more",
-            advice=f"tidegate run {status.name} skips these windows and lists them, or refuses to go on; "
+            advice=f"tidegate run {status.name} skips these windows and lists them, or refuses to continue; "
             "to lose no windows, run the view more often than rows are retired, or keep rows "
             "longer (jobs/maintenance.yaml)",
             waiting=(Waiting(status.name, f"after {status.frontier_text}"),),

@@ -367,7 +367,7 @@ def overtaken(table: str) -> TidegateError:
     return TidegateError(
         "TG502",
         f"another run has committed to {table} in the meantime; this batch was not stored",
-        hint="run again: it goes on from the commit of the other run",
+        hint="run again: it continues from the commit of the other run",
     )
 
 

@@ -69,7 +69,7 @@ def failed_later(what: str, error: BaseException, location: Location | None = No
     return TidegateError(
         "TG513",
         f"{what} is stored, but the step after it failed: {spark_message(error)}",
-        hint="run again: the next run goes on behind this batch",
+        hint="run again: the next run continues after this batch",
         location=location,
     )
 

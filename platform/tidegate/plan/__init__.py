@@ -1,1 +1,1 @@
-"""What will run, as a list of stages; explain prints the same stages, and events tell how they go."""
+"""What will run, as a list of stages; explain prints the same stages, and events report their progress."""

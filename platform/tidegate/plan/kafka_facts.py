@@ -14,7 +14,7 @@ def kafka_facts(options: KafkaOptions) -> tuple[tuple[str, str], ...]:
     facts += [("properties", f"{name} = {value}") for name, value in options.properties.items()]
     if options.group_prefix is not None:
         facts.append(("group.id.prefix", options.group_prefix))
-    facts.append(("begins", f"{_start(options)}; then it goes on where its log ends (R1)"))
+    facts.append(("begins", f"{_start(options)}; then it continues where its log ends (R1)"))
     facts.append(
         ("partition", "of the topic; they are enumerated at the broker before the first row is judged (W6)")
     )
@@ -34,7 +34,7 @@ def kafka_facts(options: KafkaOptions) -> tuple[tuple[str, str], ...]:
     )
     lost = "the run stops and says what is missing"
     if options.on_data_loss == "record":
-        lost = "reading goes on behind the gap, which is written to the log"
+        lost = "reading continues after the gap, which is written to the log"
     facts.append(
         ("on_data_loss", f"{options.on_data_loss}: if retention removed what was not read yet, {lost}")
     )

@@ -29,7 +29,7 @@ def ask_to_drop(context: Context, name: str, gone: Iterable[str], location: Loca
         readers = [view.name for view in readers_of(context.catalog, found.name) if "$" not in view.name]
         sinks = [sink.name for sink in context.catalog.sinks.of(found.name)]
         if readers or sinks:
-            lines.append(f"these can't go on without it: {', '.join([*readers, *sinks])}")
+            lines.append(f"these can't continue without it: {', '.join([*readers, *sinks])}")
         if isinstance(found, Relation) and found.connector is not None:
             lines.append(
                 "the position up to which its input was read; rows that the input no longer has "

@@ -184,7 +184,7 @@ class IcebergSink:
                     f"another run has committed to {self.identifier} in the meantime; this delivery was "
                     "not stored"
                 ),
-                hint="run again: it goes on from the rows that are delivered",
+                hint="run again: it continues from the rows that are delivered",
             ) from end.error
         end.result()
 

@@ -128,7 +128,7 @@ def missing(view: View, own: Mapping[str, str], pinned: Sequence[Pinned]) -> Hol
     if found is not None and found.upto is None:
         raise TidegateError(
             "TG543",
-            f'"{view.name}" can\'t go on from {view.kind.format(int(own["tidegate.frontier"]))}: '
+            f'"{view.name}" can\'t continue from {view.kind.format(int(own["tidegate.frontier"]))}: '
             f"{found.describe()}, and it is not known to which results they belong",
             hint="its stored results are kept; run it more often than rows are retired, or keep rows "
             "longer (jobs/maintenance.yaml of the environment that owns them)",

@@ -76,7 +76,7 @@ def test_a_run_that_was_terminated_is_left_alone(
     root: Path, instance: dg.DagsterInstance, tick: Tick
 ) -> None:
     run = ended(root, instance, dg.DagsterRunStatus.CANCELED)
-    assert tick(100_000) == (0, f"shop: run {run.run_id} was terminated; launch {JOB} to go on")
+    assert tick(100_000) == (0, f"shop: run {run.run_id} was terminated; launch {JOB} to continue")
 
 
 def test_after_failures_the_pause_doubles(root: Path, instance: dg.DagsterInstance, tick: Tick) -> None:

@@ -215,7 +215,7 @@ class _Supervision:
         while (code := process.wait(_LOOK)) is None:
             self._record()
             if until is not None and self._clock() >= until:
-                self._stop(process, "its time is over, the next run goes on from here")
+                self._stop(process, "its time is over, the next run continues from here")
                 return 0
         return code
 

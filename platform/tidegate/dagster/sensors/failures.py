@@ -184,7 +184,7 @@ def _finding(entry: Mapping[str, Any], link: str) -> Finding:
         severity="warning" if entry["will_retry"] else "error",
         asset=entry["what"],
         text=f"{entry['what']} has failed{times}{retry}: {entry['reason']}",
-        advice=f"see {link}; what was committed is kept, and the next run goes on from there (R2)",
+        advice=f"see {link}; what was committed is kept, and the next run continues from there (R2)",
         since=iso(entry["since"]),
         numbers={"run_id": entry["run"], "failures": entry["count"], "assets": entry["assets"]},
     )

@@ -64,8 +64,8 @@ def keeper_sensor(
 
     @sensor(
         name=identifier(f"{prefix}_live_keeper"),
-        description="Keeps the enabled live runs of jobs/*.yaml running. Terminate a run to pause it, launch it to go "
-        "on.",
+        description="Keeps the enabled live runs of jobs/*.yaml running. Terminate a run to pause it, and "
+        "launch it to continue.",
         jobs=list(jobs),
         minimum_interval_seconds=KEEPER_SECONDS,
         default_status=DefaultSensorStatus.RUNNING
@@ -100,7 +100,7 @@ def _decide(instance: DagsterInstance, job_name: str, now: datetime) -> tuple[bo
     if any(record.dagster_run.status in ACTIVE for record in records):
         return False, "running"
     if newest.status == DagsterRunStatus.CANCELED:
-        return False, f"run {newest.run_id} was terminated; launch {job_name} to go on"
+        return False, f"run {newest.run_id} was terminated; launch {job_name} to continue"
     if newest.status == DagsterRunStatus.SUCCESS:
         return True, "next run"
     failures = next(

@@ -207,8 +207,8 @@ def changed(relation: Relation, before: ConsumedFile, now: InputFile) -> Tidegat
     return TidegateError(
         "TG505",
         f'source "{name}": {now.path} {what}',
-        hint="a file is read only once, and all other files are read. There are three ways to go "
-        "on: restore the file as it was, with its time; or remove it, and write its new rows "
+        hint="a file is read only once, and all other files are read. There are three ways to "
+        "continue: restore the file as it was, with its time; or remove it, and write its new rows "
         f"into a file with another name (rename it into place); or DROP SOURCE {name} and run "
         "again, which reads all files again",
         location=relation.location,

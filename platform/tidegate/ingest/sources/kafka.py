@@ -235,7 +235,7 @@ class KafkaConnector(Connector):
                 "TG552",
                 f'source "{self._relation.name}": offsets {first} to {after - 1} of partition '
                 f"{name}{others} are gone: the topic {self._topic} removed them before they were read",
-                hint="restore them; or set on_data_loss = 'record' to go on after the gap, which the log "
+                hint="restore them; or set on_data_loss = 'record' to continue after the gap, which the log "
                 f"will show; or DROP SOURCE {self._relation.name} and begin again with the messages "
                 "that are kept",
                 location=self._relation.location,

@@ -125,7 +125,7 @@ class LogConnector(Connector):
             return None
         raise TidegateError(
             "TG543",
-            f'"{self._gate.name}" can\'t go on: rows of "{self._upstream.name}" that it has '
+            f'"{self._gate.name}" can\'t continue: rows of "{self._upstream.name}" that it has '
             "not read are beyond their retention, and it is not known to which results they "
             "belong",
             hint="the stored results of its views are kept; run them more often than rows are "

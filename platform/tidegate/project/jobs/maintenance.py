@@ -49,7 +49,7 @@ class Rules(StrictModel):
     def check(self, file: YamlFile, place: tuple[str | int, ...]) -> None:
         """Raise TG605 for what is too short to be safe."""
         for name, least, why in (
-            ("keep_snapshots", _SHORTEST_KEEP, "keep at least 10 minutes: somebody may still read them"),
+            ("keep_snapshots", _SHORTEST_KEEP, "keep at least 10 minutes: a reader may still need them"),
             ("orphans_after", _DAY, "keep at least a day: a batch may still be in progress"),
         ):
             value = getattr(self, name)

@@ -299,7 +299,7 @@ def require_repeatable(text: Text, node: exp.Expr) -> None:
             raise error("TG220", message, name_location(text, call), hint)
         if reach_of(name) == "throwing":
             message = (
-                f"{name}() raises an error on purpose, and a view could never go on past such a row (C7)"
+                f"{name}() raises an error on purpose, and a view could never continue past such a row (C7)"
             )
             hint = "exclude such rows with WHERE, or check for them with an expectation in quality/"
             raise error("TG222", message, name_location(text, call), hint)

@@ -342,7 +342,7 @@ class _Amendment:
                     f'another process has amended "{self._view.name}" in the meantime; this amendment '
                     "was not stored"
                 ),
-                hint="run again: it goes on from the result of the other process",
+                hint="run again: it continues from the result of the other process",
             )
         end.result()
 

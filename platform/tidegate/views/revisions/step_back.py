@@ -71,7 +71,7 @@ def refused(view: View, found: Back) -> TidegateError:
             "of the watermark: "
         )
         + "; ".join(found.stays),
-        hint=f"its results are kept; to go on, DROP MATERIALIZED VIEW {view.name} and create it again",
+        hint=f"its results are kept; to continue, DROP MATERIALIZED VIEW {view.name} and create it again",
         location=view.location,
     )
 

@@ -1,6 +1,6 @@
 -- TG222
 -- at 7:1
--- message: raise_error() raises an error on purpose, and a view could never go on past such a row (C7)
+-- message: raise_error() raises an error on purpose, and a view could never continue past such a row (C7)
 -- hint: exclude such rows with WHERE, or check for them with an expectation in quality/
 CREATE MATERIALIZED VIEW v AS
 SELECT id, ts,

@@ -141,7 +141,7 @@ def live(
     closes windows and delivers them. Each group of connected objects has its own process, restarted when it dies.
 
     Ctrl-C or SIGTERM stops it when the commits in progress are done; a second one stops it at once. If it is killed
-    at any point, the next run goes on from there, and no row is lost or duplicated.
+    at any point, the next run continues from there, and no row is lost or duplicated.
 
     Example: tidegate live --interval 5s --log-file live.jsonl
 

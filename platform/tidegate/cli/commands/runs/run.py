@@ -35,14 +35,14 @@ def run(
     exclude: ExcludeOption = None,
     fail_fast: FailFastOption = False,
 ) -> int:
-    """Bring sources and views up to date, then exit. If a run is stopped at any point, the next one goes on from there.
+    """Bring sources and views up to date, then exit. If a run is stopped at any point, the next one continues there.
 
-    A failure of one source, view or sink does not stop the others: objects that read it go on from its stored rows,
+    A failure of one source, view or sink does not stop the others: objects that read it continue with its stored rows,
     unless those are of another definition. The exit code is then 1, with a summary; with --fail-fast, everything
     stops at the first failure, with exit code 2.
 
     A name as argument includes everything that it reads. --select runs exactly the selection: `--select v` uses the
-    rows that the log has already, `--select +v` reads its sources first, `--select v+` goes on with its readers.
+    rows that the log has already, `--select +v` reads its sources first, `--select v+` continues with its readers.
 
     Example: tidegate run departures_hourly --max-rows-per-batch 7000
 
@@ -115,7 +115,7 @@ class CommittedSoFar:
         """For a person who pressed Ctrl-C."""
         if not self._batches and not self._slices:
             return "interrupted; this run committed nothing"
-        lines = ["interrupted; what was committed is kept, and tidegate run goes on from there:"]
+        lines = ["interrupted; what was committed is kept, and tidegate run continues from there:"]
         for b in self._batches.values():
             lines.append(f"  {b.source}: {b.total_rows:,} rows, batch {b.epoch}, watermark {b.watermark}")
         for s in self._slices.values():
