@@ -157,7 +157,7 @@ def stored_table(runner: str) -> type[Any]:
         from tidegate.iceberg.commit import IcebergTable
 
         return IcebergTable
-    from tests.inprocess.tables import InProcessTable
+    from tests.inprocess.stored.tables import InProcessTable
 
     return InProcessTable
 

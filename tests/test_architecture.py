@@ -98,25 +98,17 @@ def test_libraries_are_imported_where_they_are_at_home(path: Path) -> None:
     assert not wrong
 
 
-#: Not yet held to the limits.
-LATER = {"tests/simulate", "tests/inprocess"}
-
-
-def is_held(path: Path) -> bool:
-    return not any(path.is_relative_to(ROOT / folder) for folder in LATER)
-
-
 def sources() -> list[Path]:
     """The package, what builds and shows it, and what tests both."""
     others = (path for room in ("infra", "tests") for path in sorted((ROOT / room).rglob("*.py")))
-    return [*modules(), *filter(is_held, others)]
+    return [*modules(), *others]
 
 
 def test_no_folder_is_full() -> None:
     """Data of tests, too. A folder with more in it holds several things, each of which has a name."""
     rooms = (ROOT / "platform" / "tidegate", ROOT / "infra", ROOT / "tests")
     files = (p for room in rooms for p in room.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    counted = Counter(p.parent for p in files if p.name != "__init__.py" and is_held(p))
+    counted = Counter(p.parent for p in files if p.name != "__init__.py")
     full = {str(p.relative_to(ROOT)): n for p, n in counted.items() if n > MOST_FILES_OF_A_FOLDER}
     assert not full
 

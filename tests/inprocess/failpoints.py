@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from tests.inprocess.tables import InProcessTable, InProcessTables
-from tests.inprocess.upkeep import InProcessUpkeep
+from tests.inprocess.stored.tables import InProcessTable, InProcessTables
+from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.iceberg import retire
 from tidegate.ingest.stream import PlanInbox
 from tidegate.sinks.filesystem import FilesystemSink

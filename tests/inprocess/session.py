@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.inprocess.catalog import FolderCatalog
 from tests.inprocess.definitions import analysed_once
-from tests.inprocess.tables import InProcessTables
+from tests.inprocess.stored.catalog import FolderCatalog
+from tests.inprocess.stored.tables import InProcessTables
 from tests.inprocess.topics import InProcessTopics
 from tidegate.project import Project
 from tidegate.runtime.runner import Runner

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from tests.inprocess.tables import InProcessTable, InProcessTables
+from tests.inprocess.stored.tables import InProcessTable, InProcessTables
 from tidegate.iceberg.layout import quote
 
 #: `catalog.namespace.`name``

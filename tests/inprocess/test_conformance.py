@@ -139,7 +139,7 @@ def test_R1_a_commit_whose_answer_is_lost_is_found_if_it_is_there(
     """(Of Iceberg's Java only a catalog over a network loses answers.)"""
     from pyiceberg.exceptions import CommitStateUnknownException
 
-    from tests.inprocess.catalog import FolderCatalog
+    from tests.inprocess.stored.catalog import FolderCatalog
 
     identifier = made(session)
     table = session.tables.open(identifier)
@@ -264,7 +264,7 @@ def test_properties_tags_and_later_releases(session: Session) -> None:
 
 def tagged(session: Session, identifier: str, name: str) -> int:
     """How many rows a tag has."""
-    from tests.inprocess.tables import InProcessTables
+    from tests.inprocess.stored.tables import InProcessTables
 
     if isinstance(session.tables, InProcessTables):
         return session.tables.rows(identifier, session.tables.open(identifier).tags()[name]).count()

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.inprocess.failpoints import Failpoints
-from tests.inprocess.files import forget_files, path_of
 from tests.inprocess.session import open_session, without_a_jvm
-from tests.inprocess.upkeep import files_known
+from tests.inprocess.stored.files import forget_files, path_of
+from tests.inprocess.stored.upkeep import files_known
 from tests.runtime.test_failpoints import Undisturbed, state
 from tidegate.audit.source import audit_source
 from tidegate.iceberg.retire import ROWS

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.inprocess.session import open_session, without_a_jvm
-from tests.inprocess.tables import InProcessTable, InProcessTables
-from tests.inprocess.upkeep import InProcessUpkeep
+from tests.inprocess.stored.tables import InProcessTable, InProcessTables
+from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.amend.run import amend
 from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.maintenance.upkeep import maintain

@@ -7,8 +7,8 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -76,7 +76,7 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
 
     from tests.inprocess.session import without_a_jvm
     from tests.simulate.play import play
-    from tests.simulate.script import script_of
+    from tests.simulate.scripts.script import script_of
 
     tally, began = Tally(), time.process_time()
     # Else a tenth of the time is spent on looking for garbage among what stays.
@@ -180,11 +180,7 @@ def _played(
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             running = {pool.submit(play, portion): portion for portion in some}
             try:
-                for done in as_completed(running):
-                    if isinstance(done.exception(), BrokenProcessPool):
-                        continue
-                    progress.add(running[done], done.result())
-                    say(progress.tally)
+                _noted(progress, running, say)
             except BaseException:
                 # Who stops the run stops its processes: they end with the portions that they have begun.
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -194,3 +190,13 @@ def _played(
         broken += left[:processes]
         waiting = left[processes:] + waiting[len(some) :]
     return broken
+
+
+def _noted(
+    progress: Progress, running: Mapping[Future[Tally], list[int]], say: Callable[[Tally], None]
+) -> None:
+    """Take down each portion as it is done; not those whose process has ended."""
+    for done in as_completed(running):
+        if not isinstance(done.exception(), BrokenProcessPool):
+            progress.add(running[done], done.result())
+            say(progress.tally)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.simulate.campaign import Tally
-from tests.simulate.outside import FAULTS
-from tests.simulate.script import STEPS
+from tests.simulate.scripts.script import STEPS
+from tests.simulate.world.outside import FAULTS
 
 PAGE = ROOT / "docs" / "simulator.md"
 #: How often each fault is to meet each step in a run of 20,000 seeds.

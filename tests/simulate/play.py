@@ -14,19 +14,19 @@ from random import Random
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 
-from tests.simulate import leftovers
-from tests.simulate.audits import audit, revisions
-from tests.simulate.broker import SOURCE_TOPIC
-from tests.simulate.check import Checks
-from tests.simulate.driver import World
-from tests.simulate.living import Living
-from tests.simulate.outside import Chooser, Driver, Fault, InjectedError, Killed, Outside
-from tests.simulate.pipelines import VIEWS, as_json
-from tests.simulate.script import Act, Amend, Arrive, Keep, Live, Run, Script, Together, Wait
-from tests.simulate.topic_acts import Produce, TopicAct
-from tests.simulate.topic_check import SinkTopic, SourceTopic
-from tests.simulate.workers import TaskError, failing
-from tests.simulate.wrong import Wrong
+from tests.simulate.checks import leftovers
+from tests.simulate.checks.audits import audit, revisions
+from tests.simulate.checks.check import Checks
+from tests.simulate.checks.topic_check import SinkTopic, SourceTopic
+from tests.simulate.checks.wrong import Wrong
+from tests.simulate.scripts.pipelines import VIEWS, as_json
+from tests.simulate.scripts.script import Act, Amend, Arrive, Keep, Live, Run, Script, Together, Wait
+from tests.simulate.scripts.topic_acts import Produce, TopicAct
+from tests.simulate.world.broker import SOURCE_TOPIC
+from tests.simulate.world.driver import World
+from tests.simulate.world.living import Living
+from tests.simulate.world.outside import Chooser, Driver, Fault, InjectedError, Killed, Outside
+from tests.simulate.world.workers import TaskError, failing
 from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
 from tidegate.maintenance.upkeep import maintain_all

@@ -79,8 +79,8 @@ def one(seed: int | None, file: Path | None) -> int:
     """Play one history; a failing one is made smaller."""
     from tests.inprocess.session import without_a_jvm
     from tests.simulate.play import play
-    from tests.simulate.script import Script, script_of
-    from tests.simulate.shrinking import shrink
+    from tests.simulate.scripts.script import Script, script_of
+    from tests.simulate.scripts.shrinking import shrink
 
     script = script_of(seed or 0) if file is None else Script.of_text(file.read_text("utf-8"))
     with without_a_jvm():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulate.calls import PACKAGE, ROOMS, calls, outside
+from tests.simulate.world.calls import PACKAGE, ROOMS, calls, outside
 
 #: By reason: the files, and their calls.
 REVIEWED: dict[str, dict[str, str]] = {

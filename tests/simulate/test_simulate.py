@@ -14,12 +14,12 @@ import pytest
 
 from tests.inprocess.session import without_a_jvm
 from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
-from tests.simulate.outside import FAULTS, Chooser, Fault, Outside
 from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import play
-from tests.simulate.script import STEPS, Act, Arrive, Script, script_of, smaller
-from tests.simulate.shrinking import shrink
-from tests.simulate.store import Handler, Store
+from tests.simulate.scripts.script import STEPS, Act, Arrive, Script, script_of, smaller
+from tests.simulate.scripts.shrinking import shrink
+from tests.simulate.world.outside import FAULTS, Chooser, Fault, Outside
+from tests.simulate.world.store import Handler, Store
 
 #: Scripts of seeds that once failed.
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.txt"))
@@ -97,8 +97,8 @@ def test_processes_that_play_leave_nothing_on_disk(tmp_path: Path, monkeypatch: 
 @pytest.mark.medium
 def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a row that is late counts as a failure."""
-    from tests.simulate.check import Checks
-    from tests.simulate.wrong import Wrong
+    from tests.simulate.checks.check import Checks
+    from tests.simulate.checks.wrong import Wrong
 
     def finish(self: Checks, session: object) -> None:
         if any(judged.outcome == "late" for judged in self.log.values()):

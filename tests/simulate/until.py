@@ -11,7 +11,7 @@ import sys
 from tests.inprocess.session import without_a_jvm
 from tests.simulate.campaign import LONGEST
 from tests.simulate.play import play
-from tests.simulate.script import script_of
+from tests.simulate.scripts.script import script_of
 
 
 def main(first: int, count: int) -> None:

@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 from tests.oracles.oracle import Oracle, Row
 from tests.simulate import play as playing
-from tests.simulate.outside import KILLED_AFTER, KILLED_BEFORE, LOST, Chooser, Fault
-from tests.simulate.pipelines import DELAY, Pipeline
-from tests.simulate.script import Act, Amend, Arrive, Run, Script
+from tests.simulate.scripts.pipelines import DELAY, Pipeline
+from tests.simulate.scripts.script import Act, Amend, Arrive, Run, Script
+from tests.simulate.world.outside import KILLED_AFTER, KILLED_BEFORE, LOST, Chooser, Fault
 from tests.small.histories import PARTITIONS, History
 from tests.small.walk import Counted, WrongError
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.oracles.tables import Change, Table
-from tests.simulate.driver import World
-from tests.simulate.outside import KILLED_AFTER, KILLED_BEFORE, Chooser, Driver, Fault, Killed, Outside
-from tests.simulate.pipelines import DELAY, as_json, seconds
+from tests.simulate.scripts.pipelines import DELAY, as_json, seconds
+from tests.simulate.world.driver import World
+from tests.simulate.world.outside import KILLED_AFTER, KILLED_BEFORE, Chooser, Driver, Fault, Killed, Outside
 from tests.small.groups import Published
 from tests.small.histories import PARTITIONS, History
 from tests.small.walk import Counted, WrongError

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def by_hand(session: Session, statement: str) -> None:
     """DELETE FROM, UPDATE, INSERT INTO … SELECT or ALTER TABLE … SET TBLPROPERTIES, of tables by their identifiers,
     past everything that tidegate looks after."""
-    from tests.inprocess.tables import InProcessTables
+    from tests.inprocess.stored.tables import InProcessTables
 
     if isinstance(session.tables, InProcessTables):
         from tests.inprocess.statements import execute

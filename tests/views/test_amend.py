@@ -318,7 +318,7 @@ session = tidegate.connect(project=sys.argv[1])
 import sys
 from pathlib import Path
 from tests.inprocess.session import open_session, without_a_jvm
-from tests.inprocess.tables import InProcessTable as Table
+from tests.inprocess.stored.tables import InProcessTable as Table
 from tidegate.amend.run import amend
 without_a_jvm().__enter__()
 session = open_session(Path(sys.argv[1]))

@@ -14,11 +14,9 @@ from typing import Any
 from tests.inprocess.broker import Message, Transaction
 from tests.oracles.oracle import Row
 from tests.oracles.partitions import Partitions
-from tests.simulate import workers
-from tests.simulate.broker import SINK_TOPIC, SOURCE_TOPIC, Look, SimulatedBroker
-from tests.simulate.outside import EXPIRED, STALE
-from tests.simulate.pipelines import View, as_json, mark, seconds
-from tests.simulate.topic_acts import (
+from tests.simulate.checks.wrong import Wrong
+from tests.simulate.scripts.pipelines import View, as_json, mark, seconds
+from tests.simulate.scripts.topic_acts import (
     ABORTED,
     COMMITTED,
     GARBAGE,
@@ -31,7 +29,9 @@ from tests.simulate.topic_acts import (
     Topic,
     TopicAct,
 )
-from tests.simulate.wrong import Wrong
+from tests.simulate.world import workers
+from tests.simulate.world.broker import SINK_TOPIC, SOURCE_TOPIC, Look, SimulatedBroker
+from tests.simulate.world.outside import EXPIRED, STALE
 
 Place = tuple[str, int]
 #: W7, W8, W9: what nothing says otherwise.

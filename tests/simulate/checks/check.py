@@ -16,15 +16,15 @@ from pyiceberg.table.metadata import TableMetadata
 from tests.inprocess.broker import Message
 from tests.oracles.oracle import Oracle, Row
 from tests.oracles.tables import Table
-from tests.simulate import keyed
-from tests.simulate.deliveries import Deliveries
-from tests.simulate.driver import World
-from tests.simulate.outside import HUNG
-from tests.simulate.pipelines import VIEWS, Pipeline, mark, seconds
-from tests.simulate.store import path_in
-from tests.simulate.tables import Identifier
-from tests.simulate.topic_check import Recorded, SinkTopic, SourceChecks, SourceTopic
-from tests.simulate.wrong import Judged, Place, Wrong
+from tests.simulate.checks import keyed
+from tests.simulate.checks.deliveries import Deliveries
+from tests.simulate.checks.topic_check import Recorded, SinkTopic, SourceChecks, SourceTopic
+from tests.simulate.checks.wrong import Judged, Place, Wrong
+from tests.simulate.scripts.pipelines import VIEWS, Pipeline, mark, seconds
+from tests.simulate.world.driver import World
+from tests.simulate.world.outside import HUNG
+from tests.simulate.world.store import path_in
+from tests.simulate.world.tables import Identifier
 from tidegate.session.session import Session
 
 _PLAN = re.compile(r"/plans/plan-(\d+)$")

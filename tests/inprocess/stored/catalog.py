@@ -27,8 +27,8 @@ from pyiceberg.table.metadata import (
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
-from tests.inprocess.avro import work_out_once
-from tests.inprocess.files import stored
+from tests.inprocess.stored.avro import work_out_once
+from tests.inprocess.stored.files import stored
 
 _HINT = "version-hint.text"
 

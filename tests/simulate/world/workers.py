@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkRuntimeError
 
 from tests.inprocess import frames
-from tests.simulate.outside import CRASHED, HUNG, Outside
+from tests.simulate.world.outside import CRASHED, HUNG, Outside
 from tidegate.tasks.crashes import crashes, text_crashes
 from tidegate.tasks.decode.limits import Limits
 from tidegate.tasks.decode.text import bulk

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.simulate.outside import FAULTS, LOST, Fault, Wish
-from tests.simulate.pipelines import VIEWS, Pipeline
-from tests.simulate.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, fewer, simpler, topic_of
+from tests.simulate.scripts.pipelines import VIEWS, Pipeline
+from tests.simulate.scripts.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, fewer, simpler, topic_of
+from tests.simulate.world.outside import FAULTS, LOST, Fault, Wish
 
 #: Steps of pipelines that read files, or have topics.
 _INPUT_STEPS = ("look input", "list input", "read input")

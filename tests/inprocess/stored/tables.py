@@ -14,9 +14,10 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import DayTransform
 
-from tests.inprocess.catalog import FolderCatalog
-from tests.inprocess.columns import partition_field, schema_in
-from tests.inprocess.files import (
+from tests.inprocess.frames import frame_of
+from tests.inprocess.stored.catalog import FolderCatalog
+from tests.inprocess.stored.columns import partition_field, schema_in
+from tests.inprocess.stored.files import (
     arrow_schema,
     bound_of,
     conformed,
@@ -26,11 +27,11 @@ from tests.inprocess.files import (
     schema_of,
     summary_of,
 )
-from tests.inprocess.frames import frame_of
-from tests.inprocess.upkeep import InProcessUpkeep
+from tests.inprocess.stored.merge import merged
+from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.iceberg.commit import committed, require_owner
 from tidegate.iceberg.data_files import packed_bounds, target_in
-from tidegate.iceberg.layout import ON_TIME, NewTable, quote
+from tidegate.iceberg.layout import ON_TIME, NewTable
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import (
     AnswerLost,
@@ -298,46 +299,10 @@ class InProcessTable:
 
     def merge_rows(self, merge: Merge) -> None:
         """Every row of the table is written anew."""
-        from pyspark.sql import functions as F
-
         base = self.current()
-        place = "_tidegate_place"
-        rows = self._tables.rows(self.identifier, base.id).withColumn(place, F.monotonically_increasing_id())
-        rows = frame_of(self._tables.spark, rows.toArrow())
-        changes = frame_of(self._tables.spark, merge.changes.toArrow())
-        if not changes.count():
-            return
-        rows.createOrReplaceTempView("_tidegate_t")
-        changes.createOrReplaceTempView("_tidegate_s")
-        spark, names = self._tables.spark, [c for c in rows.columns if c != place]
-        met = f"_tidegate_t t JOIN _tidegate_s s ON {merge.on}"
-        spark.sql(f"SELECT t.{place} FROM {met}").createOrReplaceTempView("_tidegate_met")
-        if spark.table("_tidegate_met").count():
-            columns = [_changed(name, merge) for name in names]
-            deleted = [condition or "TRUE" for condition, changed in merge.matched if changed is None]
-            left = f" WHERE NOT COALESCE({' OR '.join(deleted)}, FALSE)" if deleted else ""
-            changed_rows = spark.sql(f"SELECT {', '.join(columns)} FROM {met}{left}").toArrow()
-        else:
-            changed_rows = None
-        listed = ", ".join(f"t.{quote(n)}" for n in names)
-        same = spark.sql(
-            f"SELECT {listed} FROM _tidegate_t t LEFT ANTI JOIN _tidegate_met m ON t.{place} = m.{place}"
-        ).toArrow()
-        tables = [same, *([changed_rows] if changed_rows is not None else [])]
-        if merge.missing is not None:
-            also = f" WHERE {merge.missing}" if merge.missing else ""
-            given = {c.strip("`") for c in merge.columns}
-            values = ", ".join(f"s.{quote(n)}" if n in given else f"NULL AS {quote(n)}" for n in names)
-            tables.append(
-                spark.sql(
-                    f"SELECT {values} FROM _tidegate_s s LEFT ANTI JOIN _tidegate_t t ON {merge.on}{also}"
-                ).toArrow()
-            )
-        untouched = len(tables) == 1 or (
-            changed_rows is None and sum(t.num_rows for t in tables) == same.num_rows
-        )
-        if not untouched:
-            self.replace(tables, merge.summary or {}, base)
+        rows = merged(self._tables.spark, self._tables.rows(self.identifier, base.id), merge)
+        if rows is not None:
+            self.replace(rows, merge.summary or {}, base)
 
     def schema(self) -> pa.Schema:
         return schema_of(self._table)
@@ -386,16 +351,6 @@ class InProcessTable:
         path = f"{path_of(self.location)}/data/{uuid.uuid4().hex}.parquet"
         size = self._tables.catalog.store(path, rows)
         return data_file(f"file:{path}", partition, rows.num_rows, size, {}, {})
-
-
-def _changed(name: str, merge: Merge) -> str:
-    """What a row that is met has in a column, in SQL: in the order of the clauses; where none holds it stays."""
-    cases = [
-        f"WHEN {condition or 'TRUE'} THEN {'s' if {name, quote(name)} & set(changed) else 't'}.{quote(name)}"
-        for condition, changed in merge.matched
-        if changed is not None
-    ]
-    return f"CASE {' '.join(cases)} ELSE t.{quote(name)} END AS {quote(name)}"
 
 
 class _Named:

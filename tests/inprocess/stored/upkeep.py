@@ -22,8 +22,9 @@ from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import RemoveSnapshotsUpdate, ValidatableTableRequirement
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 
-from tests.inprocess.catalog import FolderCatalog
-from tests.inprocess.files import (
+from tests.inprocess.frames import frame_of
+from tests.inprocess.stored.catalog import FolderCatalog
+from tests.inprocess.stored.files import (
     bound_of,
     conformed,
     data_file,
@@ -33,7 +34,6 @@ from tests.inprocess.files import (
     schema_of,
     summary_of,
 )
-from tests.inprocess.frames import frame_of
 from tidegate.iceberg.data_files import packed_bounds
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.tasks.writer import WriteTarget, _as_integers
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.inprocess.tables import InProcessTable
+    from tests.inprocess.stored.tables import InProcessTable
 
 #: Of the size that files should have; smaller ones are put together, and larger ones taken apart.
 _SMALL, _LARGE, _SIZE = 0.75, 1.8, 512 << 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.inprocess.broker import Broker, Message, Partition, UnreachableError
-from tests.simulate.outside import (
+from tests.simulate.world.outside import (
     BROKEN_OFF,
     DOUBLED,
     EXPIRED,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from tests.simulate.driver import World
-from tests.simulate.pipelines import Pipeline
-from tests.simulate.store import path_in
-from tests.simulate.wrong import Wrong
+from tests.simulate.checks.wrong import Wrong
+from tests.simulate.scripts.pipelines import Pipeline
+from tests.simulate.world.driver import World
+from tests.simulate.world.store import path_in
 
 #: Where a sink stands, beside its deliveries.
 _STANDS = ("deployed.json", "kafka-announced.json")

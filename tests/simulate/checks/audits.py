@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.oracles.oracle import Row
 from tests.oracles.windows import is_final
-from tests.simulate.check import Checks
-from tests.simulate.pipelines import VIEWS, View, seconds
-from tests.simulate.wrong import Judged, Wrong
+from tests.simulate.checks.check import Checks
+from tests.simulate.checks.wrong import Judged, Wrong
+from tests.simulate.scripts.pipelines import VIEWS, View, seconds
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 

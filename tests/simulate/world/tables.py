@@ -19,9 +19,9 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
-from tests.inprocess.catalog import FolderCatalog, FolderTable
-from tests.simulate.outside import CONFLICT, LOST, LOST_REQUEST, STALE
-from tests.simulate.store import Store, StoreIO
+from tests.inprocess.stored.catalog import FolderCatalog, FolderTable
+from tests.simulate.world.outside import CONFLICT, LOST, LOST_REQUEST, STALE
+from tests.simulate.world.store import Store, StoreIO
 
 Identifier = tuple[str, ...]
 

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tests.inprocess.broker import Message
-from tests.simulate.pipelines import VIEWS, View, line_of
-from tests.simulate.wrong import Wrong
+from tests.simulate.checks.wrong import Wrong
+from tests.simulate.scripts.pipelines import VIEWS, View, line_of
 
 if TYPE_CHECKING:
-    from tests.simulate.check import Checks
+    from tests.simulate.checks.check import Checks
 
 Rows = Counter[tuple[Any, ...]]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tests.oracles.oracle import Row
 from tests.oracles.tables import Change, Table
-from tests.simulate.pipelines import DELAY, seconds
-from tests.simulate.wrong import Judged, Place, Wrong
+from tests.simulate.checks.wrong import Judged, Place, Wrong
+from tests.simulate.scripts.pipelines import DELAY, seconds
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session

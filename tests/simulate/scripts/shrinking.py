@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.simulate.play import Played, play
-from tests.simulate.script import Script, smaller
+from tests.simulate.scripts.script import Script, smaller
 
 
 def _kind(wrong: str | None) -> str:

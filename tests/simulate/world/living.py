@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tests.simulate.driver import World
-from tests.simulate.outside import Killed
-from tests.simulate.wrong import Wrong
+from tests.simulate.checks.wrong import Wrong
+from tests.simulate.world.driver import World
+from tests.simulate.world.outside import Killed
 from tidegate.errors import TidegateError
 from tidegate.live.groups import Group, find_groups
 from tidegate.live.process import Message

@@ -12,8 +12,8 @@ from typing import Any
 from tests.oracles.oracle import Row
 from tests.oracles.sessions import closed, is_closed, sessions
 from tests.oracles.windows import Windows, final, grouped, hop, tumble
-from tests.simulate.broker import ADDRESS, SINK_TOPIC, SOURCE_TOPIC
-from tests.simulate.topic_acts import Topic
+from tests.simulate.scripts.topic_acts import Topic
+from tests.simulate.world.broker import ADDRESS, SINK_TOPIC, SOURCE_TOPIC
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 DELAY = 20

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from pyiceberg.io import FileIO, InputFile, OutputFile
 
-from tests.simulate.outside import FULL, HIDDEN, KILLED_HALFWAY, TORN, InjectedError, Outside
+from tests.simulate.world.outside import FULL, HIDDEN, KILLED_HALFWAY, TORN, InjectedError, Outside
 
 #: Seconds for which a file that is missing until later is missing.
 _LATER = 30

@@ -22,7 +22,7 @@ from unittest.mock import patch
 from pyiceberg.table import snapshots
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from tests.inprocess.upkeep import InProcessUpkeep
+from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.ingest.sources import file_looks
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,15 +16,15 @@ from typing import Any
 import pyarrow.fs as pafs
 from pyiceberg.manifest import clear_manifest_cache
 
-from tests.inprocess.files import forget_files
 from tests.inprocess.session import drive, new_spark
-from tests.inprocess.tables import InProcessTables
+from tests.inprocess.stored.files import forget_files
+from tests.inprocess.stored.tables import InProcessTables
+from tests.inprocess.stored.upkeep import InProcessUpkeep, forget_manifests
 from tests.inprocess.topics import InProcessTopics
-from tests.inprocess.upkeep import InProcessUpkeep, forget_manifests
-from tests.simulate.broker import SimulatedBroker
-from tests.simulate.outside import Driver, Outside
-from tests.simulate.store import Handler, Store
-from tests.simulate.tables import Identifier, SimulatedCatalog
+from tests.simulate.world.broker import SimulatedBroker
+from tests.simulate.world.outside import Driver, Outside
+from tests.simulate.world.store import Handler, Store
+from tests.simulate.world.tables import Identifier, SimulatedCatalog
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import Storage
