@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +43,8 @@ class Checks:
     #: By epoch: the watermark of each partition that the log knows, and the published one.
     marks: dict[int, tuple[dict[str, int | None], int | None]] = field(default_factory=dict)
     emitted: dict[str, Counter[tuple[Any, ...]]] = field(default_factory=dict)
+    #: What each view has held at some commit, with what amendments made of it.
+    shown: dict[str, Counter[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(Counter))
     frontiers: dict[str, int | None] = field(default_factory=dict)
     wrong: Wrong | None = None
     #: Whether the rows that views emit stay as they were: nothing amends them.
@@ -164,11 +166,14 @@ class Checks:
         view = VIEWS[name]
         revised = {window_of(row) for row in _marks(rows)}
         _look_at_revisions(name, rows)
+        closed = [row for row in rows if row["_open"] is False]
+        values = [tuple(seconds(row[column]) for column in view.columns) for row in closed]
         shown = Counter(
-            tuple(seconds(row[column]) for column in view.columns)
-            for row in rows
-            if row["_open"] is False and row.get("_revision") is None and window_of(row) not in revised
+            value
+            for row, value in zip(closed, values, strict=True)
+            if row.get("_revision") is None and window_of(row) not in revised
         )
+        self.shown[name] |= Counter(values)
         frontier = mark(int(summary["tidegate.frontier"])) if "tidegate.frontier" in summary else None
         before = self.frontiers.get(name)
         if before is not None and (frontier is None or frontier < before):

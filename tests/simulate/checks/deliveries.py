@@ -24,7 +24,7 @@ class Deliveries:
 
     def came_out_of_nowhere(self) -> None:
         """Raises Wrong for a file with a row that the view has not emitted."""
-        if extra := self._in_files() - (self._lines(self._emitted()) | self._lines(self._amended())):
+        if extra := self._in_files() - self._lines(self._allowed()):
             raise Wrong(f"B1: delivered, but not emitted: {_few(extra)}")
 
     def came(self, number: int, message: Message) -> None:
@@ -32,20 +32,34 @@ class Deliveries:
         topic = self._checks.sink
         assert topic is not None
         topic.came(number, message)
-        if extra := self._kept(topic.delivered()) - (
-            self._kept(self._emitted()) | self._kept(self._amended())
-        ):
+        if extra := self._kept(topic.delivered()) - self._kept(self._allowed()):
             raise Wrong(f"B1: sent, but not emitted: {_few(extra)}")
 
     def finish(self) -> None:
         """Raises Wrong for what was emitted and is not delivered."""
         topic = self._checks.sink
-        if self._checks.pipeline.sink and (missing := self._lines(self._emitted()) - self._in_files()):
-            raise Wrong(f"B1: emitted, but not delivered: {_few(missing)}")
+        if self._checks.pipeline.sink:
+            came = self._in_files()
+            if missing := self._not_joined(self._lines(self._emitted()) - came, came):
+                raise Wrong(f"B1: emitted, but not delivered: {_few(missing)}")
         if topic is not None:
-            if left := self._kept(self._emitted()) - self._kept(topic.delivered()):
+            sent = self._kept(topic.delivered())
+            if left := self._not_joined(self._kept(self._emitted()) - sent, sent):
                 raise Wrong(f"B1: emitted, but not sent: {_few(left)}")
             topic.in_order()
+
+    def _not_joined(self, missing: Counter[Any], delivered: Counter[Any]) -> Counter[Any]:
+        """Without the sessions that an amendment has joined to a longer one before they were delivered, if that one is
+        (B2)."""
+        if self._checks.exact or not self._view().of_sessions:
+            return missing
+        longer = [_session(row) for row in delivered]
+
+        def is_joined(row: Any) -> bool:
+            key, start, end = _session(row)
+            return any(k == key and since <= start and end <= until for k, since, until in longer)
+
+        return Counter({row: n for row, n in missing.items() if not is_joined(row)})
 
     def _view(self) -> View:
         return VIEWS[self._checks.pipeline.views[0]]
@@ -53,16 +67,10 @@ class Deliveries:
     def _emitted(self) -> Rows:
         return self._checks.emitted.get(self._view().name, Counter())
 
-    def _amended(self) -> Rows:
-        """What an amendment may make of the rows of the view: groups of late rows alone, too."""
-        checks, view = self._checks, self._view()
-        if checks.exact:
-            return Counter()
-        on_time, late, upto = checks.on_time(), checks.judged("late"), checks.frontiers.get(view.name)
-        if view.amended is None:
-            # The whole of such a view is not compared, but no row may come out of nowhere.
-            return Counter(view.truth([*on_time, *late], upto))
-        return Counter(view.amended(on_time, late, upto))
+    def _allowed(self) -> Rows:
+        """What may be delivered: what was emitted, or what an amendment has made of that."""
+        emitted = self._emitted()
+        return emitted if self._checks.exact else emitted | self._checks.shown[self._view().name]
 
     def _kept(self, rows: Rows) -> Rows:
         """What of rows is compared."""
@@ -89,6 +97,12 @@ class Deliveries:
 
     def _shown(self, line: str) -> str:
         return line if self._checks.exact else ",".join(line.split(",")[:3])
+
+
+def _session(row: str | tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Key, start and end of a session, as a row or as a line of a file."""
+    key, start, end = (row.split(",") if isinstance(row, str) else row)[:3]
+    return key, start, end
 
 
 def _few(found: Counter[Any]) -> str:

@@ -54,6 +54,11 @@ class View:
     #: In which windows a time is, where the view aggregates windows.
     windows: Windows | None = None
 
+    @property
+    def of_sessions(self) -> bool:
+        """Whether its rows are sessions, whose windows an amendment may change."""
+        return self.amended is not None and self.windows is None and "window_start" in self.columns
+
     def window(self, row: Shown) -> tuple[Any, Any]:
         """The window of a row as the truth gives it; None for rows that are in none."""
         names = ("window_start", "window_end")
