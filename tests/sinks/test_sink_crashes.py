@@ -58,19 +58,15 @@ def _kill_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, calls:
 @pytest.mark.parametrize(
     ("owner", "method", "calls"),
     [
-        pytest.param(
-            StateFile, "write", 0, id="before the delivery is decided", marks=pytest.mark.runner("inprocess")
-        ),
-        pytest.param(
-            FilesystemSink, "_finish", 0, id="before the first rename", marks=pytest.mark.runner("inprocess")
-        ),
+        pytest.param(StateFile, "write", 0, id="before the delivery is decided", marks=IN_PROCESS),
+        pytest.param(FilesystemSink, "_finish", 0, id="before the first rename", marks=IN_PROCESS),
         pytest.param(StateFile, "write", 1, id="after the renames, before the position"),
         pytest.param(
             FilesystemSink,
             "_remove",
             1,
             id="before staging is cleaned",
-            marks=pytest.mark.runner("inprocess"),
+            marks=IN_PROCESS,
         ),
     ],
 )
