@@ -12,12 +12,13 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.environments import without_tidegate
+from tests.support.quick import quick
 
 pytestmark = pytest.mark.slow
 
 
 def test_wheel_holds_the_package_and_works_elsewhere(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, text=True)
     (wheel,) = tmp_path.glob("tidegate-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
@@ -63,5 +64,6 @@ def test_wheel_holds_the_package_and_works_elsewhere(tmp_path: Path) -> None:
     assert str(home / "own") in found.stdout
     run("init", "shop")
     run("check", "--project", "shop")
+    quick(tmp_path / "shop")
     run("run", "--project", "shop")
     assert '"on_time"' in run("status", "--json", "--project", "shop")

@@ -1,7 +1,7 @@
 """Projects whose own processes have a Spark for tiny jobs, as the tests' own is (`tests.conftest.spark`).
 
 With Spark's code generation and Java's second compiler run the sessions that are opened as `compiled`, and what users
-type: README, tutorial, pages, the wheel.
+type: README, tutorial, pages.
 """
 
 from __future__ import annotations
