@@ -85,7 +85,11 @@ def check(advice: Advice, batches: list[Batch], **options: object) -> None:
     [
         ("ts - INTERVAL '7 seconds'", 7),
         # Not a constant: what G would have been follows from who took part, and from their rows.
-        ("CASE WHEN v % 3 = 0 THEN NULL ELSE ts - INTERVAL '2 seconds' END", None),
+        pytest.param(
+            "CASE WHEN v % 3 = 0 THEN NULL ELSE ts - INTERVAL '2 seconds' END",
+            None,
+            marks=pytest.mark.runner("inprocess"),
+        ),
     ],
 )
 def test_W1_W6_W7_R3_the_prediction_is_what_running_it_gives(
@@ -128,6 +132,7 @@ def test_W1_W6_W7_R3_the_prediction_is_what_running_it_gives(
             assert count <= advice.curve.on_time(point)
 
 
+@pytest.mark.runner("inprocess")
 def test_W9_skew_and_reset_are_kept_where_they_were(workbench: Workbench) -> None:
     batches = [
         Batch([("a", 10), ("a", 500), ("a", 12), ("a", 30), ("a", 20)], starts={"a"}, clock=20),
