@@ -15,7 +15,7 @@ SEEDS ?= 20000
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
+.PHONY: help demo test test-fast property catalogs simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,10 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 	@TIDEGATE_HYPOTHESIS=thorough TIDEGATE_RUNNERS=all TIDEGATE_GRAPHS_COUNT=300 TIDEGATE_GRAPHS_PROGRESS=.tidegate/property/graphs.json \
 	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
 	  $(BIN)/python -m pytest -k "property or failpoints or long_run"
+
+catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, and amendments, on Spark with a catalog in SQLite and in PostgreSQL (minutes)
+	@for catalog in sqlite postgres; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
+	  tests/inprocess/test_conformance.py tests/inprocess/test_conformance_upkeep.py tests/views/test_amend.py || exit 1; done
 
 simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped
 	@$(BIN)/python -m tests.simulate.run --seeds $(SEEDS) $(ARGS)

@@ -20,6 +20,7 @@ from tidegate.jvm.packages import (
     ICEBERG_PACKAGE,
     KAFKA_EXCLUDED,
     KAFKA_PACKAGES,
+    USUAL_PACKAGES,
     cached_jars,
     ivy_jars,
     jar_folder,
@@ -31,14 +32,14 @@ TOKEN_PROVIDER = next(package for package in KAFKA_PACKAGES if "token-provider" 
 
 
 def main() -> int:
-    packages = [ICEBERG_PACKAGE, *KAFKA_PACKAGES]
+    packages = [ICEBERG_PACKAGE, *USUAL_PACKAGES]
     standin = standin_jar()
     try:
         if cached_jars(packages) and not is_standin(standin):
             check_cache()
             return 0
         require_java()
-        print("Fetching Spark's jars for Iceberg and Kafka …", flush=True)
+        print("Fetching Spark's jars for Iceberg, Kafka and SQLite …", flush=True)
         try:
             resolve(packages, exclude=KAFKA_EXCLUDED)
         except Unresolved as missing:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import catalogs
 from tests.support.brokers import broker as broker  # the fixture
+from tests.support.catalogs import catalog_server as catalog_server  # the fixture
 from tests.support.kafka import kafka as kafka  # the fixture
 
 if TYPE_CHECKING:
@@ -37,15 +39,16 @@ if CLASSES.is_dir():
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, catalog_server: None) -> Iterator[SparkSession]:
     """The process's one Spark, as `tidegate.connect()` would start it, tuned for thousands of tiny jobs."""
-    from tidegate.jvm.packages import KAFKA_PACKAGES
+    from tidegate.jvm.packages import USUAL_PACKAGES
     from tidegate.jvm.spark import start
     from tidegate.project import Environment
     from tidegate.testing.runner import QUICK
 
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
-    session = start(Environment.model_validate({"spark": {"conf": QUICK}}), KAFKA_PACKAGES, "tests")
+    packages = [*USUAL_PACKAGES, *catalogs.packages()]
+    session = start(Environment.model_validate({"spark": {"conf": QUICK}}), packages, "tests")
     yield session
     session.stop()
 
@@ -69,6 +72,10 @@ class Workbench:
         """`spark`: None: sessions are those of the runner without a JVM."""
         self.root, self._spark = root, spark
         (root / "assets").mkdir(parents=True, exist_ok=True)
+        catalog = catalogs.catalog() if spark is not None else None
+        self._environment: dict[str, Any] = {"warehouse": {"catalog": catalog}} if catalog else {}
+        if catalog:
+            self._write()
 
     def assets(self, **files: str) -> Workbench:
         """Write `assets/<name>.sql`."""
@@ -86,9 +93,13 @@ class Workbench:
 
     def allow(self, **settings: Any) -> Workbench:
         """What the environment lets SQL reach (X1), as `allow:` of its file."""
-        (self.root / "resources").mkdir(exist_ok=True)
-        (self.root / "resources" / "local.yaml").write_text(json.dumps({"allow": settings}), encoding="utf-8")
+        self._environment["allow"] = settings
+        self._write()
         return self
+
+    def _write(self) -> None:
+        (self.root / "resources").mkdir(exist_ok=True)
+        (self.root / "resources" / "local.yaml").write_text(json.dumps(self._environment), encoding="utf-8")
 
     def session(self, compiled: bool = False) -> Session:
         """A new session, as a new process would open it. `compiled`: Spark compiles its queries, which pays for rows by
@@ -112,9 +123,12 @@ SPARK, IN_PROCESS = "spark", "inprocess"
 
 def runners(item: pytest.Item | pytest.Function) -> tuple[str, ...]:
     """On which runners a test with a project runs: what `pytest.mark.runner` of it or of its module says, else Spark.
-    With TIDEGATE_RUNNERS=all one that runs in this process runs on Spark, too."""
+    With TIDEGATE_RUNNERS=all one that runs in this process runs on Spark, too, and on Spark alone where another catalog
+    is chosen (`tests.support.catalogs`)."""
     marker = item.get_closest_marker("runner")
     names: tuple[str, ...] = marker.args if marker is not None else (SPARK,)
+    if catalogs.chosen() and SPARK in names:
+        return (SPARK,)
     both = os.environ.get("TIDEGATE_RUNNERS") == "all" and IN_PROCESS in names
     return (IN_PROCESS, SPARK) if both else names
 

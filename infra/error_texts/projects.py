@@ -78,10 +78,13 @@ PROJECTS: dict[str, tuple[str, str]] = {
         "Install the version that the hint names.",
     ),
     "TG620": (
-        "A file of a table is damaged or missing, or the catalog does not answer.",
         (
-            "Check the disk, the object store or the catalog. [Backup](backup.md) explains how "
-            "to restore a table."
+            "A file of a table is damaged or missing, the catalog does not answer, or it is a file of SQLite "
+            "and the tables are still in a catalog that is a folder."
+        ),
+        (
+            "Check the disk, the object store or the catalog. [Backup](backup.md) explains how to restore a "
+            "table, and `tidegate catalog migrate` moves the tables of a folder."
         ),
     ),
     "TG621": (

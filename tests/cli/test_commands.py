@@ -202,9 +202,10 @@ def stored(shop: Path) -> None:
     path = write_progress(warehouse / "orders" / "data" / "p.parquet", rows)
     summary = {"epoch": 1, "progress": path, "on_time": 12, "late": 1, "rejected": 1, "partitions": 2}
     summary["watermark"] = at("2026-03-01 11:10:00")
-    HadoopTable(warehouse / "orders").commit({f"tidegate.{k}": v for k, v in summary.items()})
     view = {"frontier": at("2026-03-01 10:05:00"), "groups": 2, "open": 0, "tick": 1}
-    HadoopTable(warehouse / "orders_hourly").commit({f"tidegate.{k}": v for k, v in view.items()})
+    for name, said in (("orders", summary), ("orders_hourly", view)):
+        table = HadoopTable(warehouse / name, catalog=warehouse.parent / "catalog.db")
+        table.commit({f"tidegate.{k}": v for k, v in said.items()})
 
 
 @pytest.mark.usefixtures("stored")

@@ -243,7 +243,7 @@ def test_a_warehouse_on_s3_gives_the_same_and_needs_no_jvm_to_tell(
 
 def run(command: list[str], root: Path) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")} | {
-        "PYTHONPATH": str(ROOT)
+        "PYTHONPATH": f"{ROOT / 'platform'}:{ROOT}"
     }
     done = subprocess.run(
         command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=900

@@ -17,10 +17,10 @@ from tidegate.cli.diagnosis import jar_sums
 from tidegate.errors import TidegateError
 from tidegate.jvm.class_archive import ANY_PURPOSE
 from tidegate.jvm.jars import STANDIN, SUMS, is_standin, ivy_name, read_sums, verify
-from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, jar_folder, jar_settings
+from tidegate.jvm.packages import ICEBERG_PACKAGE, USUAL_PACKAGES, cached_jars, jar_folder, jar_settings
 from tidegate.project.storage import OPTIONAL_PACKAGES
 
-PACKAGES = [ICEBERG_PACKAGE, *KAFKA_PACKAGES]
+PACKAGES = [ICEBERG_PACKAGE, *USUAL_PACKAGES]
 
 
 @pytest.fixture

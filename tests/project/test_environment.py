@@ -205,6 +205,29 @@ def test_jdbc_catalog_for_spark_and_for_pyiceberg(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("catalog", "file", "here"),
+    [
+        ("{}", None, True),
+        ("{type: jdbc, uri: 'jdbc:sqlite:w/catalog.db'}", "w/catalog.db", True),
+        ("{type: jdbc, uri: 'jdbc:sqlite:file:/lake/c.db?cache=private'}", "/lake/c.db", True),
+        ("{type: jdbc, uri: 'jdbc:postgresql://127.0.0.1/c'}", None, False),
+        ("{type: rest, uri: 'http://127.0.0.1'}", None, False),
+    ],
+)
+def test_which_catalogs_are_of_this_machine_and_where_the_file_of_sqlite_is(
+    tmp_path: Path, catalog: str, file: str | None, here: bool
+) -> None:
+    storage = Project(tmp_path, "local", read(f"warehouse: {{catalog: {catalog}}}")).storage
+    assert (storage.sqlite, storage.on_this_machine) == (None if file is None else tmp_path / file, here)
+    if file is not None:
+        prefix = "spark.sql.catalog.tidegate"
+        conf = storage.spark_conf()
+        assert conf[f"{prefix}.uri"].removesuffix("?cache=private") == f"jdbc:sqlite:{tmp_path / file}"
+        assert conf[f"{prefix}.jdbc.busy_timeout"] == "30000"
+        assert storage.pyiceberg_properties()["uri"].startswith(f"sqlite:///{tmp_path / file}")
+
+
+@pytest.mark.parametrize(
     ("path", "local"),
     [
         (".tidegate/warehouse", "{root}/.tidegate/warehouse"),

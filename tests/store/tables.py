@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from tidegate.project.storage import CATALOG
+from tidegate.store.sqlite_catalog import prepare
 
 PROGRESS = pa.struct(
     [
@@ -38,13 +43,15 @@ def write_progress(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 @dataclass
 class HadoopTable:
-    """A table folder that grows by one metadata file per commit."""
+    """A table folder that grows by one metadata file per commit. `catalog`: the file of a catalog in SQLite that the
+    table is in, too."""
 
     folder: Path
     properties: dict[str, str] = field(default_factory=dict)
     uuid: str = "made-first"
     version: int = 0
     snapshots: list[dict[str, Any]] = field(default_factory=list)
+    catalog: Path | None = None
 
     def commit(self, summary: dict[str, Any] | None = None, *, hint: bool = True, at_ms: int = 0) -> Path:
         """Add a snapshot with this summary (None: no snapshot, as CREATE TABLE does). Its metadata file."""
@@ -83,4 +90,13 @@ class HadoopTable:
         target.write_text(json.dumps(metadata))
         if hint:
             (target.parent / "version-hint.text").write_text(str(self.version))
+        if self.catalog is not None:
+            self._register(target)
         return target
+
+    def _register(self, metadata: Path) -> None:
+        assert self.catalog is not None
+        prepare(self.catalog)
+        row = (CATALOG, self.folder.parent.name, self.folder.name, f"file://{metadata}", None, "TABLE")
+        with closing(sqlite3.connect(self.catalog, isolation_level=None)) as database:
+            database.execute("INSERT OR REPLACE INTO iceberg_tables VALUES (?, ?, ?, ?, ?, ?)", row)

@@ -22,7 +22,7 @@ from tests.support.quick import quick
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 from tidegate.jvm.class_archive import _identity, _is_whole
-from tidegate.jvm.packages import ICEBERG_PACKAGE, KAFKA_PACKAGES, cached_jars, spark_jars
+from tidegate.jvm.packages import ICEBERG_PACKAGE, USUAL_PACKAGES, cached_jars, spark_jars
 from tidegate.jvm.spark import start
 from tidegate.project import Project
 from tidegate.project.java import find_java
@@ -49,7 +49,7 @@ FLUSH;
 
 def archive(work: str = "") -> Path | None:
     """Where Spark looks for that of some work; None where its jars are not on this machine yet."""
-    jars = cached_jars([ICEBERG_PACKAGE, *KAFKA_PACKAGES])
+    jars = cached_jars([ICEBERG_PACKAGE, *USUAL_PACKAGES])
     if jars is None:
         return None
     return CLASSES / f"{_identity(find_java(), [*map(Path, jars), *spark_jars()], work)}.jsa"
@@ -69,7 +69,7 @@ def run(root: Path) -> None:
     (root / "in").mkdir()
     (root / "in" / "1.json").write_text('{"k": 1, "ts": "2026-01-01 00:00:00"}\n')
     project = Project.load(root)
-    session = Session.open(project, spark=start(project.env, KAFKA_PACKAGES, "classes"))
+    session = Session.open(project, spark=start(project.env, USUAL_PACKAGES, "classes"))
     session.execute(SQL)
     session.run()
     assert audit_source(session, "a").ok

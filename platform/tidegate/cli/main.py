@@ -21,6 +21,7 @@ from tidegate.cli.commands.questions.status import status
 from tidegate.cli.commands.questions.why import why
 from tidegate.cli.commands.runs.adopt import adopt
 from tidegate.cli.commands.runs.amend import amend
+from tidegate.cli.commands.runs.catalog import catalog
 from tidegate.cli.commands.runs.cleanup import cleanup
 from tidegate.cli.commands.runs.live import live
 from tidegate.cli.commands.runs.rebuild import rebuild
@@ -86,6 +87,7 @@ for _command in (
     app.command(no_args_is_help=False)(_command)
 app.command("test", no_args_is_help=False)(run_tests)
 app.add_typer(alerts)
+app.add_typer(catalog)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from tidegate.jvm.class_archive import Purpose, java_options
 from tidegate.jvm.jars import ivy_name
 from tidegate.project.java import find_java
 from tidegate.project.reading.variables import Expanded
-from tidegate.project.storage import EXCLUDED_PACKAGES, S3A_PACKAGES
+from tidegate.project.storage import EXCLUDED_PACKAGES, S3A_PACKAGES, SQLITE_PACKAGE
 
 #: The runtime that belongs to the pinned pyspark. One self-contained jar.
 ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -24,6 +24,9 @@ KAFKA_PACKAGES = (
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.12.1",
 )
+#: What every Spark has where it costs no download, so that a shell can create a Kafka source, too, and all of them can
+#: start from one archive of classes.
+USUAL_PACKAGES = (*KAFKA_PACKAGES, SQLITE_PACKAGE)
 #: What the client would bring along, and is there already: in Spark, in newer versions.
 KAFKA_EXCLUDED = (
     "at.yawk.lz4:lz4-java",
@@ -40,7 +43,7 @@ def jar_folder() -> Path:
     """Where jars are looked for beside Ivy's cache: `$TIDEGATE_JARS`, else share/tidegate/jars of the environment.
 
     This is the installation for machines that reach no Maven repository. On one that does, resolve ICEBERG_PACKAGE and
-    KAFKA_PACKAGES (`make` does, or any Spark with `spark.jars.packages`), and copy the jars of ~/.ivy2.5.2/jars into
+    USUAL_PACKAGES (`make` does, or any Spark with `spark.jars.packages`), and copy the jars of ~/.ivy2.5.2/jars into
     this folder of the other machine. The names may be Ivy's (`group_artifact-version.jar`) or Maven's
     (`artifact-version.jar`). If all that a project needs is there or in Ivy's cache, Spark asks no repository.
     """

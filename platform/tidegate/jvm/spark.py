@@ -23,7 +23,8 @@ from tidegate.jvm.java import java_class
 from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jar, jar_settings
 from tidegate.jvm.ui_token import guarded
 from tidegate.project.disk import private_folder, temporary_space, trouble
-from tidegate.project.storage import CATALOG, S3A_PACKAGES, Storage
+from tidegate.project.storage import CATALOG, S3A_PACKAGES, SQLITE_PACKAGE, Storage
+from tidegate.store import sqlite_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -226,6 +227,9 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
             "this Spark session has no Iceberg runtime",
             hint=f"start it with spark.jars.packages={ICEBERG_PACKAGE}, or let tidegate.connect() start Spark",
         )
+    if storage.sqlite is not None:
+        _require_sqlite(spark)
+        sqlite_catalog.prepare(storage.sqlite)
     spark.conf.set(_CORES, str(spark.sparkContext.defaultParallelism))
     _load_catalog(spark, storage)
     know_attempts(spark)
@@ -266,6 +270,16 @@ def require_s3(spark: SparkSession, what: str) -> None:
             "TG607",
             f"{what} is on S3, but this Spark session has no jars for it",
             hint=f"start it with spark.jars.packages={','.join(S3A_PACKAGES)}, or let tidegate.connect() start Spark",
+        )
+
+
+def _require_sqlite(spark: SparkSession) -> None:
+    """TG607 if this Spark, which somebody else may have started, lacks the driver of a catalog in SQLite."""
+    if not has_class(spark, "org.sqlite.JDBC"):
+        raise TidegateError(
+            "TG607",
+            "the catalog is a file of SQLite, but this Spark session has no driver for it",
+            hint=f"start it with spark.jars.packages={SQLITE_PACKAGE}, or let tidegate.connect() start Spark",
         )
 
 

@@ -353,10 +353,10 @@ def _right_to_write(
     context: Context, source: Relation | View, identifier: str, leased: bool
 ) -> Iterator[str | None]:
     """Hold the lease where one is needed; what to say if somebody else has it."""
-    folder = context.project.env.warehouse.catalog.type == "hadoop"
+    here = context.project.storage.on_this_machine
     with ExitStack() as held:
         refusal = None
-        if not leased and (folder or identifier != context.identifier(source.name)):
+        if not leased and (here or identifier != context.identifier(source.name)):
             try:
                 held.enter_context(context.lease(source.name))
             except TidegateError as error:

@@ -50,10 +50,12 @@ EXCLUDED_PACKAGES = (
     "org.wildfly.openssl:wildfly-openssl",
     "org.checkerframework:checker-qual",
 )
-_JDBC_DRIVERS = {
-    "jdbc:postgresql:": "org.postgresql:postgresql:42.7.12",
-    "jdbc:sqlite:": "org.xerial:sqlite-jdbc:3.50.3.0",
-}
+#: The driver of a catalog in SQLite, which new projects have.
+SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.50.3.0"
+_SQLITE = "jdbc:sqlite:"
+_JDBC_DRIVERS = {"jdbc:postgresql:": "org.postgresql:postgresql:42.7.12", _SQLITE: SQLITE_PACKAGE}
+#: How long whoever finds SQLite's file locked waits for it. A commit holds the lock for some milliseconds.
+BUSY_SECONDS = 30
 
 #: Everything that `Storage.packages` may name: what an image has to hold, so that no container fetches it.
 OPTIONAL_PACKAGES = (_AWS_BUNDLE, *S3A_PACKAGES, *_JDBC_DRIVERS.values())
@@ -76,6 +78,21 @@ class Storage:
     lender: str | None = None
     lent: frozenset[str] = frozenset()
     owner: Owner | None = None
+
+    @property
+    def sqlite(self) -> Path | None:
+        """The file of a catalog in SQLite; None for any other catalog. A relative path starts from the project."""
+        uri = str(self.settings.catalog.uri or "")
+        if self.settings.catalog.type != "jdbc" or not uri.startswith(_SQLITE):
+            return None
+        path = uri.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0]
+        return (self.root / path).absolute()
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether the catalog is of one machine, a folder or a file. Then leases keep all writers apart, and amendments
+        and upkeep take them: a folder has nothing else, and a commit without rows stops no other one."""
+        return self.settings.catalog.type == "hadoop" or self.sqlite is not None
 
     @property
     def warehouse(self) -> str:
@@ -135,7 +152,9 @@ class Storage:
         catalog = self.settings.catalog
         properties = {"type": catalog.type, "warehouse": self.warehouse}
         if catalog.uri is not None:
-            properties["uri"] = str(catalog.uri)
+            properties["uri"] = self._jdbc_uri()
+        if self.sqlite is not None:
+            properties["jdbc.busy_timeout"] = str(BUSY_SECONDS * 1000)
         if catalog.type == "jdbc":
             # The layout that pyiceberg, too, can read.
             properties["jdbc.schema-version"] = "V1"
@@ -148,6 +167,14 @@ class Storage:
             | {f"{prefix}.{key}": value for key, value in properties.items()}
             | (_s3a(self.settings.storage) if self.object_store else {})
         )
+
+    def _jdbc_uri(self) -> str:
+        """The catalog's address, in which SQLite's file has its full path: a JVM may run in any folder."""
+        uri, file = str(self.settings.catalog.uri), self.sqlite
+        if file is None:
+            return uri
+        _, mark, query = uri.partition("?")
+        return f"{_SQLITE}{file}{mark}{query}"
 
     def secret_settings(self) -> frozenset[str]:
         """Those of `spark_conf` that may hold what nobody should read, and that a catalog needs only when it is loaded:
@@ -192,12 +219,20 @@ class Storage:
             options["force_virtual_addressing"] = not settings.path_style
         return fs.S3FileSystem(**options), target.removeprefix("s3://")
 
+    def content(self, uri: str) -> bytes:
+        """The bytes of a file: a local path, `file:` or `s3://`. Raises FileNotFoundError."""
+        if not uri.startswith("s3:"):
+            return Path(_local(uri)).read_bytes()
+        filesystem, path = self.filesystem(uri)
+        with filesystem.open_input_file(path) as file:
+            return bytes(file.read())
+
     def pyiceberg_properties(self) -> dict[str, str]:
         """For `pyiceberg.catalog.load_catalog(CATALOG, **properties)`; hadoop has those of FileIO only."""
         catalog = self.settings.catalog
         properties = {"warehouse": self.warehouse, **{k: str(v) for k, v in catalog.properties.items()}}
         if catalog.type == "jdbc":
-            properties |= {"type": "sql", "uri": _sqlalchemy_uri(str(catalog.uri), properties)}
+            properties |= {"type": "sql", "uri": _sqlalchemy_uri(self._jdbc_uri(), properties)}
             properties["init_catalog_tables"] = "false"
         elif catalog.type == "rest":
             properties |= {"type": "rest", "uri": str(catalog.uri)}
@@ -249,8 +284,8 @@ def _local(uri: str) -> str:
 
 def _sqlalchemy_uri(jdbc: str, properties: dict[str, str]) -> str:
     """A JDBC URI, with `jdbc.user` and `jdbc.password` of the properties, as SQLAlchemy writes it."""
-    if jdbc.startswith("jdbc:sqlite:"):
-        return "sqlite:///" + jdbc.removeprefix("jdbc:sqlite:").removeprefix("file:")
+    if jdbc.startswith(_SQLITE):
+        return "sqlite:///" + jdbc.removeprefix(_SQLITE)
     parts = urlsplit(jdbc.removeprefix("jdbc:"))
     drivers = {"postgresql": "postgresql+psycopg2"}
     if parts.scheme not in drivers:

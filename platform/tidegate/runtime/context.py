@@ -160,7 +160,11 @@ class Context:
             self.tables.drop_table(table)
         storage = self.project.storage
         namespace = self.project.env.warehouse.namespace
-        for uri in (self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"):
+        folders = [self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"]
+        if storage.settings.catalog.type == "jdbc":
+            # Iceberg has removed what its metadata name: not the folders, nor what killed tasks left in them.
+            folders += [storage.table_uri(one) for one in (f"{name}$state", f"{name}$next", name)]
+        for uri in folders:
             filesystem, path = storage.filesystem(uri)
             info: Any = filesystem.get_file_info(path)
             if info.type.name == "Directory":

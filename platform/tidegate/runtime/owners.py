@@ -57,9 +57,10 @@ class Owners:
 
     def _properties(self, name: str) -> Mapping[str, str] | None:
         """Of the table as it is now; None without one."""
-        if self._project.storage.settings.catalog.type == "hadoop":
+        storage = self._project.storage
+        if storage.on_this_machine:
             # A file, where the JVM would be asked several times.
-            return load_properties(self._project.storage, name)
+            return load_properties(storage, name)
         identifier = self.identifier(name)
         if not self._tables.exists(identifier):
             return None

@@ -14,6 +14,7 @@ from tidegate.jvm.packages import KAFKA_PACKAGES, cached_jars
 from tidegate.project import Project
 from tidegate.project.disk import private_folder
 from tidegate.project.project import is_project
+from tidegate.project.storage import SQLITE_PACKAGE
 from tidegate.runtime.context import Context
 from tidegate.runtime.result import Result, RunReport
 from tidegate.runtime.runner import Runner, spark_runner
@@ -186,10 +187,13 @@ class Session(Context):
 
 def packages(project: Project) -> list[str]:
     """Maven coordinates that Spark needs for a project, beyond the Iceberg runtime."""
-    kafka = list(KAFKA_PACKAGES)
-    needed = any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in _connectors(project))
-    # Where it costs no download it is there, so that a shell can create a Kafka source, too.
-    return project.storage.packages() + (kafka if needed or cached_jars(kafka) else [])
+    needed = project.storage.packages()
+    if any(isinstance(c, KafkaOptions | KafkaSinkOptions) for c in _connectors(project)):
+        needed += KAFKA_PACKAGES
+    groups = (KAFKA_PACKAGES, (SQLITE_PACKAGE,))
+    # In the same order for all projects: what an archive of classes is for.
+    usual = [one for group in groups if set(group) <= set(needed) or cached_jars(group) for one in group]
+    return usual + [one for one in needed if one not in usual]
 
 
 def purpose(project: Project, lasting: bool = False) -> Purpose:

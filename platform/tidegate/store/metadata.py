@@ -1,7 +1,8 @@
 """The current state of one Iceberg table: schema, properties, and what tidegate wrote into its newest commit.
 
-A hadoop catalog's table is a folder with numbered JSON files, which are read as they are: importing pyiceberg
-alone takes longer than the whole of `tidegate status`. Other catalogs are asked through pyiceberg.
+A hadoop catalog's table is a folder with numbered JSON files, and a catalog in SQLite says which of its JSON files is
+the newest: they are read as they are, since importing pyiceberg alone takes longer than the whole of `tidegate status`.
+Other catalogs are asked through pyiceberg.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from tidegate.errors import TidegateError
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
+from tidegate.store import sqlite_catalog
 from tidegate.store.version import require_known
 
 _VERSION = re.compile(r"^v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
@@ -137,8 +139,35 @@ def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, 
     if storage.settings.catalog.type == "hadoop":
         folder = storage.local_warehouse
         assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
-        return _newest_metadata(folder / namespace / name / "metadata")
+        metadata = folder / namespace / name / "metadata"
+        return _newest(storage, f'"{name}"', lambda: _current_file(metadata))
+    if (file := storage.sqlite) is not None:
+        return _newest(storage, f'"{name}"', lambda: _in_sqlite(storage, file, namespace, name))
     return _from_catalog(storage, namespace, name)
+
+
+def _in_sqlite(storage: Storage, file: Path, namespace: str, name: str) -> str | None:
+    """What the catalog in SQLite says. TG620 for a table that the warehouse's folder has as a catalog, and has newer:
+    a run would begin it again, and read everything anew."""
+    found, folder = sqlite_catalog.location(file, namespace, name), storage.local_warehouse
+    if folder is None:
+        return found
+    metadata = folder / namespace / name / "metadata"
+    if found is None or is_of_folder(metadata, found):
+        left = _current_file(metadata)
+        if left is not None and found != f"file://{left}" and Path(left).is_file():
+            raise TidegateError(
+                "TG620",
+                f'"{name}" is a table of the folder {folder}, and the catalog {file} does not have its newest state',
+                hint="tidegate catalog migrate moves the folder's tables; or remove what is left of the table",
+            )
+    return found
+
+
+def is_of_folder(folder: Path, uri: str) -> bool:
+    """Whether a metadata file is a version that a catalog which is a folder has written into this one."""
+    path = Path(uri.removeprefix("file://"))
+    return path.parent == folder and _VERSION.match(path.name) is not None
 
 
 def read_progress(
@@ -163,27 +192,36 @@ def read_progress(
     return sorted(rows, key=lambda r: (r.partition is None, r.partition or ""))
 
 
-def _newest_metadata(folder: Path) -> tuple[str, dict[str, Any]] | None:
-    """(path, content) of the newest metadata file. The hint may lag behind a commit, and old files go
-    away.
-    """
+def _newest(
+    storage: Storage, table: str, find: Callable[[], str | None]
+) -> tuple[str, dict[str, Any]] | None:
+    """(path, content) of the newest metadata file, which `find` names. Old files go away while they are read."""
+    before = None
     for _ in range(5):
-        path = _current_file(folder)
+        path = find()
         if path is None:
             return None
         try:
-            content = path.read_bytes()
+            content = storage.content(path)
         except FileNotFoundError:
+            if path == before:
+                raise TidegateError(
+                    "TG620", f"{table}: {path} is missing", hint="restore it from a backup (docs/backup.md)"
+                ) from None
+            before = path
             continue  # superseded and cleaned up since we listed it
+        except OSError as error:
+            raise TidegateError("TG620", f"{table}: {path} can't be read: {error}") from None
         try:
             plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-            return str(path), json.loads(plain)
+            return path, json.loads(plain)
         except (ValueError, OSError) as error:
             raise TidegateError("TG620", f"{path} is damaged: {error}") from None
-    raise TidegateError("TG620", f"{folder} changes faster than it can be read", hint="try again")
+    raise TidegateError("TG620", f"{table} changes faster than it can be read", hint="try again")
 
 
-def _current_file(folder: Path) -> Path | None:
+def _current_file(folder: Path) -> str | None:
+    """In a catalog that is a folder. The hint may lag behind a commit."""
     start = 0
     with contextlib.suppress(FileNotFoundError, ValueError):
         start = int((folder / "version-hint.text").read_text().strip())
@@ -196,7 +234,7 @@ def _current_file(folder: Path) -> Path | None:
     current = _version_file(folder, start)
     while (newer := _version_file(folder, start + 1)) is not None:
         current, start = newer, start + 1
-    return current or folder / f"v{start}.metadata.json"
+    return str(current or folder / f"v{start}.metadata.json")
 
 
 def _version_file(folder: Path, version: int) -> Path | None:
@@ -212,6 +250,8 @@ def table_names(storage: Storage, namespace: str) -> list[str]:
         assert storage.local_warehouse is not None
         folder = storage.local_warehouse / namespace
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    if (file := storage.sqlite) is not None:
+        return sqlite_catalog.names(file, namespace)
     found = _ask_catalog(storage, lambda catalog: catalog.list_tables(namespace))
     return [] if found is None else sorted(one[-1] for one in found)
 

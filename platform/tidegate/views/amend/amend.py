@@ -113,9 +113,8 @@ def amend_view(
             else "its results are never final: each run recomputes all of them"
         )
         return ViewAmendment(view.name, dry_run=dry_run, notes=[note])
-    # A catalog that is a folder does not keep two committers apart: there a live run's lease is in the way (TG508).
-    is_folder = context.project.storage.settings.catalog.type == "hadoop"
-    with context.lease(view.name, "" if is_folder else "$amend"):
+    # Where the catalog is of this machine, a live run's lease is in the way (TG508).
+    with context.lease(view.name, "" if context.project.storage.on_this_machine else "$amend"):
         return _Amendment(context, view, stored, scope, dry_run, at or context.clock(), notify).run()
 
 

@@ -1,0 +1,113 @@
+"""From a catalog that is a folder to one in SQLite: the tables stay where they are, with all their snapshots.
+
+A table is in a catalog by the path of its newest metadata file. That path is read from the folder and written into the
+file of SQLite, one table after the other; when all of them are there, the environment's file names the new catalog.
+Whatever breaks off before that leaves a project with the folder as its catalog, and the command can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.commit import require_owner
+from tidegate.project.edit import write_catalog
+from tidegate.project.environment import CatalogSettings
+from tidegate.project.owner import OWNER, Owner
+from tidegate.project.storage import Storage
+from tidegate.runtime.lease import lease
+from tidegate.store import sqlite_catalog
+from tidegate.store.metadata import is_of_folder, load_table, table_names
+
+if TYPE_CHECKING:
+    from tidegate.project import Project
+
+#: In the folder of the warehouse, so that whoever shares or copies that has the catalog, too.
+_FILE = "catalog.db"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a move has done. `catalog`: the new one's address; `environment`: the file that names it now, None if it did
+    before; `tables`: those that were registered, `before`: those that were already."""
+
+    catalog: str
+    environment: str | None
+    tables: list[str] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+
+
+def move_catalog(project: Project) -> Moved:
+    """Move the tables of a project's environment from the folder to a catalog in SQLite, metadata only.
+
+    Raises TG607 for another catalog than a folder, TG515 for an environment that reads another one's warehouse, TG531
+    for a namespace with tables of others, TG508 while somebody writes one of them, TG620 for a table that both catalogs
+    have, each with commits of its own.
+    """
+    storage, settings = project.storage, project.env.warehouse
+    folder = storage.local_warehouse
+    if project.lender is not None:
+        raise TidegateError(
+            "TG515",
+            f'environment "{project.env_name}" has no warehouse of its own: it reads "{project.env.reads}"',
+            hint=f"tidegate catalog migrate --env {project.env.reads}",
+        )
+    is_folder = settings.catalog.type == "hadoop"
+    if folder is None or not (is_folder or storage.sqlite is not None):
+        raise TidegateError(
+            "TG607",
+            f'the catalog of environment "{project.env_name}" is not a folder, but {settings.catalog.type}',
+            hint="only tables of a catalog that is a folder are moved",
+        )
+    file = folder / _FILE if is_folder else storage.sqlite
+    assert file is not None
+    before = Storage(
+        project.root, settings.model_copy(update={"catalog": CatalogSettings()}), owner=project.owner
+    )
+    uri = f"jdbc:sqlite:{_written(settings.path, file) if is_folder else file}"
+    moved = Moved(uri, f"resources/{project.env_name}.yaml" if is_folder else None)
+    with _nobody_writes(project, before):
+        found = list(_tables(before, project.owner))
+        sqlite_catalog.prepare(file)
+        for name, metadata in found:
+            older = partial(is_of_folder, Path(metadata.removeprefix("file://")).parent)
+            known = sqlite_catalog.location(file, settings.namespace, name)
+            # Where the catalog is in use, it is right; what was registered for an earlier try is older than the folder.
+            kept = not is_folder and known is not None and not older(known)
+            done = not kept and sqlite_catalog.register(file, settings.namespace, name, metadata, older)
+            (moved.tables if done else moved.before).append(name)
+        if moved.environment is not None:
+            write_catalog(project.root / moved.environment, {"type": "jdbc", "uri": uri})
+    return moved
+
+
+def _written(path: str, file: Path) -> str:
+    """The file as an environment's file names it: relative to the project if the warehouse is."""
+    return str(file) if path.startswith(("file:", "~")) else f"{path.rstrip('/')}/{_FILE}"
+
+
+def _tables(storage: Storage, owner: Owner) -> Iterator[tuple[str, str]]:
+    """(name, address of its newest metadata) of the tables in the folder. Raises TG531."""
+    for name in table_names(storage, storage.settings.namespace):
+        table = load_table(storage, name, storage.settings.namespace)
+        if table is not None:
+            require_owner(name, owner, Owner.of_text(table.properties.get(OWNER)) or owner)
+            yield name, f"file://{table.metadata_location}"
+
+
+@contextmanager
+def _nobody_writes(project: Project, storage: Storage) -> Iterator[None]:
+    """While the block runs, this process has the right to write all that there is. Raises TG508."""
+    namespace = storage.settings.namespace
+    catalog = project.catalog()
+    names = {one.name for one in (*catalog.relations, *catalog.views, *catalog.sinks)}
+    names |= {name.partition("$")[0] for name in table_names(storage, namespace)}
+    with ExitStack() as held:
+        for name in sorted(names):
+            held.enter_context(lease(project.state_dir / "locks" / namespace, name))
+        yield

@@ -1,0 +1,218 @@
+"""`tidegate catalog migrate`: tables of a catalog that is a folder go on in one of SQLite."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.store.tables import HadoopTable
+from tidegate.cli.main import app
+from tidegate.errors import TidegateError
+from tidegate.maintenance.catalog_move import move_catalog
+from tidegate.project import Project
+from tidegate.project.edit import write_catalog
+from tidegate.project.owner import OWNER, Owner
+from tidegate.runtime.lease import lease
+from tidegate.session.session import Session
+from tidegate.store import sqlite_catalog
+from tidegate.store.metadata import load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+URI = "jdbc:sqlite:.tidegate/warehouse/catalog.db"
+CATALOG = {"type": "jdbc", "uri": URI}
+SQL = """
+CREATE TABLE clicks (k INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
+CREATE TABLE prices (k INT PRIMARY KEY, v INT);
+CREATE MATERIALIZED VIEW hourly AS SELECT window_start, count(*) AS n FROM TUMBLE(clicks, ts, INTERVAL '1 hour')
+GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for folder in ("assets", "resources"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "resources" / "local.yaml").write_text(
+        "project: shop   # ours\nwarehouse:\n  namespace: main\n"
+    )
+    return tmp_path
+
+
+def stored(root: Path, name: str, owner: Owner | None = None) -> HadoopTable:
+    properties = {} if owner is None else {OWNER: owner.to_text()}
+    table = HadoopTable(root / ".tidegate" / "warehouse" / "main" / name, properties)
+    table.commit({"tidegate.epoch": 1})
+    return table
+
+
+def epoch(root: Path, name: str) -> int | None:
+    table = load_table(Project.load(root).storage, name)
+    return None if table is None else table.integer("tidegate.epoch")
+
+
+def refused(root: Path) -> TidegateError:
+    with pytest.raises(TidegateError) as caught:
+        move_catalog(Project.load(root))
+    return caught.value
+
+
+def test_a_project_goes_on_in_the_new_catalog_with_its_rows_snapshots_and_states(
+    root: Path, spark: SparkSession
+) -> None:
+    (root / "assets" / "all.sql").write_text(SQL)
+    session = Session.open(Project.load(root), spark=spark)
+    session.execute("INSERT INTO clicks VALUES (1, '2026-01-01 00:10:00'), (2, '2026-01-01 01:10:00')")
+    session.execute("INSERT INTO prices VALUES (1, 10), (2, 20); FLUSH")
+    session.run()
+    before = session.tables.open(session.identifier("clicks")).current().id
+    done = CliRunner().invoke(app, ["catalog", "migrate", "--project", str(root), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["tables"] == ["clicks", "hourly", "prices", "prices$state"]
+    assert (told["catalog"], told["environment"]) == (URI, "resources/local.yaml")
+    assert "project: shop   # ours\n" in (root / "resources" / "local.yaml").read_text()
+
+    moved = Session.open(Project.load(root), spark=spark)
+    assert moved.project.storage.sqlite == root / ".tidegate" / "warehouse" / "catalog.db"
+    assert len(list(moved.execute("SELECT * FROM clicks"))) == 2
+    assert moved.tables.open(moved.identifier("clicks")).current().id == before
+    moved.execute(
+        "INSERT INTO clicks VALUES (3, '2026-01-01 02:10:00'); INSERT INTO prices VALUES (1, 11); FLUSH"
+    )
+    moved.run()
+    assert sorted(moved.execute("SELECT k, v FROM prices")) == [(1, 11), (2, 20)]
+    assert [row[1] for row in sorted(moved.execute("SELECT window_start, n FROM hourly"))] == [1, 1]
+    assert len(list(moved.execute("SELECT * FROM clicks"))) == 3
+    earlier = moved.spark.read.option("versionAsOf", before).table(moved.identifier("clicks"))
+    assert earlier.filter("_outcome = 'on_time'").count() == 2
+    again = json.loads(
+        CliRunner().invoke(app, ["catalog", "migrate", "--project", str(root), "--json"]).stdout
+    )
+    assert (again["tables"], again["before"], again["environment"]) == ([], told["tables"], None)
+
+
+def test_a_move_that_was_broken_off_leaves_the_folder_and_is_repeated(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = stored(root, "a"), stored(root, "b")
+    register, calls = sqlite_catalog.register, []
+
+    def broken(*arguments: object) -> bool:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return register(*arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_catalog, "register", broken)
+        with pytest.raises(KeyboardInterrupt):
+            move_catalog(Project.load(root))
+    assert Project.load(root).storage.sqlite is None
+    # The folder is the catalog still, and writers go on there.
+    for table in (first, second):
+        table.commit({"tidegate.epoch": 2})
+    assert epoch(root, "a") == 2
+    # Whoever names the new catalog now is told that it is behind.
+    written = (root / "resources" / "local.yaml").read_text()
+    write_catalog(root / "resources" / "local.yaml", CATALOG)
+    for name in "ab":
+        with pytest.raises(TidegateError, match="does not have its newest state"):
+            epoch(root, name)
+    (root / "resources" / "local.yaml").write_text(written)
+    assert move_catalog(Project.load(root)).tables == ["a", "b"]
+    assert (Project.load(root).storage.sqlite is not None, epoch(root, "a"), epoch(root, "b")) == (True, 2, 2)
+
+
+def test_nothing_is_moved_while_somebody_writes(root: Path) -> None:
+    stored(root, "a")
+    with lease(root / ".tidegate" / "locks" / "main", "a"):
+        assert refused(root).code == "TG508"
+    assert Project.load(root).storage.sqlite is None
+    assert move_catalog(Project.load(root)).tables == ["a"]
+
+
+def test_X3_tables_of_others_are_not_moved(root: Path) -> None:
+    stored(root, "a", Owner("shop", "local"))
+    stored(root, "b", Owner("rival", "local"))
+    assert refused(root).code == "TG531"
+    assert not (root / ".tidegate" / "warehouse" / "catalog.db").exists()
+
+
+def test_a_table_that_both_catalogs_have_with_commits_of_their_own_is_left_alone(root: Path) -> None:
+    stored(root, "a")
+    file = root / ".tidegate" / "warehouse" / "catalog.db"
+    sqlite_catalog.prepare(file)
+    elsewhere = f"file://{root}/elsewhere/00003-x.metadata.json"
+    sqlite_catalog.register(file, "main", "a", elsewhere, lambda _: False)
+    assert refused(root).code == "TG620"
+    assert sqlite_catalog.location(file, "main", "a") == elsewhere
+
+
+def test_an_environment_that_names_the_new_catalog_before_the_move_is_told_of_it(root: Path) -> None:
+    """A run would begin the table again, and read everything anew."""
+    stored(root, "a")
+    write_catalog(root / "resources" / "local.yaml", CATALOG)
+    with pytest.raises(TidegateError) as caught:
+        epoch(root, "a")
+    assert (caught.value.code, caught.value.hint or "") == (
+        "TG620",
+        "tidegate catalog migrate moves the folder's tables; or remove what is left of the table",
+    )
+    assert move_catalog(Project.load(root)).tables == ["a"]
+    assert (epoch(root, "a"), epoch(root, "b")) == (1, None)
+
+
+@pytest.mark.parametrize(
+    "catalog", [{"type": "rest", "uri": "https://c"}, {"type": "jdbc", "uri": "jdbc:postgresql://h/d"}]
+)
+def test_another_catalog_than_a_folder_is_refused(root: Path, catalog: dict[str, str]) -> None:
+    write_catalog(root / "resources" / "local.yaml", catalog)
+    assert refused(root).code == "TG607"
+
+
+def test_a_branch_has_no_warehouse_to_move(root: Path) -> None:
+    (root / "resources" / "dev.yaml").write_text("reads: local\nwarehouse: {namespace: dev}\n")
+    with pytest.raises(TidegateError) as caught:
+        move_catalog(Project.load(root, "dev"))
+    assert caught.value.code == "TG515"
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("", 'warehouse:\n  catalog: {"type": "jdbc"}\n'),
+        (
+            "# a\nspark:\n  master: x  # b\n",
+            '# a\nwarehouse: {"catalog": {"type": "jdbc"}}\nspark:\n  master: x  # b\n',
+        ),
+        ("warehouse:\n  # a\n  path: x\n", 'warehouse:\n  # a\n  catalog: {"type": "jdbc"}\n  path: x\n'),
+        ("warehouse: {path: x}\n", 'warehouse: {"catalog": {"type": "jdbc"}, path: x}\n'),
+        ('{"warehouse": {}}', '{"warehouse": {"catalog": {"type": "jdbc"}}}'),
+        (
+            "warehouse:\n  catalog:\n    type: hadoop   # a\n  path: x\n",
+            'warehouse:\n  catalog:\n    {"type": "jdbc"}   # a\n  path: x\n',
+        ),
+    ],
+)
+def test_the_file_of_an_environment_keeps_the_rest_of_its_text(
+    tmp_path: Path, text: str, changed: str
+) -> None:
+    file = tmp_path / "local.yaml"
+    if text:
+        file.write_text(text)
+    write_catalog(file, {"type": "jdbc"})
+    assert file.read_text() == changed
+
+
+def test_a_file_that_can_not_be_changed_at_one_place_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "local.yaml"
+    file.write_text("warehouse:\n")
+    with pytest.raises(TidegateError) as caught:
+        write_catalog(file, {"type": "jdbc"})
+    assert (caught.value.code, file.read_text()) == ("TG605", "warehouse:\n")
