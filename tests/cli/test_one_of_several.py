@@ -30,6 +30,7 @@ from tidegate.project import Project
 from tidegate.quality import run as quality_run
 from tidegate.quality.model import SuiteResult
 from tidegate.runtime import steps
+from tidegate.runtime.stages import Stages
 from tidegate.tables.table import Cleaned
 from tidegate.views import retention
 from tidegate.views.amend import rebuild, whatif
@@ -76,6 +77,9 @@ class Stored(FakeSession):
         done = Cleaned(relation.name, 0, 2, 1)
         state = SimpleNamespace(cleanup=lambda needed: done, compact=str, expire_snapshots=str)
         return SimpleNamespace(state=state)
+
+    def stages(self, planned: Any) -> Stages:
+        return Stages(planned)
 
     def cleanup(self, names: Any = None, steps: Any = None) -> list[Cleaned]:
         return retention.cleanup(self, names, steps=steps)  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ def test_the_error_is_the_one_that_people_get(workbench: Workbench) -> None:
     )
     with pytest.raises(TidegateError) as caught:
         list(session.execute_all(bad, file="bad.sql"))
-    assert str(caught.value) == block_after("A mistake is an error").rstrip("\n")
+    assert str(caught.value) == block_after("reports a mistake with its place").rstrip("\n")
 
 
 @pytest.mark.medium

@@ -28,7 +28,8 @@ from tidegate.store.metadata import load_table, table_names
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.iceberg.tables import Table
+    from tidegate.iceberg.tables import StoredTable
+
 
 EPOCH = "tidegate.epoch"
 WAREHOUSE = {"catalog": {"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"}}
@@ -67,14 +68,14 @@ def session(root: Path, spark: SparkSession) -> Session:
     return Session.open(Project.load(root), spark=spark)
 
 
-def made(session: Session, name: str) -> Table:
+def made(session: Session, name: str) -> StoredTable:
     identifier = session.identifier(name)
     columns = (("id", "bigint"), ("_open", "boolean"))
     session.tables.create_table(NewTable(identifier, columns, ("_open",), {"format-version": "2"}))
     return session.tables.open(identifier)
 
 
-def committed(table: Table, summary: dict[str, str]) -> bool:
+def committed(table: StoredTable, summary: dict[str, str]) -> bool:
     """Whether nobody was faster."""
     try:
         table.append([], None, summary, table.current())
@@ -85,7 +86,7 @@ def committed(table: Table, summary: dict[str, str]) -> bool:
     return True
 
 
-def epochs(table: Table) -> list[int]:
+def epochs(table: StoredTable) -> list[int]:
     table.refresh()
     return sorted(int(summary[EPOCH]) for summary in table.summaries())
 

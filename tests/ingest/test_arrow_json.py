@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.conftest import Workbench
-from tests.tasks.decode import hostile
+from tests.tasks.decode import hostile, text_oracle
 from tidegate.ingest.shape import gate_input
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
@@ -154,8 +154,8 @@ def is_text(value: bytes) -> bool:
 
 def not_refused(value: bytes) -> bool:
     try:
-        hostile.json_object(value)
-    except hostile.Refused:
+        text_oracle.json_object(value)
+    except text_oracle.Refused:
         return False
     return True
 

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import Workbench
 from tests.ingest.test_arrow_json import read
 from tests.ingest.test_arrow_json import source as kafka_source
-from tests.tasks.decode import test_protobuf_messages as formats
+from tests.tasks.decode import messages as formats
 from tidegate.tasks.decode.binary.messages import DecodeTask
 from tidegate.tasks.decode.columns import Wanted, required_columns
 from tidegate.tasks.decode.raw_text import in_base64

@@ -10,7 +10,6 @@ from tidegate.audit.view import audit_view
 from tidegate.maintenance.upkeep import maintain
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.session.session import Session
-from tidegate.views.amend import rebuild as room
 from tidegate.views.amend.rebuild import rebuild
 
 ROWS = """
@@ -66,7 +65,7 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as fault:
-        fault.setattr(room, "_swap", killed)
+        fault.setattr(type(session.tables), "replace_table", killed)
         with pytest.raises(KeyboardInterrupt):
             rebuild(session, ["per_minute"])
     old = session.tables.rows(before).where("NOT _open").select("k", "c").collect()

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from tests.tasks.decode import hostile
+from tests.tasks.decode import hostile, text_oracle
 from tests.tasks.decode.campaign import limited_memory, seeds
 from tests.tasks.decode.hostile import COLUMNS, CSV_COLUMNS, CSV_DECLARED, DECLARED
 from tests.tasks.decode.text_oracle import LEFT, MISFIT, Refused
@@ -101,9 +101,11 @@ def check(
         if value is MISFIT:
             assert row[name] is None
         elif name == "s" and not (value is None or type(value) is str):
-            assert json.loads(row[name], parse_int=hostile.Literal, parse_float=hostile.Literal) == value
+            assert (
+                json.loads(row[name], parse_int=text_oracle.Literal, parse_float=text_oracle.Literal) == value
+            )
         else:
-            assert hostile.same(row[name], hostile.micros(value)), name
+            assert text_oracle.same(row[name], text_oracle.micros(value)), name
     if not misfits:
         assert row["_why"] is None
         return
@@ -113,17 +115,17 @@ def check(
 
 
 def check_raw(row: dict[str, Any], data: bytes) -> None:
-    assert hostile.raw_bytes(row["_raw"]) == data
+    assert text_oracle.raw_bytes(row["_raw"]) == data
     # The reason says nothing of what is in the row, and there are few of them.
     assert len(row["_why"]) < 90
 
 
 def json_wanted(data: bytes) -> dict[str, Any] | None:
     try:
-        found = hostile.json_object(data)
+        found = text_oracle.json_object(data)
     except Refused:
         return None
-    return {name: hostile.of_json(kind, found.get(name)) for name, (kind, _) in COLUMNS.items()}
+    return {name: text_oracle.of_json(kind, found.get(name)) for name, (kind, _) in COLUMNS.items()}
 
 
 @limited_memory()
@@ -169,13 +171,13 @@ def test_X5_property_lines_of_a_json_file_are_those_of_messages() -> None:
 
 def csv_wanted(data: bytes, names: list[str]) -> dict[str, Any] | None:
     try:
-        fields = hostile.csv_fields(data)
+        fields = text_oracle.csv_fields(data)
     except Refused:
         return None
     if len(fields) != len(names):
         return None
     given = dict(zip(names, fields, strict=True))
-    return {n: hostile.of_csv(kind, given.get(n, "")) for n, (kind, _) in CSV_COLUMNS.items()}
+    return {n: text_oracle.of_csv(kind, given.get(n, "")) for n, (kind, _) in CSV_COLUMNS.items()}
 
 
 @limited_memory()

@@ -16,8 +16,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from tests.runtime.killing import KillingReading
-from tests.tasks.parquet import test_property_parquet as hostile
-from tests.tasks.parquet import thrift
+from tests.tasks.parquet import hostile, thrift
 from tidegate.tasks.crashes import parquet_crashes
 from tidegate.tasks.crashes.parquet_crashes import ParquetCrashes, put_aside
 from tidegate.tasks.decode.columns import Wanted
