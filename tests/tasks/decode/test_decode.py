@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2
 from tests.conftest import Workbench
 from tests.tasks.decode import test_protobuf_messages as formats
 from tests.tasks.decode.messages import AVRO, avro
+from tests.tasks.decode.test_avro_messages import AVRO_COLUMNS, AVRO_ROW
 from tidegate.ingest.sources.decode import decode
 from tidegate.sql import load_catalog
 from tidegate.tasks.decode.binary.messages import UNPARSEABLE
@@ -185,12 +186,12 @@ def test_bytes_avro_and_protobuf_go_through_spark_with_their_rows(workbench: Wor
     ]
 
     (workbench.root / "o.avsc").write_text(json.dumps(AVRO))
-    relation = source("AVRO (schema.location = 'o.avsc')", avro_messages.AVRO_COLUMNS)
-    good = avro(AVRO, avro_messages.AVRO_ROW)
+    relation = source("AVRO (schema.location = 'o.avsc')", AVRO_COLUMNS)
+    good = avro(AVRO, AVRO_ROW)
     rows = decoded(session, relation, [good, good[:-1], None, good])
     assert [row["_why"] for row in rows] == [None, UNPARSEABLE, "null_value", None]
     assert rows[0] == rows[-1]
-    assert rows[0]["price"] == avro_messages.AVRO_ROW["price"]
+    assert rows[0]["price"] == AVRO_ROW["price"]
     assert rows[0]["ts"] == datetime(2026, 1, 1, 10)
     assert (rows[0]["rates"], rows[0]["at"], rows[0]["tags"]) == ({"k": 0.5}, {"X": 3}, ["a", None])
 
