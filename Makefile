@@ -46,6 +46,7 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, and amendments, on Spark with a catalog in SQLite and in PostgreSQL (minutes)
 	@for catalog in sqlite postgres; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
 	  tests/inprocess/test_conformance.py tests/inprocess/test_conformance_upkeep.py tests/views/test_amend.py || exit 1; done
+	@TIDEGATE_TEST_CATALOG=postgres $(BIN)/python -m pytest tests/iceberg/test_lost_answers.py
 
 simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped
 	@$(BIN)/python -m tests.simulate.run --seeds $(SEEDS) $(ARGS)

@@ -51,7 +51,7 @@ SINK = "under the sink's lease; its table is looked at whenever it is opened"
 GUARDS = {
     "cli/diagnosis.py:warehouse": "a file of its own, to see whether it can be written",
     "views/revisions/amend_write.py:AmendmentWriter.__init__": LEASE,
-    "iceberg/commit.py:_attempted": TABLE,
+    "iceberg/attempt.py:attempted": TABLE,
     "iceberg/commit.py:IcebergTable.tag": LEASE,
     "runtime/context.py:Context.forget": "asks first",
     "ingest/ingest.py:Log.__init__": "Log.of asks",

@@ -39,7 +39,11 @@ def catalog() -> dict[str, Any] | None:
         name = f"project{next(_NUMBERS)}"
         _execute(f"CREATE DATABASE {name}")
         login = {"jdbc.user": USER, "jdbc.password": f"${{{_PASSWORD}}}"}
-        return {"type": "jdbc", "uri": f"jdbc:postgresql://{HOST}:{_port()}/{name}", "properties": login}
+        return {
+            "type": "jdbc",
+            "uri": f"jdbc:postgresql://{HOST}:{server_port()}/{name}",
+            "properties": login,
+        }
     assert kind is None, kind
     return None
 
@@ -53,7 +57,8 @@ def packages() -> list[str]:
 
 
 @cache
-def _port() -> int:
+def server_port() -> int:
+    """Where PostgreSQL listens, while `catalog_server` is there."""
     return free_port()
 
 
@@ -67,7 +72,7 @@ def catalog_server() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
         server = Postgres(Path(folder) / "postgres")
-        server.start(_port(), print)
+        server.start(server_port(), print)
         os.environ[_PASSWORD] = (server.folder / "password").read_text().strip()
         try:
             yield
@@ -79,7 +84,7 @@ def _execute(statement: str) -> None:
     import psycopg2
 
     connection = psycopg2.connect(
-        host=HOST, port=_port(), user=USER, password=os.environ[_PASSWORD], dbname=USER
+        host=HOST, port=server_port(), user=USER, password=os.environ[_PASSWORD], dbname=USER
     )
     connection.autocommit = True
     try:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import attempted, nothing_is_deleted
 from tidegate.iceberg.data_files import bound, content_file, target_in
 from tidegate.iceberg.layout import ON_TIME
 from tidegate.iceberg.merge import Merge
@@ -28,7 +29,6 @@ from tidegate.iceberg.protocol import (
 )
 from tidegate.jvm.java import java_class
 from tidegate.jvm.spark import settings
-from tidegate.masking import masked
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
@@ -287,7 +287,14 @@ class IcebergTable:
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in summary.items():
             update = update.set(key, value)
-        return committed(self.identifier, base, self._look, lambda _: _attempted(update))
+        if self._may_lose_answers:
+            update = update.deleteWith(nothing_is_deleted(self._jvm))
+        return committed(self.identifier, base, self._look, lambda _: attempted(update))
+
+    @functools.cached_property
+    def _may_lose_answers(self) -> bool:
+        """Whether the catalog is something that is asked, and not a folder."""
+        return str(self._table.operations().getClass().getSimpleName()) != "HadoopTableOperations"
 
     def _look(self, commit: int | None) -> Found:
         self.refresh()
@@ -314,51 +321,6 @@ class IcebergTable:
     def _saying(self, summary: Mapping[str, str]) -> AbstractContextManager[None]:
         """Statements inside commit with these facts in their snapshot's summary."""
         return settings(self._spark, {_PROPERTY + key: value for key, value in summary.items()})
-
-
-def _attempted(update: Any) -> Stored | Conflict | AnswerLost:
-    """What Iceberg's Java answers to an attempt, by the names of its exceptions."""
-    try:
-        update.commit()
-    except Exception as error:
-        java = getattr(error, "java_exception", None)
-        name = java.getClass().getSimpleName() if java is not None else ""
-        if name in ("ValidationException", "CommitFailedException"):
-            return Conflict(error, _own_if_known(update))
-        if name == "UncheckedSQLException":
-            # A database that broke off may have done what it was asked, too.
-            return AnswerLost(_unanswered(error), _own_if_known(update))
-        if name == "CommitStateUnknownException":
-            return AnswerLost(error, _own_if_known(update))
-        raise
-    return Stored(_own(update))
-
-
-def _unanswered(error: Any) -> TidegateError:
-    """TG620 for a commit of which its catalog's database has said neither yes nor no."""
-    java = error.java_exception
-    said = masked(str((java.getCause() or java).getMessage()))
-    return TidegateError(
-        "TG620",
-        f"the catalog did not say whether the commit is stored: {said}",
-        hint="run again: the next run finds out, and continues from there",
-    )
-
-
-def _own(update: Any) -> int:
-    """The id that the snapshot of an attempt has, or would have. The table is read anew."""
-    return int(update.updateEvent().snapshotId())
-
-
-def _own_if_known(update: Any) -> int | None:
-    """The same of an attempt that was no success. None where the table can't be read: of a catalog that is a folder the
-    metadata that an update begins with may be gone (`IcebergTable.refresh`), and one over a network may be away."""
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        return _own(update)
-    except Py4JJavaError:
-        return None
 
 
 def committed(

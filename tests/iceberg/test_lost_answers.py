@@ -1,0 +1,93 @@
+"""R1 over a network: the connection to the catalog's database breaks when a commit is stored, before that is said."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import catalogs
+from tests.support.catalogs import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.conftest import Workbench
+
+
+class Proxy:
+    """Between the catalog's clients and its server. `armed`: of the next commit it takes the answer, and breaks the
+    connection; `lost`: how often it has."""
+
+    def __init__(self, server: int) -> None:
+        self._server, self.armed, self.lost = server, False, 0
+        self._socket = socket.create_server((HOST, 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                server = socket.create_connection((HOST, self._server))
+                broken = threading.Event()
+                for work in (self._asked, self._answered):
+                    threading.Thread(target=work, args=(client, server, broken), daemon=True).start()
+
+    def _asked(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
+        with suppress(OSError), server:
+            while data := client.recv(1 << 16):
+                if self.armed and b"UPDATE iceberg_tables" in data:
+                    self.armed, self.lost = False, self.lost + 1
+                    broken.set()
+                server.sendall(data)
+
+    def _answered(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
+        with suppress(OSError), client:
+            while data := server.recv(1 << 16):
+                if broken.is_set():
+                    time.sleep(0.2)  # what the server has said is the answer to the commit
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+                client.sendall(data)
+
+
+@pytest.fixture
+def proxy(spark: SparkSession) -> Iterator[Proxy]:
+    made = Proxy(catalogs.server_port())
+    yield made
+    made.close()
+
+
+def test_R1_a_commit_whose_answer_was_lost_is_stored_once_and_can_be_read(
+    new_workbench: Callable[[], Workbench], proxy: Proxy
+) -> None:
+    """Iceberg's Java asks again, is told that there is nothing to change any more, and takes itself for another."""
+    workbench = new_workbench()
+    file: Path = workbench.root / "resources" / "local.yaml"
+    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
+    session = workbench.session()
+    session.execute(
+        "CREATE TABLE t (v INT, ts TIMESTAMP) APPEND ONLY; INSERT INTO t VALUES (1, '2026-01-01')"
+    )
+    proxy.armed = True
+    session.execute("INSERT INTO t VALUES (2, '2026-01-02')")
+    assert proxy.lost == 1
+    assert sorted(session.execute("SELECT v FROM t")) == [(1,), (2,)]
+    table = session.tables.open(session.identifier("t"))
+    now = table.current()
+    proxy.armed = True
+    assert table.append([], None, {"tidegate.epoch": "9"}, now) == table.current().id
+    assert (proxy.lost, len(table.snapshot_ids())) == (2, 3)
+    session.execute("INSERT INTO t VALUES (3, '2026-01-03')")
+    assert sorted(session.execute("SELECT v FROM t")) == [(1,), (2,), (3,)]
