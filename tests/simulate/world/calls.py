@@ -26,7 +26,7 @@ _OUTSIDE = (
         "boto3",
         "pyiceberg.catalog",
     ),
-    *("time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "numpy.random", "multiprocessing"),
+    *("sqlite3", "time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "numpy.random", "multiprocessing"),
     *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"),
     *(
         "pyarrow.fs",
