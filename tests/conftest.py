@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, catalog_server: None) -> Ite
     packages = [*USUAL_PACKAGES, *catalogs.packages()]
     session = start(Environment.model_validate({"spark": {"conf": QUICK}}), packages, "tests")
     yield session
-    session.stop()
+    # It ends with this process. To be stopped in order it would wait half a minute for tasks that hang.
+    with suppress(Exception):
+        session._jvm.java.lang.Runtime.getRuntime().halt(0)
 
 
 @pytest.fixture(autouse=True)
