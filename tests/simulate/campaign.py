@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 #: Seeds that one task of a process plays, and tasks after which the process is a new one.
-TOGETHER, TASKS = 20, 20
+TOGETHER, TASKS = 10, 40
 #: A failure is kept with its script; of more than so many, the seed alone.
 MOST_SCRIPTS = 20
 #: Seconds that one history may take, on a machine that does other things, too: then its process says where it stands,

@@ -17,18 +17,18 @@ from tests.simulate.campaign import Progress, Tally, play_all
 
 def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     file = tmp_path / "progress.json"
-    progress = Progress(file, 0, 50, "this tree")
+    progress = Progress(file, 0, 25, "this tree")
     portions = list(progress.waiting())
-    assert [len(portion) for portion in portions] == [20, 20, 10]
-    tally = Tally(20, cpu_seconds=1.5)
-    tally.steps[40] += 20
+    assert [len(portion) for portion in portions] == [10, 10, 5]
+    tally = Tally(10, cpu_seconds=1.5)
+    tally.steps[40] += 10
     tally.pairs["write plan: torn"] += 3
     tally.failures[7] = "wrong"
     progress.add(portions[0], tally)
-    again = Progress(file, 0, 50, "this tree")
+    again = Progress(file, 0, 25, "this tree")
     assert list(again.waiting()) == portions[1:]
     assert again.tally == tally
-    assert list(Progress(file, 0, 50, "another tree").waiting()) == portions
+    assert list(Progress(file, 0, 25, "another tree").waiting()) == portions
 
 
 def _dies_at_seed_7(seeds: Sequence[int]) -> Tally:

@@ -21,16 +21,19 @@ _DELIVERY_STEPS = (
 #: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met.
 _WEIGHTS = {
     **dict.fromkeys(("load log", "load view", "look data", "read metadata"), 0.2),
-    **dict.fromkeys(("look input", "read data", "compute task", "fetch topic"), 0.5),
-    **dict.fromkeys(("list memory", "look plan", "write plan", "list input"), 1.5),
+    **dict.fromkeys(("look input", "read data"), 0.5),
+    "compute task": 0.8,
+    **dict.fromkeys(("fetch topic", "ask topic"), 1.2),
+    **dict.fromkeys(("look plan", "write plan"), 1.5),
     **dict.fromkeys(
         ("commit log", "commit view", "delete plan", "create log", "create view", "move plan"), 2
     ),
-    **dict.fromkeys(("send sink", "ask sink", "move position", "look position", "ask topic"), 2),
-    **dict.fromkeys(("write position", "read position", "look staging"), 4),
-    **dict.fromkeys(("delete staging", "fetch sink", "list delivery"), 6),
-    **dict.fromkeys(("read plan", "move delivery"), 8),
-    "write staging": 10,
+    **dict.fromkeys(("list input", "list memory", "move position", "send sink", "ask sink"), 2),
+    **dict.fromkeys(("write position", "read position", "look position"), 4),
+    **dict.fromkeys(("list delivery", "look staging"), 7),
+    **dict.fromkeys(("read plan", "delete staging"), 9),
+    "write staging": 14,
+    **dict.fromkeys(("fetch sink", "move delivery"), 18),
 }
 TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
@@ -175,7 +178,7 @@ def script_of(seed: int) -> Script:
         ttl = rng.random() < 0.2
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
         acts = _acts(rng, pipeline)
-    wishes = [_wish(rng, pipeline) for _ in range(rng.choice([2, 3, 3, 3]))]
+    wishes = [_wish(rng, pipeline) for _ in range(rng.choice([3, 3, 4, 4]))]
     if any(wish.step == "fetch sink" for wish in wishes):
         # Only a delivery that an error has ended is looked for.
         wishes = [Wish("send sink", LOST, 0), *(replace(wish, nth=0) for wish in wishes)]
@@ -190,7 +193,7 @@ def _wish(rng: Random, pipeline: Pipeline) -> Wish:
     steps = own if own and rng.random() < 0.45 else [step for step in STEPS if step not in elsewhere]
     step = rng.choices(steps, [_WEIGHTS.get(step, 1) * len(_faults_of(step)) for step in steps])[0]
     # Tables are loaded many times.
-    nth = rng.randrange(20) if step.startswith("load ") else rng.choice([0, 0, 0, 0, 1, 1, 2, 3])
+    nth = rng.randrange(20) if step.startswith("load ") else rng.choice([0, 0, 0, 0, 0, 1, 1, 2])
     return Wish(step, rng.choice(_faults_of(step)), nth)
 
 
@@ -205,7 +208,7 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
     rows = _Rows(rng, amends)
     if messages is not None and messages.partitions > 1 and rng.random() < 0.12:
         acts += _awakening(rng, messages)
-    for _ in range(rng.choice([2, 2, 3])):
+    for _ in range(2):
         if messages is None:
             acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
         else:
