@@ -212,7 +212,7 @@ def test_a_broker_that_is_down_is_a_clear_error_and_nothing_is_lost(
     topic = kafka.topic("down")
     session.execute(sink(kafka, topic))
     insert(session, 1, 12)
-    kafka.stop()
+    kafka.kill()
     try:
         with pytest.raises(TidegateError) as down:
             session.run()
