@@ -34,6 +34,13 @@ _FLAGS = [
     "--remote-debugging-port=0",
 ]
 
+#: A spinner that turns is drawn sixty times a second, which without a graphics card is most of what Chromium does here.
+_STILL = """addEventListener('DOMContentLoaded', () => {
+  const style = document.createElement('style')
+  style.textContent = '*, *::before, *::after { animation: none !important; transition: none !important }'
+  document.head.append(style)
+})"""
+
 
 def says(*texts: str) -> str:
     """JavaScript: the element `e` shows exactly one of these. Each element that is asked what it shows costs a layout:
@@ -70,6 +77,7 @@ class Browser:
         self._socket = connect(page["webSocketDebuggerUrl"], max_size=None)
         self._number = 0
         self._command("Page.enable")
+        self._command("Page.addScriptToEvaluateOnNewDocument", source=_STILL)
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._command("Emulation.setDeviceMetricsOverride", **size)
 
