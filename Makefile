@@ -43,8 +43,8 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 	  TIDEGATE_DECODERS_PROGRESS=.tidegate/property \
 	  $(BIN)/python -m pytest -k "property or failpoints or long_run"
 
-catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, and amendments, on Spark with a catalog in SQLite and in PostgreSQL (minutes)
-	@for catalog in sqlite postgres; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
+catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, and amendments, on Spark with a catalog in SQLite, in PostgreSQL and by REST (minutes)
+	@for catalog in sqlite postgres rest; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
 	  tests/inprocess/test_conformance.py tests/inprocess/test_conformance_upkeep.py tests/views/test_amend.py || exit 1; done
 	@TIDEGATE_TEST_CATALOG=postgres $(BIN)/python -m pytest tests/iceberg/test_lost_answers.py
 
@@ -111,7 +111,7 @@ sbom: $(STAMP) $(AUDIT_STAMP) ## What tidegate is made of, packages, jars and wh
 # The image's lock is part of requirements.lock.
 audit: sbom ## Known vulnerabilities of packages and jars that are not accepted (asks OSV; OSV_URL=… a mirror; ARGS=--json)
 	@$(AUDIT)/bin/python -m infra.advisories dist/sbom.json infra/requirements.lock infra/build.lock infra/audit.lock \
-	  --sums infra/kafka/jars.sha256 $(if $(OSV_URL),--osv-url $(OSV_URL)) $(ARGS)
+	  --sums infra/kafka/jars.sha256 --sums infra/rest_catalog/jars.sha256 $(if $(OSV_URL),--osv-url $(OSV_URL)) $(ARGS)
 
 clean: kafka-stop stack-stop cluster-stop ## Remove everything that was made here, data included
 	rm -rf $(VENV) .tidegate dist .pytest_cache .ruff_cache .hypothesis

@@ -104,6 +104,12 @@ class Workbench:
         self._write()
         return self
 
+    def with_catalog(self, catalog: dict[str, Any]) -> Workbench:
+        """The environment's `warehouse.catalog`."""
+        self._environment["warehouse"] = {"catalog": catalog}
+        self._write()
+        return self
+
     def _write(self) -> None:
         (self.root / "resources").mkdir(exist_ok=True)
         (self.root / "resources" / "local.yaml").write_text(json.dumps(self._environment), encoding="utf-8")

@@ -12,6 +12,8 @@ from infra.fetch_jars import SOURCES, TOKEN_PROVIDER, standin_jar
 from infra.ivy import Unresolved
 from infra.jar_parts import added_jars, packed, part_of_spark_s_jar
 from infra.kafka.broker import BROKER_SUMS
+from infra.rest_catalog.server import ARTIFACTS as REST_ARTIFACTS
+from infra.rest_catalog.server import SUMS as REST_SUMS
 from tests.conftest import ROOT
 from tidegate.cli.diagnosis import jar_sums
 from tidegate.errors import TidegateError
@@ -79,8 +81,11 @@ def test_every_jar_that_a_session_may_load_has_a_sum() -> None:
     wanted = {ivy_name(package) for package in (*PACKAGES, *OPTIONAL_PACKAGES)}
     assert wanted - read_sums().keys() == {ivy_name(TOKEN_PROVIDER)}
     assert not [name for name in read_sums() if "lz4" in name or "snappy" in name], "those are Spark's own"
-    for file in (SUMS, BROKER_SUMS):
+    for file in (SUMS, BROKER_SUMS, REST_SUMS):
         assert all(len(digest) == 64 for digest in read_sums(file).values())
+    # Ivy's name, with the classifier at its end.
+    names = {f"{group}_{'-'.join(rest)}.jar" for group, *rest in (a.split(":") for a in REST_ARTIFACTS)}
+    assert names == read_sums(REST_SUMS).keys()
 
 
 def test_a_jar_with_another_sum_is_refused_also_by_doctor(places: tuple[Path, Path]) -> None:

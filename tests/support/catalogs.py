@@ -1,4 +1,4 @@
-"""Which catalog the projects of tests have on Spark: `TIDEGATE_TEST_CATALOG=sqlite|postgres`, else a folder.
+"""Which catalog the projects of tests have on Spark: `TIDEGATE_TEST_CATALOG=sqlite|postgres|rest`, else a folder.
 
 `make catalogs` plays the conformance suite and what stands on it with each.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -16,12 +17,16 @@ from typing import Any
 import pytest
 
 from infra.kafka.broker import free_port
+from infra.rest_catalog.server import RestCatalogs
 from infra.stack.postgres import HOST, USER, Postgres
+from tests.support.rest_proxy import RestProxy
 from tidegate.project.environment import CatalogSettings, Warehouse
 from tidegate.project.storage import Storage
 
 _VARIABLE = "TIDEGATE_TEST_CATALOG"
 _PASSWORD = "TIDEGATE_TEST_CATALOG_PASSWORD"
+#: The variable that has the credential of a REST catalog.
+CREDENTIAL = "TIDEGATE_TEST_CATALOG_CREDENTIAL"
 _NUMBERS = count(1)
 
 
@@ -44,8 +49,54 @@ def catalog() -> dict[str, Any] | None:
             "uri": f"jdbc:postgresql://{HOST}:{server_port()}/{name}",
             "properties": login,
         }
+    if kind == "rest":
+        return _REST[0].project()
     assert kind is None, kind
     return None
+
+
+class RestServer:
+    """REST catalogs as a project meets them: over HTTP, with tokens that end, and failures that a test asks for."""
+
+    def __init__(self, folder: Path, lifetime_s: int) -> None:
+        self.catalogs = RestCatalogs(folder)
+        self.catalogs.start()
+        self.proxy = RestProxy(lifetime_s)
+        os.environ[CREDENTIAL] = self.proxy.credential
+
+    def project(self) -> dict[str, Any]:
+        """The `catalog:` of a new project; nobody else's tables are in it."""
+        name = f"project{next(_NUMBERS)}"
+        catalog = self.proxy.add(name, self.catalogs.serve(name))
+        catalog["properties"]["credential"] = f"${{{CREDENTIAL}}}"
+        return catalog
+
+    def stop(self) -> None:
+        self.proxy.close()
+        self.catalogs.stop()
+        del os.environ[CREDENTIAL]
+
+
+#: The one of the chosen catalog, while `catalog_server` is there.
+_REST: list[RestServer] = []
+
+
+@contextmanager
+def rest_server() -> Iterator[RestServer]:
+    """That one, else one for as long as the block runs."""
+    if _REST:
+        yield _REST[0]
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        server = RestServer(Path(folder), lifetime_s=3600)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+#: Renewed in the middle of nearly every test.
+_TOKEN_SECONDS = 4
 
 
 def packages() -> list[str]:
@@ -65,6 +116,13 @@ def server_port() -> int:
 @pytest.fixture(scope="session")
 def catalog_server() -> Iterator[None]:
     """The server that the chosen catalog is in, if it is in one."""
+    if chosen() == "rest":
+        with rest_server() as server:
+            server.proxy.lifetime_s = _TOKEN_SECONDS
+            _REST.append(server)
+            yield
+            _REST.clear()
+        return
     if chosen() != "postgres":
         yield
         return

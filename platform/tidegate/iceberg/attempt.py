@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.errors import TidegateError
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
 from tidegate.jvm.java import java_class
-from tidegate.masking import masked
+from tidegate.project.catalog_failures import UNANSWERED, unanswered
 
 
 def nothing_is_deleted(jvm: Any) -> Any:
@@ -27,24 +26,11 @@ def attempted(update: Any) -> Stored | Conflict | AnswerLost:
         name = java.getClass().getSimpleName() if java is not None else ""
         if name in ("ValidationException", "CommitFailedException"):
             return Conflict(error, _own_if_known(update))
-        if name == "UncheckedSQLException":
-            # A database that broke off may have done what it was asked, too.
-            return AnswerLost(_unanswered(error), _own_if_known(update))
-        if name == "CommitStateUnknownException":
-            return AnswerLost(error, _own_if_known(update))
+        if name in UNANSWERED:
+            # A database or a server that broke off may have done what it was asked, too.
+            return AnswerLost(unanswered(java), _own_if_known(update))
         raise
     return Stored(_own(update))
-
-
-def _unanswered(error: Any) -> TidegateError:
-    """TG620 for a commit of which its catalog's database has said neither yes nor no."""
-    java = error.java_exception
-    said = masked(str((java.getCause() or java).getMessage()))
-    return TidegateError(
-        "TG620",
-        f"the catalog did not say whether the commit is stored: {said}",
-        hint="run again: the next run finds out, and continues from there",
-    )
 
 
 def _own(update: Any) -> int:

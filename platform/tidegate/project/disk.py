@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
+from tidegate.project.catalog_failures import catalog_failure
 
 _KEPT = (
     "what was committed is kept, and nothing is half done: when this is repaired, run the same command again"
@@ -73,7 +74,8 @@ def temporary_space(folder: str | None = None, make: bool = False) -> str:
 
 
 def trouble(error: BaseException, location: Location | None = None) -> TidegateError | None:
-    """TG623 if an exception, or what it comes from, is a disk's or a file system's refusal to write."""
+    """TG623 if an exception, or what it comes from, is a disk's or a file system's refusal to write; TG620 if it is a
+    catalog's that gives no usable answer."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, TidegateError):
         java = getattr(seen, "java_exception", None)
@@ -88,6 +90,8 @@ def trouble(error: BaseException, location: Location | None = None) -> TidegateE
             return TidegateError(
                 "TG623", f"{where} can't be used: {what[0]}", hint=what[1], location=location
             )
+        if (failure := catalog_failure(java, location)) is not None:
+            return failure
         seen = seen.__cause__ or seen.__context__
     return None
 

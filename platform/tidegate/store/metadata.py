@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import TidegateError
+from tidegate.masking import masked
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
 from tidegate.store import sqlite_catalog
@@ -284,7 +285,7 @@ def _ask_catalog(storage: Storage, question: Callable[[Any], Any]) -> Any:
         raise
     except Exception as error:
         # Drivers and servers raise what they like; the first line says what it was.
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        first = masked(str(error).splitlines()[0]) if str(error) else type(error).__name__
         if _means_no_tables(error):
             return None
         raise TidegateError(

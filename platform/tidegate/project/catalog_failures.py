@@ -1,0 +1,64 @@
+"""What a catalog over a network fails with, as an error that says what to do: by the names of Iceberg's exceptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.errors import Location, TidegateError
+from tidegate.masking import masked
+
+_ICEBERG = ("org.apache.iceberg.exceptions.", "org.apache.iceberg.jdbc.")
+#: Of a commit that may be stored all the same.
+_UNKNOWN = "CommitStateUnknownException"
+#: A server, a database or the network between has failed. `RESTException` itself: of a connection that broke off.
+_SILENT = (
+    "UncheckedSQLException",
+    "RESTException",
+    "ServiceFailureException",
+    "ServiceUnavailableException",
+)
+_REFUSING = ("NotAuthorizedException", "ForbiddenException")
+#: Of an attempt to commit, each says neither yes nor no: what broke off may have done what it was asked.
+UNANSWERED = (_UNKNOWN, *_SILENT)
+
+
+def unanswered(java: Any, location: Location | None = None) -> TidegateError:
+    """TG620 for a commit of which its catalog has said neither yes nor no."""
+    return TidegateError(
+        "TG620",
+        f"the catalog did not say whether the commit is stored: {_said(java)}",
+        hint="run again: the next run finds out, and continues from there",
+        location=location,
+    )
+
+
+def catalog_failure(java: Any, location: Location | None = None) -> TidegateError | None:
+    """TG620 if an exception of the JVM, or one that it comes from, says that a catalog gave no usable answer."""
+    while java is not None:
+        name = str(java.getClass().getName())
+        short = name.rpartition(".")[2] if name.startswith(_ICEBERG) else ""
+        if short == _UNKNOWN:
+            return unanswered(java, location)
+        if short in _SILENT:
+            return TidegateError(
+                "TG620",
+                f"the catalog does not answer: {_said(java)}",
+                hint="check warehouse.catalog of the environment, and run again: what was committed is kept",
+                location=location,
+            )
+        if short in _REFUSING:
+            return TidegateError(
+                "TG620",
+                f"the catalog refuses the login: {_said(java)}",
+                hint="check the login under warehouse.catalog.properties of the environment, and run again: "
+                "what was committed is kept",
+                location=location,
+            )
+        java = java.getCause()
+    return None
+
+
+def _said(java: Any) -> str:
+    """The first line of what it was about, which is in the cause if there is one."""
+    text = str((java.getCause() or java).getMessage() or java.getMessage()).strip()
+    return masked(text.partition("\n")[0])

@@ -1,0 +1,195 @@
+"""A REST catalog over HTTP: what becomes of commits when answers are lost, and of a login that ends.
+
+The server is Iceberg's own adapter (`infra/rest_catalog`); what fails does so in a proxy, when a test says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import Workbench
+from tests.inprocess.test_conformance import EPOCH, added, made, shown
+from tests.support.catalogs import CREDENTIAL, RestServer, rest_server
+from tests.support.rest_proxy import CLIENT, Fault, slow
+from tidegate.errors import TidegateError
+from tidegate.project import Project
+from tidegate.project.disk import trouble
+from tidegate.store.metadata import load_table, read_progress, table_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tidegate.session.session import Session
+
+pytestmark = pytest.mark.jvm
+
+SOURCE = """
+CREATE SOURCE readings (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 second')
+WITH (connector = 'filesystem', path = 'input', max_files_per_batch = '1') FORMAT PLAIN ENCODE JSON;
+"""
+#: The commit is stored, and whoever made it hears something else. The last one makes Iceberg's client ask again.
+LOST = (
+    Fault(None, applied=True),
+    *(Fault(status, applied=True) for status in (500, 502, 503, 504)),
+    Fault(503, applied=True, headers={"Retry-After": "0"}),
+)
+#: It is not stored, and nobody can tell.
+UNKNOWN = (Fault(None), *(Fault(status) for status in (500, 502, 503, 504)))
+
+
+@pytest.fixture(scope="module")
+def rest(spark: SparkSession) -> Iterator[RestServer]:
+    with rest_server() as server:
+        yield server
+
+
+@pytest.fixture
+def workbench(rest: RestServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    return Workbench(tmp_path_factory.mktemp("rest") / "project", spark).with_catalog(rest.project())
+
+
+@pytest.fixture
+def session(workbench: Workbench) -> Session:
+    opened = workbench.session()
+    opened.spark.sql("CREATE NAMESPACE IF NOT EXISTS tidegate.main")
+    return opened
+
+
+def name_of(session: Session) -> str:
+    """Under which name the proxy knows the project's catalog."""
+    return str(session.project.storage.settings.catalog.uri).rpartition("/")[2]
+
+
+def test_R1_a_commit_whose_answer_is_lost_is_found_and_its_files_stay(
+    session: Session, rest: RestServer
+) -> None:
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    for number, fault in enumerate(LOST):
+        rest.proxy.next_commit(fault)
+        snapshot = added(session, table, [(number, "a", False)], facts={EPOCH: str(number)})
+        assert rest.proxy.waiting == 0, fault
+        now = table.current()
+        assert (now.id, now.integer(EPOCH), len(table.snapshot_ids())) == (snapshot, number, number + 1), (
+            fault
+        )
+    assert shown(session, identifier) == [(number, "a", False) for number in range(len(LOST))]
+
+
+def test_R1_a_commit_of_which_nothing_is_known_is_no_success_and_the_next_one_goes_on(
+    session: Session, rest: RestServer
+) -> None:
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    for number, fault in enumerate(UNKNOWN):
+        rest.proxy.next_commit(fault)
+        with pytest.raises(TidegateError, match="did not say whether the commit is stored") as caught:
+            added(session, table, [(99, "never", False)])
+        assert (caught.value.code, rest.proxy.waiting) == ("TG620", 0), fault
+        added(session, table, [(number, "a", False)])
+    assert shown(session, identifier) == [(number, "a", False) for number in range(len(UNKNOWN))]
+
+
+def test_R2_a_conflict_is_one_and_a_late_answer_is_none(session: Session, rest: RestServer) -> None:
+    identifier = made(session)
+    table, late = session.tables.open(identifier), session.tables.open(identifier)
+    base = late.current()
+    # Others have committed something that is no conflict: Iceberg's client asks again.
+    rest.proxy.next_commit(Fault(409), slow(1.0))
+    added(session, table, [(1, "a", False)])
+    assert (rest.proxy.waiting, len(table.snapshot_ids())) == (0, 1)
+    with pytest.raises(TidegateError) as caught:
+        added(session, late, [(2, "b", False)], base)
+    assert caught.value.code == "TG502"
+    assert shown(session, identifier) == [(1, "a", False)]
+
+
+def test_a_token_is_renewed_before_it_ends(session: Session, workbench: Workbench, rest: RestServer) -> None:
+    usual, rest.proxy.lifetime_s = rest.proxy.lifetime_s, 1
+    try:
+        short = workbench.with_catalog(rest.project()).session()
+        name = name_of(short)
+        table = short.tables.open(made_in_new_namespace(short))
+        first = rest.proxy.tokens(name)
+        deadline = time.monotonic() + 60
+        while rest.proxy.tokens(name) == first and time.monotonic() < deadline:
+            time.sleep(0.1)
+        rest.proxy.revoke(first)
+        added(short, table, [(1, "a", False)])
+        assert len(rest.proxy.tokens(name)) > len(first)
+    finally:
+        rest.proxy.lifetime_s = usual
+
+
+def made_in_new_namespace(session: Session) -> str:
+    session.spark.sql("CREATE NAMESPACE IF NOT EXISTS tidegate.main")
+    return made(session)
+
+
+def test_a_run_goes_on_after_a_lost_answer_and_after_a_login_that_was_refused(
+    workbench: Workbench, rest: RestServer
+) -> None:
+    workbench.assets(readings=SOURCE)
+    for number in range(3):
+        workbench.json_lines(f"input/{number}.json", [{"id": number, "ts": f"2026-01-01 00:00:0{number}"}])
+    session = workbench.session()
+    rest.proxy.next_commit(Fault(None, applied=True))
+    session.run()
+    assert rest.proxy.waiting == 0
+    workbench.json_lines("input/3.json", [{"id": 3, "ts": "2026-01-01 00:00:03"}])
+    rest.proxy.next_request(Fault(401))
+    with pytest.raises(Exception) as caught:
+        session.run()
+    refused = caught.value if isinstance(caught.value, TidegateError) else trouble(caught.value)
+    assert isinstance(refused, TidegateError)
+    assert refused.code == "TG620"
+    session.run()
+    assert sorted(session.execute("SELECT id FROM readings")) == [(0,), (1,), (2,), (3,)]
+    # `tidegate status` asks through pyiceberg, with the same login, and starts no JVM.
+    storage = Project.load(workbench.root).storage
+    table = load_table(storage, "readings")
+    assert table is not None
+    assert (table.integer("tidegate.epoch"), table_names(storage, "main")) == (4, ["readings"])
+    assert read_progress(storage, table)[0].next_offset == 4
+
+
+def test_X4_neither_the_secret_nor_a_token_is_told(
+    workbench: Workbench,
+    rest: RestServer,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    workbench.assets(readings=SOURCE).json_lines("input/0.json", [{"id": 0, "ts": "2026-01-01 00:00:00"}])
+    session = workbench.session()
+    told = [repr(session.run())]
+    name = name_of(session)
+    told += [str(row) for row in session.spark.sql("SET").collect()]
+    rest.proxy.revoke(rest.proxy.tokens(name))
+    with pytest.raises(Exception) as caught:
+        session.tables.open(session.identifier("readings"))
+    told += [str(caught.value), str(trouble(caught.value))]
+    load_table(Project.load(workbench.root).storage, "readings")
+    wrong = "aWrongSecretzqxj"
+    monkeypatch.setenv(CREDENTIAL, f"{CLIENT}:{wrong}")
+    for asks in (workbench.session, lambda: load_table(Project.load(workbench.root).storage, "readings")):
+        with pytest.raises(TidegateError) as refused:
+            asks()
+        assert refused.value.code == "TG620"
+        told.append(f"{refused.value} {refused.value.hint}")
+    told += [
+        file.read_bytes().decode(errors="replace") for file in workbench.root.rglob("*") if file.is_file()
+    ]
+    told += [caplog.text, *capfd.readouterr()]
+    assert len(rest.proxy.tokens(name)) >= 2
+    assert os.environ[CREDENTIAL].endswith(wrong)
+    for secret in (rest.proxy.secret, wrong, *rest.proxy.tokens(name)):
+        assert not [text[:300] for text in told if secret in text]
