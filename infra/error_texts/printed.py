@@ -135,6 +135,8 @@ hint: pip install great-expectations==1.24.1""",
 hint: install that later release again; nothing was read or changed""",
     "TG623": """error TG623: /srv/shop/.tidegate/locks/orders.lock can't be used: the disk is full
 hint: free some space there (tidegate upkeep, tidegate cleanup, a larger disk); what was committed is kept, and nothing is half done: when this is repaired, run the same command again""",
+    "TG624": """error TG624: object storage refuses temporary credentials, because they have expired: When uploading object with key 'tidegate/_streams/main/orders/plans/plan-000000000042' in bucket 'lake': AWS Error UNKNOWN (HTTP status 400) during PutObject operation: Unable to parse ExceptionName: ExpiredToken Message: The provided token has expired.
+hint: set new ones and start again; without keys in warehouse.storage, Amazon's default chain renews them by itself (docs/cluster.md, Temporary credentials); what was committed is kept, and nothing is half done: when this is repaired, run the same command again""",
     "TG712": """error TG712: can't write plots: Permission denied
 hint: choose another file for --plot or --html""",
     "TG805": """error TG805: the variable "shop" has no value

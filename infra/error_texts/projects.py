@@ -116,4 +116,15 @@ PROJECTS: dict[str, tuple[str, str]] = {
             "again. Live mode tries again by itself."
         ),
     ),
+    "TG624": (
+        "The S3 server does not answer, answers with an error after all repetitions, has no such bucket, or refuses the "
+        "credentials: temporary ones have expired, or they do not permit the request. A commit is stored completely or "
+        "not at all, a file that could not be written to its end is not there, and a truncated answer is never taken "
+        "for a whole file.",
+        (
+            "Do what the hint says, and run the same command again: it continues after the last commit. Live mode "
+            "tries again by itself. [Running on a cluster](cluster.md#object-storage) explains how temporary "
+            "credentials are renewed."
+        ),
+    ),
 }

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +18,9 @@ from pyiceberg.catalog import load_catalog
 
 from tests.conftest import ROOT, Workbench
 from tests.store.tables import PROGRESS, progress_row
+from tests.support.s3 import bucket
+from tests.support.s3 import s3_server as s3_server
+from tests.support.s3 import store as store
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import CATALOG
@@ -27,7 +28,7 @@ from tidegate.store.metadata import load_table, read_progress
 from tidegate.testing.runner import QUICK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tidegate.session.session import Session
 
@@ -100,31 +101,6 @@ def bills() -> bytes:
     return "\n".join(["id,meter,cents,ts", *lines, "oh,no,not,a row", ""]).encode()
 
 
-@pytest.fixture
-def store() -> Iterator[str]:
-    """URL of an S3 server on loopback, without any bucket."""
-    from moto.server import ThreadedMotoServer
-
-    # A line for each request would hide what a failing test says.
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        # What an earlier test of this process has stored would still be there.
-        urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
-
-
-def bucket(project: Project, name: str) -> None:
-    """Make a bucket; the file systems of projects may not."""
-    filesystem, _ = project.storage.filesystem()
-    settings = filesystem.__reduce__()[1][0]
-    type(filesystem)(**(settings | {"allow_bucket_creation": True})).create_dir(name)
-
-
 def environment(root: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The project in `root` with a bucket `lake` of its own, a catalog in SQLite, and secrets from the environment."""
     monkeypatch.setenv("LAKE_KEY", "key-visible")
@@ -148,7 +124,7 @@ def environment(root: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> Proj
         (root / folder).mkdir(parents=True, exist_ok=True)
     (root / "resources" / "lake.yaml").write_text(yaml.safe_dump(settings))
     project = Project.load(root, "lake")
-    bucket(project, "lake")
+    bucket(project.storage, "lake")
     return project
 
 

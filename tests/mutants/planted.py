@@ -204,9 +204,7 @@ PLANTED = (
         "A plan is there as a whole, or not at all.",
         _STREAM,
         '        hidden = f"{self._path}/.plan-{plan.epoch:012d}"\n'
-        "        with self._filesystem.open_output_stream(hidden) as out:\n"
-        "            out.write(plan.to_json().encode())\n"
-        "        self._filesystem.move(hidden, self._file(plan.epoch))",
+        "        put_whole(self._filesystem, self._file(plan.epoch), hidden, plan.to_json().encode())",
         "        with self._filesystem.open_output_stream(self._file(plan.epoch)) as out:\n"
         "            out.write(plan.to_json().encode())",
         "torn file taken as whole",

@@ -242,9 +242,7 @@ PLANTED = (
         "R2",
         "A sink's position is there as a whole, or as it was.",
         "sinks/statefile.py",
-        '        with self._filesystem.open_output_stream(f"{self._path}.new") as stream:\n'
-        "            stream.write(json.dumps(document).encode())\n"
-        '        self._filesystem.move(f"{self._path}.new", self._path)',
+        '        put_whole(self._filesystem, self._path, f"{self._path}.new", json.dumps(document).encode())',
         "        with self._filesystem.open_output_stream(self._path) as stream:\n"
         "            stream.write(json.dumps(document).encode())",
         "torn file taken as whole",

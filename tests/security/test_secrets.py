@@ -25,11 +25,13 @@ import yaml
 from pyarrow.fs import FileSelector
 
 from tests.conftest import ROOT
-from tests.iceberg.test_object_store import QUICK, bucket
-from tests.iceberg.test_object_store import store as store
+from tests.support.s3 import bucket
+from tests.support.s3 import s3_server as s3_server
+from tests.support.s3 import store as store
 from tidegate.errors import Location, TidegateError
 from tidegate.masking import conceal, masked, masked_traceback
 from tidegate.project import Project
+from tidegate.testing.runner import QUICK
 
 #: By the variable that holds it. Each has its own letters, so that one that is found says where it came from.
 SECRETS = {
@@ -250,7 +252,7 @@ def plant(root: Path, s3: str, other: str) -> Project:
         sql = SQL.replace("{broker}", f"127.0.0.1:{closed.getsockname()[1]}").replace("{hostile}", other)
     (root / "assets" / "all.sql").write_text(sql)
     project = Project.load(root, "lake")
-    bucket(project, "lake")
+    bucket(project.storage, "lake")
     for minute in (0, 1):
         row = {"id": minute, "meter": "a", "ts": f"2026-01-01 00:0{minute}:30"}
         with project.storage.filesystem()[0].open_output_stream(f"lake/in/{minute}.json") as file:

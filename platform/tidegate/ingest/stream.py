@@ -25,6 +25,7 @@ from tidegate.jvm.failures import (
 )
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import SourceStage
+from tidegate.project.object_store import make_folder, put_whole, read_whole
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
 
 if TYPE_CHECKING:
@@ -34,25 +35,22 @@ if TYPE_CHECKING:
 
 
 class PlanInbox:
-    """The folder of plan files of one source. A file appears complete: written whole, or renamed into place."""
+    """The folder of plan files of one source. A file appears complete (`put_whole`)."""
 
     def __init__(self, storage: Storage, uri: str) -> None:
         self._filesystem, self._path = storage.filesystem(uri)
-        self._filesystem.create_dir(self._path, recursive=True)
+        make_folder(self._filesystem, self._path)
 
     def read(self, epoch: int) -> BatchPlan | None:
         """The plan of an epoch, if it was written."""
         path = self._file(epoch)
         if self._filesystem.get_file_info(path).type != pafs.FileType.File:
             return None
-        with self._filesystem.open_input_stream(path) as stream:
-            return BatchPlan.from_json(stream.read().decode())
+        return BatchPlan.from_json(read_whole(self._filesystem, path).decode())
 
     def write(self, plan: BatchPlan) -> None:
         hidden = f"{self._path}/.plan-{plan.epoch:012d}"
-        with self._filesystem.open_output_stream(hidden) as out:
-            out.write(plan.to_json().encode())
-        self._filesystem.move(hidden, self._file(plan.epoch))
+        put_whole(self._filesystem, self._file(plan.epoch), hidden, plan.to_json().encode())
 
     def forget(self, epoch: int) -> None:
         """Remove the plan of a committed epoch."""

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from tidegate.errors import Location, TidegateError
-from tidegate.project.catalog_failures import catalog_failure
+from tidegate.project.catalog_failures import UNANSWERED, catalog_failure
+from tidegate.project.object_store import store_refuses
 
 _KEPT = (
     "what was committed is kept, and nothing is half done: when this is repaired, run the same command again"
@@ -74,21 +75,25 @@ def temporary_space(folder: str | None = None, make: bool = False) -> str:
 
 
 def trouble(error: BaseException, location: Location | None = None) -> TidegateError | None:
-    """TG623 if an exception, or what it comes from, is a disk's or a file system's refusal to write; TG620 if it is a
-    catalog's that gives no usable answer."""
+    """TG623 if an exception, or what it comes from, is a disk's or a file system's refusal to write; TG624 if it is an
+    object store's answer, or lack of one; TG620 if it is a catalog's that gives no usable answer."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, TidegateError):
         java = getattr(seen, "java_exception", None)
         text = str(java.toString()) if java is not None else str(seen)
+        # Of a commit that may be stored the catalog's answer counts, whatever it came from.
+        if UNANSWERED[0] not in text and (store := store_refuses(text)) is not None:
+            what, detail, todo = store
+            return TidegateError("TG624", f"object storage {what}: {detail}", hint=todo, location=location)
         words = next(((what, found) for pattern, what in _BY_WORDS if (found := pattern.search(text))), None)
-        what = words[0] if words else None
-        if what is None and isinstance(seen, OSError):
-            what = _BY_NUMBER.get(seen.errno or 0)
-        if what is not None:
+        refusal = words[0] if words else None
+        if refusal is None and isinstance(seen, OSError):
+            refusal = _BY_NUMBER.get(seen.errno or 0)
+        if refusal is not None:
             place = getattr(seen, "filename", None) or _named(text, words[1].start() if words else 0)
             where = os.fsdecode(place) if place else "the location of a file that tidegate writes"
             return TidegateError(
-                "TG623", f"{where} can't be used: {what[0]}", hint=what[1], location=location
+                "TG623", f"{where} can't be used: {refusal[0]}", hint=refusal[1], location=location
             )
         if (failure := catalog_failure(java, location)) is not None:
             return failure

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from tidegate.confidential import is_secret, passwords_in
 from tidegate.errors import TidegateError
 from tidegate.project.environment import StorageSettings, Warehouse
+from tidegate.project.object_store import read_whole, s3_filesystem
 from tidegate.project.owner import Owner
 from tidegate.project.reading.variables import Expanded
 
@@ -217,15 +218,13 @@ class Storage:
             scheme, _, address = endpoint.partition("://") if "://" in endpoint else ("https", "", endpoint)
             options |= {"endpoint_override": address, "scheme": scheme}
             options["force_virtual_addressing"] = not settings.path_style
-        return fs.S3FileSystem(**options), target.removeprefix("s3://")
+        return s3_filesystem(**options), target.removeprefix("s3://")
 
     def content(self, uri: str) -> bytes:
         """The bytes of a file: a local path, `file:` or `s3://`. Raises FileNotFoundError."""
         if not uri.startswith("s3:"):
             return Path(_local(uri)).read_bytes()
-        filesystem, path = self.filesystem(uri)
-        with filesystem.open_input_file(path) as file:
-            return bytes(file.read())
+        return read_whole(*self.filesystem(uri))
 
     def pyiceberg_properties(self) -> dict[str, str]:
         """For `pyiceberg.catalog.load_catalog(CATALOG, **properties)`; hadoop has those of FileIO only."""

@@ -51,7 +51,7 @@ CODES: dict[str, str] = {
 
 #: What may go away by itself: another commit, a path or topic that comes later, a broker or catalog that is down.
 _CURABLE = frozenset(
-    {"TG502", "TG503", "TG513", "TG514", "TG550", "TG551", "TG555", "TG620", "TG621", "TG623"}
+    {"TG502", "TG503", "TG513", "TG514", "TG550", "TG551", "TG555", "TG620", "TG621", "TG623", "TG624"}
 )
 
 

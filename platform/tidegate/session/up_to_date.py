@@ -22,6 +22,7 @@ from tidegate.iceberg.progress import FilesRead
 from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.replay import fingerprint_of, stage_uri
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
+from tidegate.project.object_store import read_whole
 from tidegate.project.owner import OWNER
 from tidegate.runtime.result import RunReport, SinkReport, SourceReport, ViewReport
 from tidegate.session.run import select, select_sinks
@@ -149,8 +150,7 @@ def _all_played(project: Project, relation: Relation, options: ReplayOptions, ta
     filesystem, path = project.storage.filesystem(marker)
     if not filesystem.get_file_info(path).is_file:
         return False
-    with filesystem.open_input_stream(path) as stream:
-        rows = json.loads(stream.read())["rows"]
+    rows = json.loads(read_whole(filesystem, path))["rows"]
     counts = [table.integer(f"tidegate.{name}") or 0 for name in ("on_time", "late", "rejected")]
     return bool(rows == sum(counts))
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tidegate.iceberg.commit import require_owner
+from tidegate.project.object_store import make_folder, put_whole, read_whole
 from tidegate.project.owner import Owner
 
 if TYPE_CHECKING:
@@ -39,20 +40,15 @@ class StateFile:
     def _load(self) -> dict[str, Any] | None:
         if not self._filesystem.get_file_info(self._path).is_file:
             return None
-        with self._filesystem.open_input_stream(self._path) as stream:
-            document: dict[str, Any] = json.loads(stream.read())
-            return document
+        document: dict[str, Any] = json.loads(read_whole(self._filesystem, self._path))
+        return document
 
     def write(self, document: dict[str, Any]) -> None:
         """Put the document in the place of the one before."""
         if self._owner is not None:
             document = document | {"owner": asdict(self._owner)}
-        folder = self._path.rpartition("/")[0]
-        self._filesystem.create_dir(folder, recursive=True)
-        # Written beside and renamed; in object storage both steps are whole already.
-        with self._filesystem.open_output_stream(f"{self._path}.new") as stream:
-            stream.write(json.dumps(document).encode())
-        self._filesystem.move(f"{self._path}.new", self._path)
+        make_folder(self._filesystem, self._path.rpartition("/")[0])
+        put_whole(self._filesystem, self._path, f"{self._path}.new", json.dumps(document).encode())
 
     def remove(self) -> None:
         """Delete the file, if it is there."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.masking import masked
+from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
 from tidegate.store import sqlite_catalog
@@ -189,7 +190,9 @@ def read_progress(
         # Compaction may have moved the rows into another file; then they are found through the metadata.
         rows = _progress_scan(storage, table, int(summary["tidegate.epoch"]))
     except (OSError, ValueError, KeyError) as error:
-        raise TidegateError("TG620", f"can't read the progress of {table.name}: {error}") from None
+        raise trouble(error) or TidegateError(
+            "TG620", f"can't read the progress of {table.name}: {error}"
+        ) from None
     return sorted(rows, key=lambda r: (r.partition is None, r.partition or ""))
 
 
@@ -212,7 +215,9 @@ def _newest(
             before = path
             continue  # superseded and cleaned up since we listed it
         except OSError as error:
-            raise TidegateError("TG620", f"{table}: {path} can't be read: {error}") from None
+            raise trouble(error) or TidegateError(
+                "TG620", f"{table}: {path} can't be read: {error}"
+            ) from None
         try:
             plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
             return path, json.loads(plain)

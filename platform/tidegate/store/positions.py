@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from tidegate.errors import TidegateError
+from tidegate.project.disk import trouble
+from tidegate.project.object_store import read_whole
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
@@ -137,8 +139,7 @@ def _document(storage: Storage, uri: str, what: str) -> tuple[dict[str, Any], fl
     """A JSON file, and when it was written, s since 1970; None if it is not there. Raises TG620."""
     filesystem, path = storage.filesystem(uri)
     try:
-        with filesystem.open_input_stream(path) as stream:
-            document = json.loads(stream.read())
+        document = json.loads(read_whole(filesystem, path))
         return document, filesystem.get_file_info(path).mtime.timestamp()
     except FileNotFoundError:
         return None
@@ -147,7 +148,7 @@ def _document(storage: Storage, uri: str, what: str) -> tuple[dict[str, Any], fl
 
 
 def _unreadable(what: str, error: Exception) -> TidegateError:
-    return TidegateError("TG620", f"can't read {what}: {error}")
+    return trouble(error) or TidegateError("TG620", f"can't read {what}: {error}")
 
 
 def _iso(seconds: float) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.errors import TidegateError
+from tidegate.project.disk import trouble
 from tidegate.project.storage import Storage
 from tidegate.store.metadata import CommittedTable
 
@@ -60,7 +61,9 @@ def read_timeline(
         )
         rows = scan.to_arrow().to_pylist()
     except (OSError, ValueError, KeyError) as error:
-        raise TidegateError("TG620", f"can't read the history of {table.name}: {error}") from None
+        raise trouble(error) or TidegateError(
+            "TG620", f"can't read the history of {table.name}: {error}"
+        ) from None
     return _moments(rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.errors import TidegateError
+from tidegate.project.disk import trouble
 from tidegate.project.storage import Storage
 from tidegate.store.metadata import CommittedTable
 
@@ -31,5 +32,7 @@ def earliest_end(storage: Storage, table: CommittedTable) -> int | None:
             if end.field_id in (entry.data_file.lower_bounds or {})
         ]
     except (OSError, ValueError, KeyError) as error:
-        raise TidegateError("TG620", f"can't read the manifests of {table.name}: {error}") from None
+        raise trouble(error) or TidegateError(
+            "TG620", f"can't read the manifests of {table.name}: {error}"
+        ) from None
     return min((int(from_bytes(kind, bound)) for bound in bounds), default=None)

@@ -23,6 +23,7 @@ from tidegate.ingest.sources.file_looks import check_files
 from tidegate.ingest.sources.file_rows import PLACE, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, list_files
 from tidegate.jvm.spark import settings
+from tidegate.project.object_store import put_whole, read_whole
 from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.columns import stored_columns
@@ -94,10 +95,8 @@ class ReplayConnector(Connector):
         if not filesystem.get_file_info(marker).is_file:
             undeclared = check_files(self._spark, self._project, self._relation, files)
             facts = self._write_surviving(files) | {"undeclared": undeclared}
-            with filesystem.open_output_stream(marker) as out:
-                out.write(json.dumps(facts).encode())
-        with filesystem.open_input_stream(marker) as stream:
-            facts = json.loads(stream.read())
+            put_whole(filesystem, marker, f"{marker}.new", json.dumps(facts).encode())
+        facts = json.loads(read_whole(filesystem, marker))
         self._total, self._partitions = facts["rows"], facts["partitions"]
         # A copy of an earlier version says nothing of these.
         self._undeclared, self._crashed = facts.get("undeclared", {}), facts.get("crashed", [])

@@ -9,6 +9,8 @@ from pyarrow.fs import FileSystem
 SUFFIXES = (".gz", ".bz2", ".lz4", ".zst")
 #: What a file that is no good Parquet makes of pyarrow. An OSError may also be the file system's.
 DAMAGED = (pa.ArrowException, OSError, ValueError)
+#: How pyarrow begins what S3 has answered, or has not.
+_OF_STORE = "AWS Error "
 #: Bytes that are read at a time.
 _PART = 8 << 20
 
@@ -23,8 +25,11 @@ def without_suffix(path: str) -> str:
     return path.rpartition(".")[0] if compressed(path) else path
 
 
-def still_there(filesystem: FileSystem, path: str) -> None:
-    """Raises an OSError if it is the file system that does not answer, and not the file that is damaged."""
+def still_there(filesystem: FileSystem, path: str, error: BaseException | None = None) -> None:
+    """Raises an OSError if it is the file system that does not answer, and not the file that is damaged. `error`: what
+    reading it has met; a file system that answers again has not made a damaged file of it."""
+    if error is not None and (getattr(error, "errno", None) is not None or _OF_STORE in str(error)):
+        raise error
     # As it is: a file may be called as if it were compressed.
     with filesystem.open_input_stream(path, compression=None) as stream:
         while stream.read(_PART):

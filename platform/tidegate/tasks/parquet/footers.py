@@ -110,7 +110,7 @@ class Looker:
         except pa.ArrowMemoryError:
             raise
         except DAMAGED as error:
-            still_there(self.filesystem, path)
+            still_there(self.filesystem, path, error)
             return FileLook(path, content, error=str(error).partition("\n")[0])
 
     def _ranges(
@@ -206,8 +206,8 @@ def unpacked_content(filesystem: FileSystem, path: str, size: int) -> str | None
                 place += len(chunk)
     except FileNotFoundError:
         return None
-    except DAMAGED:
-        still_there(filesystem, path)
+    except DAMAGED as error:
+        still_there(filesystem, path, error)
         return None
     return digest.hexdigest() if place == size else None
 

@@ -243,8 +243,8 @@ class OpenParquetFile:
                     part, why = next(batches, (None, None))
             except pa.ArrowMemoryError:
                 raise
-            except DAMAGED:
-                still_there(self._filesystem, self._path)
+            except DAMAGED as error:
+                still_there(self._filesystem, self._path, error)
                 break
             if part is None:
                 break

@@ -165,10 +165,10 @@ class TextFiles:
         """The groups of a span; where a compressed file is damaged, one rejected row stands for what is behind."""
         try:
             yield from self.groups(self._chunks(span), span.path)
-        except OSError:
+        except OSError as error:
             if not compressed(span.path):
                 raise
-            still_there(self.filesystem, span.path)
+            still_there(self.filesystem, span.path, error)
             yield RecordGroup(pa.array([b""]), {0: _DAMAGED}, self.decoder)
 
     def _chunks(self, span: FileSpan) -> Iterator[bytes]:

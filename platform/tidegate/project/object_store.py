@@ -1,0 +1,145 @@
+"""S3 through pyarrow: one client for the same settings, files that are whole or not there, and what the store refuses
+as errors that say what to do."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tidegate.masking import masked
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+_KEPT = (
+    "what was committed is kept, and nothing is half done: when this is repaired, run the same command again"
+)
+_EXPIRED = (
+    "refuses temporary credentials, because they have expired",
+    "set new ones and start again; without keys in warehouse.storage, Amazon's default chain renews them by itself "
+    f"(docs/cluster.md, Temporary credentials); {_KEPT}",
+)
+_REFUSED = (
+    "refuses the credentials, or they do not permit this",
+    f"check warehouse.storage, the variables that it names, and the bucket's policy; {_KEPT}",
+)
+_NO_BUCKET = (
+    "has no such bucket",
+    f"create it, or change warehouse.path; {_KEPT}",
+)
+_FAILED = (
+    "does not answer, or answers with an error",
+    f"its own page or log says why; requests were repeated before this was reported; {_KEPT}",
+)
+#: In the words of pyarrow, of Amazon's SDK for Java, of Iceberg and of Hadoop; only where S3 is the one who speaks.
+_OF_S3 = re.compile(r"AWS Error |software\.amazon\.awssdk|S3Exception|\(Service: S3\b|s3a?://|fs\.s3a\b")
+_BY_WORDS = (
+    (
+        re.compile(
+            r"ExpiredToken|token has expired|TokenRefreshRequired|token (?:is|included) .{0,40}expired"
+        ),
+        _EXPIRED,
+    ),
+    # A HEAD has no body that could say why.
+    (
+        re.compile(
+            r"HTTP status 40[03]\b|Status Code: 40[03]\b|ACCESS_DENIED|AccessDenied|Forbidden|INVALID_ACCESS_KEY_ID"
+            r"|InvalidAccessKeyId|SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|InvalidToken|INVALID_CLIENT_TOKEN"
+            r"|Unable to load credentials|NoAuthWithAWS|NoAwsCredentials"
+        ),
+        _REFUSED,
+    ),
+    (re.compile(r"NO_SUCH_BUCKET|NoSuchBucket"), _NO_BUCKET),
+    (
+        re.compile(
+            r"AWS Error |S3Exception|SdkClientException|Status Code: 5\d\d|SlowDown|AWSServiceThrottled|AWSClientIO"
+            r"|AWSStatus500|AWSBadRequest|Unable to execute HTTP request"
+        ),
+        _FAILED,
+    ),
+)
+#: Seconds between tries, and how pyarrow's client says what it does not repeat itself.
+_PAUSES, _NO_ROOM = (0.1, 0.4, 1.6), "AWS Error INTERNAL_FAILURE"
+#: What stands before the message in a stack trace.
+_EXCEPTION = re.compile(r"^(?:[\w.]+(?:Exception|Error): )+")
+
+
+def store_refuses(text: str) -> tuple[str, str, str] | None:
+    """What is wrong, the store's words, and what to do, if an error's text is an object store's; None for any other."""
+    if (found := _OF_S3.search(text)) is None:
+        return None
+    said = next((what for pattern, what in _BY_WORDS if pattern.search(text)), None)
+    if said is None:
+        return None
+    start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.start())
+    # Of a Spark job's text, the line in which the store speaks.
+    detail = masked(text[start : None if end < 0 else end]).strip()
+    return said[0], _EXCEPTION.sub("", detail), said[1]
+
+
+@lru_cache(maxsize=16)
+def s3_filesystem(**options: object) -> FileSystem:
+    """pyarrow's client. It is made once in a process: a new one asks who gives credentials again, and the server twice
+    for its kind, and credentials that expire are renewed by it. A small file is one request, and not three."""
+    from pyarrow import fs
+
+    return fs.S3FileSystem(**options, allow_delayed_open=True)
+
+
+def is_object_store(filesystem: FileSystem) -> bool:
+    """Whether files appear there when they are closed, whole, and can't be renamed."""
+    return getattr(filesystem, "type_name", None) == "s3"
+
+
+def make_folder(filesystem: FileSystem, path: str) -> None:
+    """The folder, with those above it; object storage has none."""
+    if not is_object_store(filesystem):
+        filesystem.create_dir(path, recursive=True)
+
+
+def read_whole(filesystem: FileSystem, path: str) -> bytes:
+    """All bytes of a small file. The client repeats a request that a server refuses for now; but not if the refusal is
+    longer than the file, since it has no room for its text."""
+    for seconds in _PAUSES if is_object_store(filesystem) else ():
+        try:
+            return _read(filesystem, path)
+        except OSError as error:
+            if _NO_ROOM not in str(error):
+                raise
+            time.sleep(seconds)
+    return _read(filesystem, path)
+
+
+def _read(filesystem: FileSystem, path: str) -> bytes:
+    with filesystem.open_input_stream(path) as stream:
+        return bytes(stream.read())
+
+
+def put_whole(filesystem: FileSystem, path: str, aside: str, content: bytes) -> None:
+    """Write a file that is the old one (or not there) or the new one, whenever the process is killed: on a disk beside
+    it, as `aside`, and renamed; in object storage by a single request, for which nothing has to be renamed."""
+    if not is_object_store(filesystem):
+        with filesystem.open_output_stream(aside) as stream:
+            stream.write(content)
+        filesystem.move(aside, path)
+        return
+    # In a thread of its own, which no signal interrupts: a stream that is left before it has got its content would be
+    # closed, and an empty file be in the place of the old one.
+    failed: list[BaseException] = []
+
+    def put() -> None:
+        try:
+            stream = filesystem.open_output_stream(path)
+            stream.write(content)
+            stream.close()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
