@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 settings.register_profile(
     "ci",
+    max_examples=60,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

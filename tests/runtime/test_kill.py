@@ -30,18 +30,6 @@ CREATE MATERIALIZED VIEW per_minute AS
 SELECT window_start, meter, count(*) AS n, sum(kwh) AS total FROM TUMBLE(readings, ts, INTERVAL '1 minute')
 GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
 
-CREATE MATERIALIZED VIEW rolling AS
-SELECT window_end, count(*) AS n FROM HOP(readings, ts, INTERVAL '1 minute', INTERVAL '5 minutes')
-GROUP BY window_start, window_end;
-
-CREATE MATERIALIZED VIEW per_quarter AS
-SELECT window_start, window_end, sum(n) AS n FROM TUMBLE(per_minute, window_start, INTERVAL '15 minutes')
-GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
-
-CREATE MATERIALIZED VIEW busy AS
-SELECT window_start, window_end, sum(n) AS n FROM SESSION(per_quarter, window_start, INTERVAL '30 minutes')
-GROUP BY window_start, window_end EMIT ON WINDOW CLOSE;
-
 CREATE MATERIALIZED VIEW in_order AS SELECT ts, meter, id FROM readings EMIT ON WINDOW CLOSE;
 
 CREATE MATERIALIZED VIEW steps AS
@@ -75,7 +63,7 @@ def facts(session: Session) -> dict[str, list]:
     """Everything that must not depend on what happened to the process."""
     raw = session.table("readings$raw").select("partition", "offset", "id", "outcome", "watermark", "reason")
     out = {"raw": sorted(map(tuple, raw.collect()), key=str)}
-    for view in ("per_minute", "rolling", "per_quarter", "busy", "steps"):
+    for view in ("per_minute", "steps"):
         out[view] = sorted(map(tuple, session.table(view).collect()), key=str)
     out["in_order"] = list(map(tuple, session.table("in_order").collect()))
     files = sorted(path for path in (session.project.root / "out").iterdir() if path.is_file())
