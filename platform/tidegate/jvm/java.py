@@ -7,8 +7,33 @@ from __future__ import annotations
 
 from typing import Any
 
+#: What PySpark asks the JVM for with each column and each argument, by class. The JVM answers each time, and looks for
+#: a short name in each jar of each package that it may be in.
+_ASKED_OFTEN = {
+    "PythonUtils": ("toSeq", "toArray"),
+    "functions": ("col",),
+    "org.apache.spark.sql.functions": ("col", "lit", "expr", "when", "coalesce", "not", "struct"),
+    "org.apache.spark.sql.classic.SparkSession": ("getActiveSession",),
+}
+
 
 def java_class(jvm: Any, name: str) -> Any:
-    """A class of the JVM behind `spark._jvm`, asked for in one go. `jvm.org.apache…` asks at each dot whether that is a
-    class, and the JVM looks for it in each of its jars: that was a tenth of the time of a small tick."""
-    return getattr(jvm, name)
+    """A class of the JVM behind `spark._jvm`, asked for in one go, and once. `jvm.org.apache…` asks at each dot whether
+    that is a class, and the JVM looks for it in each of its jars: that was a tenth of the time of a small tick."""
+    from py4j.java_gateway import JavaClass
+
+    found = getattr(jvm, name)
+    if isinstance(found, JavaClass):
+        # (What is no class yet may become one, when another jar is added.)
+        vars(jvm)[name] = found
+    return found
+
+
+def remember_classes(jvm: Any) -> None:
+    """Let PySpark find in this process what it asks for most often: a tenth of the driver's time in a small tick."""
+    if "PythonUtils" in vars(jvm):
+        return
+    for name, methods in _ASKED_OFTEN.items():
+        found = java_class(jvm, name)
+        for method in methods:
+            vars(found)[method] = getattr(found, method)

@@ -19,7 +19,7 @@ from tidegate.jvm.attempts import know_attempts
 from tidegate.jvm.class_archive import ANY_PURPOSE, Purpose
 from tidegate.jvm.failures import spark_message
 from tidegate.jvm.jars import ivy_name, verify
-from tidegate.jvm.java import java_class
+from tidegate.jvm.java import java_class, remember_classes
 from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jar, jar_settings
 from tidegate.jvm.ui_token import guarded
 from tidegate.project.disk import private_folder, temporary_space, trouble
@@ -219,8 +219,10 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
     for key, value in (SQL_SETTINGS | storage.spark_conf() | fresh).items():
         spark.conf.set(key, value)
     if not _is_shown(parent):
-        # Spark describes the plan of each query, for its UI and event logs: at length, a tenth of a small tick.
+        # Spark describes the plan of each query, for its UI and event logs, and searches the description for secrets: a
+        # fifth of the driver's time in a small tick.
         spark.conf.set("spark.sql.ui.explainMode", "simple")
+        spark.conf.set("spark.sql.maxPlanStringLength", "100")
     if not has_class(spark, "org.apache.iceberg.spark.SparkCatalog"):
         raise TidegateError(
             "TG501",
@@ -233,6 +235,7 @@ def child(parent: SparkSession, storage: Storage) -> SparkSession:
     spark.conf.set(_CORES, str(spark.sparkContext.defaultParallelism))
     _load_catalog(spark, storage)
     know_attempts(spark)
+    remember_classes(spark._jvm)
     _ship_package(spark)
     return spark
 
