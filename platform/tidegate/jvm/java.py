@@ -1,7 +1,4 @@
-"""Java's classes by their full names.
-
-A file of its own: everything that speaks with the JVM imports it, also what must not import each other.
-"""
+"""Java's classes by their full names."""
 
 from __future__ import annotations
 
