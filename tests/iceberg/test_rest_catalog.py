@@ -111,6 +111,17 @@ def test_R2_a_conflict_is_one_and_a_late_answer_is_none(session: Session, rest: 
     assert shown(session, identifier) == [(1, "a", False)]
 
 
+def test_a_commit_costs_three_requests(session: Session, rest: RestServer) -> None:
+    table = session.tables.open(made(session))
+    added(session, table, [(1, "a", False)])
+    base = table.current()
+    asked = len(rest.proxy.requests)
+    table.append([], None, {EPOCH: "2"}, base)
+    # It reads the table, commits, and reads what is stored.
+    asked_for = [(method, status) for method, _, status in rest.proxy.requests[asked:]]
+    assert asked_for == [("GET", 200), ("POST", 200), ("GET", 200)]
+
+
 def test_a_token_is_renewed_before_it_ends(session: Session, workbench: Workbench, rest: RestServer) -> None:
     usual, rest.proxy.lifetime_s = rest.proxy.lifetime_s, 1
     try:

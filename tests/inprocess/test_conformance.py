@@ -126,12 +126,45 @@ def test_R2_a_writer_that_slept_through_many_commits_is_told_that_others_were_fa
     table, late = session.tables.open(identifier), session.tables.open(identifier)
     base = late.current()
     for number in range(4):
-        # With a row, as batches have one: commits that add none stop nobody, except where their metadata are gone.
         added(session, table, [(number, None, False)], facts={EPOCH: str(number)})
     with pytest.raises(TidegateError) as caught:
         late.append([], None, {EPOCH: "1"}, base)
     assert caught.value.code == "TG502"
     assert (late.current().integer(EPOCH), len(late.snapshot_ids())) == (3, 4)
+
+
+def test_R2_a_commit_without_rows_stops_one_on_an_older_snapshot(session: Session) -> None:
+    """The tick of a view that closes nothing says how far it has come, and nothing may go back behind that."""
+    identifier = made(session)
+    table, late = session.tables.open(identifier), session.tables.open(identifier)
+    base = late.current()
+    for number in range(2):
+        table.append([], None, {EPOCH: str(number)}, table.current())
+        with pytest.raises(TidegateError) as caught:
+            late.append([], None, {EPOCH: "99"}, base)
+        assert caught.value.code == "TG502"
+        with pytest.raises(TidegateError) as caught:
+            added(session, late, [(9, "late", False)], base)
+        assert caught.value.code == "TG502"
+        base = late.current()
+        assert base.integer(EPOCH) == number
+    assert (shown(session, identifier), len(table.snapshot_ids())) == ([], 2)
+
+
+def test_R2_rows_of_others_that_came_in_between_stop_a_commit(session: Session) -> None:
+    from tests.support.by_hand import by_hand
+
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    added(session, table, [(1, "a", False)])
+    base = table.current()
+    by_hand(
+        session, f"INSERT INTO {identifier} SELECT 2 AS id, 'b' AS name, FALSE AS _open, 2 AS _window_end"
+    )
+    with pytest.raises(TidegateError) as caught:
+        added(session, table, [(3, "c", False)], base)
+    assert caught.value.code == "TG502"
+    assert shown(session, identifier) == [(1, "a", False), (2, "b", False)]
 
 
 @pytest.mark.runner("inprocess")

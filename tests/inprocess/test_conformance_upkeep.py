@@ -65,6 +65,21 @@ def test_the_figures_of_a_table(session: Session) -> None:
     assert len(upkeep.shape().snapshots) == 2
 
 
+@pytest.mark.runner("spark")
+def test_T3_upkeep_that_comes_in_between_stops_no_commit(session: Session) -> None:
+    """A tick may compute for minutes on the snapshot that it has begun with."""
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    for number in range(2):
+        added(session, table, [(number, "a", False)], facts={EPOCH: str(number)})
+    base = table.current()
+    session.tables.upkeep(identifier).compact(least_files=2)
+    added(session, table, [(2, "a", False)], base)
+    session.tables.upkeep(identifier).merge_manifests()
+    added(session, table, [(3, "a", False)], table.at(table.current().id or 0))
+    assert shown(session, identifier) == [(number, "a", False) for number in range(4)]
+
+
 def test_T3_files_are_put_together_by_partition_and_no_row_changes(session: Session) -> None:
     identifier = made(session)
     upkeep = session.tables.upkeep(identifier)

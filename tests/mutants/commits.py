@@ -8,16 +8,35 @@ _SESSION, _RESET = "tests/session/test_session.py", "tests/session/test_reset.py
 _SINKS, _AMEND = "tests/sinks/test_sinks.py", "tests/views/test_amend.py"
 _PROGRESS, _CURRENT = "tests/iceberg/test_progress.py", "tests/session/test_up_to_date.py"
 _SMALLER = "tests/ingest/test_smaller_plans.py"
+_STORED = "tests/inprocess/test_conformance.py"
 
 GUARDS = (
     Guard(
         "fence",
         "R2",
-        "A commit fails if somebody else has committed since the snapshot that it builds on.",
+        "A commit fails if tidegate has committed since the snapshot that it builds on.",
+        "iceberg/commit.py",
+        "if not stands(base, now):",
+        "if False:",
+        (f"{_STORED}::test_R2_a_commit_without_rows_stops_one_on_an_older_snapshot",),
+    ),
+    Guard(
+        "fence-parent",
+        "R2",
+        "A commit is put on the snapshot that was looked at, and not on one that came after it.",
+        "iceberg/commit.py",
+        "attempted(made().validateWith(only_on(self._jvm, now.id)))",
+        "attempted(made())",
+        (f"{_STORED}::test_R2_a_commit_without_rows_stops_one_on_an_older_snapshot",),
+    ),
+    Guard(
+        "fence-rows",
+        "R2",
+        "A commit fails if others have added rows since the snapshot that it builds on.",
         "iceberg/commit.py",
         "update = update.conflictDetectionFilter(expressions.alwaysTrue()).validateNoConflictingData()",
         "pass",
-        (f"{_SESSION}::test_R2_a_run_that_overlaps_another_commits_nothing",),
+        (f"{_STORED}::test_R2_rows_of_others_that_came_in_between_stop_a_commit",),
     ),
     Guard(
         "fence-base",
@@ -26,7 +45,18 @@ GUARDS = (
         "iceberg/commit.py",
         "update = update.validateFromSnapshot(base.id)",
         "update = update.validateFromSnapshot(self.current().id)",
-        (f"{_SESSION}::test_R2_a_run_that_overlaps_another_commits_nothing",),
+        (f"{_STORED}::test_R2_rows_of_others_that_came_in_between_stop_a_commit",),
+    ),
+    Guard(
+        "catalog-silent",
+        "R1",
+        "A commit of which a catalog's server has said neither yes nor no is looked for.",
+        "project/catalog_failures.py",
+        "UNANSWERED = (_UNKNOWN, *_SILENT)",
+        "UNANSWERED = (_UNKNOWN,)",
+        (
+            "tests/iceberg/test_rest_catalog.py::test_R1_a_commit_whose_answer_is_lost_is_found_and_its_files_stay",
+        ),
     ),
     Guard(
         "epoch",

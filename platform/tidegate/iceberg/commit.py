@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import attempted, nothing_is_deleted
 from tidegate.iceberg.data_files import bound, content_file, target_in
+from tidegate.iceberg.fence import only_on
 from tidegate.iceberg.layout import ON_TIME
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import (
@@ -26,6 +27,7 @@ from tidegate.iceberg.protocol import (
     Stored,
     drive,
     standing,
+    stands,
 )
 from tidegate.jvm.java import java_class
 from tidegate.jvm.spark import settings
@@ -47,6 +49,8 @@ _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: What MERGE reads its changes from.
 _CHANGES = "_tidegate_changes"
 _INT = 1 << 31
+#: How often a commit is tried where each time somebody's upkeep was faster.
+_TRIES = 4
 
 
 class IcebergTable:
@@ -263,6 +267,41 @@ class IcebergTable:
         `target`: what `files` were written for (None without any).
         Raises TG502 if somebody else has committed to the table since `base`.
         """
+
+        def made() -> Any:
+            return self._overwrite(files, target, summary, base, replaced, removed)
+
+        return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base))
+
+    def _attempt(self, made: Callable[[], Any], base: Snapshot) -> Stored | Conflict | AnswerLost:
+        """Commit what `made` makes, on the snapshot that is the newest now: Iceberg's Java looks for new rows alone,
+        and would put it on a commit of tidegate without any. Upkeep that comes in between is no conflict."""
+        newest = self._table.currentSnapshot()
+        known = None if newest is None else newest.snapshotId()
+        now = base if known == base.id else self._look(None).now
+        answer: Stored | Conflict | AnswerLost = Conflict()
+        for _ in range(_TRIES):
+            if not stands(base, now):
+                break
+            answer = attempted(made().validateWith(only_on(self._jvm, now.id)))
+            if not isinstance(answer, Conflict):
+                break
+            found = self._look(answer.commit)
+            if found.own or found.now.id == now.id:
+                break
+            now = found.now
+        return answer
+
+    def _overwrite(
+        self,
+        files: list[dict[str, Any]],
+        target: WriteTarget | None,
+        summary: dict[str, str],
+        base: Snapshot,
+        replaced: Sequence[bool | None],
+        removed: Sequence[Any],
+    ) -> Any:
+        """Iceberg's update, not committed yet."""
         expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
         update = self._table.newOverwrite()
         if base.id is not None:
@@ -289,7 +328,7 @@ class IcebergTable:
             update = update.set(key, value)
         if self._may_lose_answers:
             update = update.deleteWith(nothing_is_deleted(self._jvm))
-        return committed(self.identifier, base, self._look, lambda _: attempted(update))
+        return update
 
     @functools.cached_property
     def _may_lose_answers(self) -> bool:

@@ -69,6 +69,12 @@ def going_on(base: Snapshot, now: Snapshot) -> Snapshot:
     return now if facts and facts.items() <= now.summary.items() else base
 
 
+def stands(base: Snapshot, now: Snapshot) -> bool:
+    """Whether tidegate has committed nothing since `base`: what there is on top of it is by others, or an upkeep that
+    says what the commit before it said."""
+    return now.commit == base.commit or (bool(base.facts) and base.facts.items() <= now.summary.items())
+
+
 # -- what a writer is told, and what it does -------------------------------------------------------------------
 
 

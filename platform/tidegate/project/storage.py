@@ -92,7 +92,7 @@ class Storage:
     @property
     def on_this_machine(self) -> bool:
         """Whether the catalog is of one machine, a folder or a file. Then leases keep all writers apart, and amendments
-        and upkeep take them: a folder has nothing else, and a commit without rows stops no other one."""
+        and upkeep take them: a folder has nothing else."""
         return self.settings.catalog.type == "hadoop" or self.sqlite is not None
 
     @property
