@@ -15,7 +15,8 @@ import pytest
 from tests.conftest import Workbench
 from tests.inprocess.test_conformance import EPOCH, added, made, shown
 from tests.support.catalogs import CREDENTIAL, RestServer, rest_server
-from tests.support.rest_proxy import CLIENT, Fault, slow
+from tests.support.faulty_http import delay, lose_answer, lose_request
+from tests.support.rest_proxy import CLIENT, after, refuse
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.disk import trouble
@@ -36,12 +37,12 @@ WITH (connector = 'filesystem', path = 'input', max_files_per_batch = '1') FORMA
 """
 #: The commit is stored, and whoever made it hears something else. The last one makes Iceberg's client ask again.
 LOST = (
-    Fault(None, applied=True),
-    *(Fault(status, applied=True) for status in (500, 502, 503, 504)),
-    Fault(503, applied=True, headers={"Retry-After": "0"}),
+    lose_answer,
+    *(after(refuse(status)) for status in (500, 502, 503, 504)),
+    after(refuse(503, Retry_After="0")),
 )
 #: It is not stored, and nobody can tell.
-UNKNOWN = (Fault(None), *(Fault(status) for status in (500, 502, 503, 504)))
+UNKNOWN = (lose_request, *(refuse(status) for status in (500, 502, 503, 504)))
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +73,13 @@ def test_R1_a_commit_whose_answer_is_lost_is_found_and_its_files_stay(
 ) -> None:
     identifier = made(session)
     table = session.tables.open(identifier)
-    for number, fault in enumerate(LOST):
-        rest.proxy.next_commit(fault)
+    for number, act in enumerate(LOST):
+        rest.proxy.next_commit(act)
         snapshot = added(session, table, [(number, "a", False)], facts={EPOCH: str(number)})
-        assert rest.proxy.waiting == 0, fault
+        assert rest.proxy.waiting == 0, number
         now = table.current()
         assert (now.id, now.integer(EPOCH), len(table.snapshot_ids())) == (snapshot, number, number + 1), (
-            fault
+            number
         )
     assert shown(session, identifier) == [(number, "a", False) for number in range(len(LOST))]
 
@@ -88,11 +89,11 @@ def test_R1_a_commit_of_which_nothing_is_known_is_no_success_and_the_next_one_go
 ) -> None:
     identifier = made(session)
     table = session.tables.open(identifier)
-    for number, fault in enumerate(UNKNOWN):
-        rest.proxy.next_commit(fault)
+    for number, act in enumerate(UNKNOWN):
+        rest.proxy.next_commit(act)
         with pytest.raises(TidegateError, match="did not say whether the commit is stored") as caught:
             added(session, table, [(99, "never", False)])
-        assert (caught.value.code, rest.proxy.waiting) == ("TG620", 0), fault
+        assert (caught.value.code, rest.proxy.waiting) == ("TG620", 0), number
         added(session, table, [(number, "a", False)])
     assert shown(session, identifier) == [(number, "a", False) for number in range(len(UNKNOWN))]
 
@@ -102,7 +103,7 @@ def test_R2_a_conflict_is_one_and_a_late_answer_is_none(session: Session, rest: 
     table, late = session.tables.open(identifier), session.tables.open(identifier)
     base = late.current()
     # Others have committed something that is no conflict: Iceberg's client asks again.
-    rest.proxy.next_commit(Fault(409), slow(1.0))
+    rest.proxy.next_commit(refuse(409), delay(1.0))
     added(session, table, [(1, "a", False)])
     assert (rest.proxy.waiting, len(table.snapshot_ids())) == (0, 1)
     with pytest.raises(TidegateError) as caught:
@@ -115,11 +116,10 @@ def test_a_commit_costs_three_requests(session: Session, rest: RestServer) -> No
     table = session.tables.open(made(session))
     added(session, table, [(1, "a", False)])
     base = table.current()
-    asked = len(rest.proxy.requests)
+    before = len(rest.proxy.seen)
     table.append([], None, {EPOCH: "2"}, base)
     # It reads the table, commits, and reads what is stored.
-    asked_for = [(method, status) for method, _, status in rest.proxy.requests[asked:]]
-    assert asked_for == [("GET", 200), ("POST", 200), ("GET", 200)]
+    assert [asked.method for asked in rest.proxy.seen[before:]] == ["GET", "POST", "GET"]
 
 
 def test_a_token_is_renewed_before_it_ends(session: Session, workbench: Workbench, rest: RestServer) -> None:
@@ -151,11 +151,11 @@ def test_a_run_goes_on_after_a_lost_answer_and_after_a_login_that_was_refused(
     for number in range(3):
         workbench.json_lines(f"input/{number}.json", [{"id": number, "ts": f"2026-01-01 00:00:0{number}"}])
     session = workbench.session()
-    rest.proxy.next_commit(Fault(None, applied=True))
+    rest.proxy.next_commit(lose_answer)
     session.run()
     assert rest.proxy.waiting == 0
     workbench.json_lines("input/3.json", [{"id": 3, "ts": "2026-01-01 00:00:03"}])
-    rest.proxy.next_request(Fault(401))
+    rest.proxy.fail("*", "/v1/", refuse(401))
     with pytest.raises(Exception) as caught:
         session.run()
     refused = caught.value if isinstance(caught.value, TidegateError) else trouble(caught.value)

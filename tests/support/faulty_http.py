@@ -183,6 +183,13 @@ class FaultyHttp:
 def faulty_http(upstream: str) -> Iterator[FaultyHttp]:
     """A proxy on loopback in front of the server at `upstream` (`http://host:port`)."""
     proxy = FaultyHttp(upstream)
+    with serving(proxy):
+        yield proxy
+
+
+@contextmanager
+def serving(proxy: FaultyHttp) -> Iterator[None]:
+    """While the block runs, the proxy listens at its `url`."""
 
     class Handler(_Handler):
         react = proxy.react
@@ -193,7 +200,7 @@ def faulty_http(upstream: str) -> Iterator[FaultyHttp]:
     thread.start()
     proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield proxy
+        yield
     finally:
         server.shutdown()
         server.server_close()
