@@ -116,8 +116,8 @@ class Workbench:
         (self.root / "resources" / "local.yaml").write_text(json.dumps(self._environment), encoding="utf-8")
 
     def session(self, compiled: bool = False) -> Session:
-        """A new session, as a new process would open it. `compiled`: Spark compiles its queries, which pays for rows by
-        the hundred thousand."""
+        """A new session, as a new process would open it. `compiled`: Spark compiles its queries and adapts their plans,
+        which pays for rows by the hundred thousand."""
         from tidegate.session.session import Session
 
         if self._spark is None:
@@ -126,6 +126,7 @@ class Workbench:
             return open_session(self.root)
         session = Session.open(project=self.root, spark=self._spark)
         if compiled:
+            session.spark.conf.set("spark.sql.adaptive.enabled", "true")
             session.spark.conf.set("spark.sql.codegen.wholeStage", "true")
             session.spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
         return session

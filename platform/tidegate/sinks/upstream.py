@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _FEW_FILES = {
+    "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
 }
