@@ -161,6 +161,17 @@ def test_one_set_of_credentials_for_spark_and_pyiceberg(tmp_path: Path) -> None:
     assert {type(v) for v in (storage.spark_conf() | properties).values()} == {str}
 
 
+@pytest.mark.parametrize(
+    ("more", "told"), [("", None), ("path: 's3://bucket/a', ", "s3://bucket/a"), ("", "ours")]
+)
+def test_a_rest_server_is_told_no_folder_of_this_machine(tmp_path: Path, more: str, told: str | None) -> None:
+    properties = f", properties: {{warehouse: {told}}}" if told == "ours" else ""
+    text = f"warehouse: {{{more}catalog: {{type: rest, uri: 'https://catalog/'{properties}}}}}"
+    storage = Project(tmp_path, "test", read(text)).storage
+    assert storage.spark_conf().get("spark.sql.catalog.tidegate.warehouse") == told
+    assert storage.pyiceberg_properties().get("warehouse") == told
+
+
 def test_an_endpoint_is_a_url() -> None:
     error = refused("warehouse: {storage: {endpoint: 'store:9000'}}")
     assert (error.code, error.hint) == ("TG605", "write https://host:port")

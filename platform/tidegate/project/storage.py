@@ -151,7 +151,7 @@ class Storage:
         """All settings of a session: `spark.sql.catalog.tidegate*`, and Hadoop's for sources on S3."""
         prefix = f"spark.sql.catalog.{CATALOG}"
         catalog = self.settings.catalog
-        properties = {"type": catalog.type, "warehouse": self.warehouse}
+        properties = {"type": catalog.type, **self._told_warehouse}
         if catalog.uri is not None:
             properties["uri"] = self._jdbc_uri()
         if self.sqlite is not None:
@@ -168,6 +168,14 @@ class Storage:
             | {f"{prefix}.{key}": value for key, value in properties.items()}
             | (_s3a(self.settings.storage) if self.object_store else {})
         )
+
+    @property
+    def _told_warehouse(self) -> dict[str, str]:
+        """What a catalog is told of the warehouse. A REST server has warehouses of its own, and refuses one that it
+        does not know, such as a folder of this machine."""
+        if self.settings.catalog.type == "rest" and self.local_warehouse is not None:
+            return {}
+        return {"warehouse": self.warehouse}
 
     def _jdbc_uri(self) -> str:
         """The catalog's address, in which SQLite's file has its full path: a JVM may run in any folder."""
@@ -229,7 +237,7 @@ class Storage:
     def pyiceberg_properties(self) -> dict[str, str]:
         """For `pyiceberg.catalog.load_catalog(CATALOG, **properties)`; hadoop has those of FileIO only."""
         catalog = self.settings.catalog
-        properties = {"warehouse": self.warehouse, **{k: str(v) for k, v in catalog.properties.items()}}
+        properties = self._told_warehouse | {k: str(v) for k, v in catalog.properties.items()}
         if catalog.type == "jdbc":
             properties |= {"type": "sql", "uri": _sqlalchemy_uri(self._jdbc_uri(), properties)}
             properties["init_catalog_tables"] = "false"
