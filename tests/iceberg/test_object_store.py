@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,19 @@ from pyiceberg.catalog import load_catalog
 
 from tests.conftest import ROOT, Workbench
 from tests.store.tables import PROGRESS, progress_row
-from tests.support.s3 import bucket
+from tests.support.faulty_http import (
+    Answer,
+    Asked,
+    FaultyHttp,
+    Forward,
+    lose_answer,
+    lose_request,
+    refuse_key,
+    s3_error,
+    truncate,
+)
+from tests.support.s3 import bucket, storage_on
+from tests.support.s3 import s3 as s3
 from tests.support.s3 import s3_server as s3_server
 from tests.support.s3 import store as store
 from tidegate.errors import TidegateError
@@ -58,6 +72,13 @@ import json, tidegate
 from tests.iceberg.test_object_store import LATER, facts
 session = tidegate.connect(project=".", env="lake")
 session.run()
+put = session.runner.conditions(session.project.storage)
+first = put("lake/condition", b"1", None)
+second = put("lake/condition", b"2", first)
+# By an answer that was lost the client would ask again; and by another version nothing is put.
+again = put("lake/condition", b"2", first) == second, put("lake/condition", b"2", None) == second
+refused = put("lake/condition", b"3", first), put("lake/condition", b"4", None)
+print("PUT", json.dumps([bool(first), bool(second), *again, *refused]))
 print("FIRST", json.dumps(facts(session), default=str))
 with open("input/999.json", "w") as file:
     file.writelines(json.dumps(row) + chr(10) for row in LATER)
@@ -101,8 +122,9 @@ def bills() -> bytes:
     return "\n".join(["id,meter,cents,ts", *lines, "oh,no,not,a row", ""]).encode()
 
 
-def environment(root: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The project in `root` with a bucket `lake` of its own, a catalog in SQLite, and secrets from the environment."""
+def environment(root: Path, store: str, monkeypatch: pytest.MonkeyPatch, keys: bool = True) -> Project:
+    """The project in `root` with a bucket `lake` of its own, a catalog in SQLite, and secrets from the environment.
+    `keys`: else those of Amazon's default chain."""
     monkeypatch.setenv("LAKE_KEY", "key-visible")
     monkeypatch.setenv("LAKE_SECRET", "secret-visible")
     settings = {
@@ -120,11 +142,17 @@ def environment(root: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> Proj
             },
         },
     }
+    if not keys:
+        del (
+            settings["warehouse"]["storage"]["access_key_id"],
+            settings["warehouse"]["storage"]["secret_access_key"],
+        )
     for folder in ("resources", "assets"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     (root / "resources" / "lake.yaml").write_text(yaml.safe_dump(settings))
     project = Project.load(root, "lake")
-    bucket(project.storage, "lake")
+    if keys:
+        bucket(project.storage, "lake")
     return project
 
 
@@ -176,19 +204,30 @@ def test_an_object_store_that_does_not_answer_is_an_error_with_a_hint(
 
 
 @pytest.mark.slow
-def test_a_warehouse_on_s3_gives_the_same_and_needs_no_jvm_to_tell(
-    store: str, new_workbench: Callable[[], Workbench], monkeypatch: pytest.MonkeyPatch
+def test_a_warehouse_on_s3_that_fails_gives_the_same_and_needs_no_jvm_to_tell(
+    s3: FaultyHttp, new_workbench: Callable[[], Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Requests are refused for now, answers get lost or are cut: each is repeated, and nothing is lost or twice."""
     bench = demo(new_workbench(), "s3://lake/bills", "s3://lake/out")
-    filesystem, _ = environment(bench.root, store, monkeypatch).storage.filesystem()
+    filesystem, _ = environment(bench.root, s3.url, monkeypatch).storage.filesystem()
     with filesystem.open_output_stream("lake/bills/a b.csv") as file:
         file.write(bills())
 
+    slow = s3_error(503, "SlowDown")
+    faults = [
+        s3.fail(method, "lake/tidegate", act, 1, skip)
+        for method, acts in (("GET", (truncate(90), slow, lose_request)), ("PUT", (slow, lose_answer)))
+        for skip, act in zip(range(4, 40, 5), cycle(acts), strict=False)
+    ]
     done = run([sys.executable, "-c", SCRIPT], bench.root)
     got = dict(
-        line.split(" ", 1) for line in done.splitlines() if line.startswith(("FIRST", "EPOCHS", "SECOND"))
+        line.split(" ", 1)
+        for line in done.splitlines()
+        if line.startswith(("PUT", "FIRST", "EPOCHS", "SECOND"))
     )
 
+    assert sum(fault.met for fault in faults) > 8
+    assert json.loads(got["PUT"]) == [True, True, True, True, None, None]
     (local_bills := bench.root.parent / "bills").mkdir()
     (local_bills / "a b.csv").write_bytes(bills())
     alone = demo(new_workbench(), str(local_bills), "out").allow(folders=[".", str(local_bills)])
@@ -215,6 +254,46 @@ def test_a_warehouse_on_s3_gives_the_same_and_needs_no_jvm_to_tell(
         totals = [relation[outcome] for outcome in ("on_time", "late", "rejected")]
         assert sum(totals) == len(json.loads(got["SECOND"])[name])
         assert {"a", "b"} <= {p["partition"] for p in relation["partitions"]}
+
+
+GIVES = """#!{python}
+import json, time
+ends = int(time.time()) + 20
+expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ends))
+key = dict(AccessKeyId=f"KEY{{ends}}", SecretAccessKey="s", SessionToken="t")
+print(json.dumps(key | dict(Version=1, Expiration=expiration)))
+"""
+RENEWED = SCRIPT.replace("with open(", "import time; time.sleep(25)\nwith open(")
+
+
+@pytest.mark.slow
+@pytest.mark.long_run
+def test_credentials_that_expire_in_the_middle_of_a_run_are_renewed_by_all_who_ask_s3(
+    s3: FaultyHttp, new_workbench: Callable[[], Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a profile's `credential_process`, whose keys live for 20 seconds; the server refuses them afterwards."""
+    bench = demo(new_workbench(), "s3://lake/bills", "s3://lake/out")
+    filesystem, _ = storage_on(s3.url).filesystem()
+    with filesystem.open_output_stream("lake/bills/a b.csv") as file:
+        file.write(bills())
+    (gives := bench.root / "gives").write_text(GIVES.format(python=sys.executable))
+    gives.chmod(0o700)
+    (bench.root / "profile").write_text(f"[default]\ncredential_process = {gives}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(bench.root / "profile"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(bench.root / "nothing"))
+    environment(bench.root, s3.url, monkeypatch, keys=False)
+
+    def expiring(asked: Asked, forward: Forward) -> Answer | None:
+        ends = int(asked.key.removeprefix("KEY"))
+        return forward(asked) if time.time() <= ends else refuse_key(asked.key)(asked, forward)
+
+    s3.seen.clear()
+    s3.fail("*", "", expiring, None)
+    done = run([sys.executable, "-c", RENEWED], bench.root)
+    assert "EPOCHS 1" in done
+    for library in ("aws-sdk-java", "aws-sdk-cpp"):
+        keys = {asked.key for asked in s3.seen if library in asked.headers["user-agent"]}
+        assert len(keys) >= 2, library
 
 
 def run(command: list[str], root: Path) -> str:

@@ -12,8 +12,10 @@ REVIEWED: dict[str, dict[str, str]] = {
     "Kafka's client are on the other side; the conformance suites hold the models to them.": {
         "iceberg/attempt.py": "tidegate.jvm.java.java_class",
         "iceberg/commit.py": "_jvm tidegate.jvm.java.java_class ….exists",
+        "iceberg/fence.py": "tidegate.jvm.java.java_class",
         "iceberg/tables.py": "….read.option ….writeTo",
         "iceberg/upkeep_table.py": "_jvm tidegate.jvm.java.java_class",
+        "jvm/conditional.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/heartbeat.py": "shutil.rmtree tempfile.mkdtemp ….readStream.format ….writeStream.queryName",
         "runtime/kafka_broker.py": "_jvm tidegate.jvm.java.java_class",
         "runtime/kafka_topics.py": "….read.format ….write.format",
@@ -39,6 +41,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/progress.py": "uuid.uuid4",
         "iceberg/retire.py": "uuid.uuid4",
         "sinks/filewriter.py": "uuid.uuid4",
+        "sinks/statefile.py": "uuid.uuid4",
         "tasks/memories.py": "uuid.uuid4",
         "tasks/writer.py": "uuid.uuid4",
     },

@@ -13,6 +13,7 @@ import pytest
 from tests.support.faulty_http import FaultyHttp, faulty_http
 from tidegate.project import Storage
 from tidegate.project.environment import CatalogSettings, StorageSettings, Warehouse
+from tidegate.project.object_store import ConditionalPut
 
 KEY = "key-of-tests"
 
@@ -74,3 +75,34 @@ def storage_on(url: str, path: str = "s3://lake/tidegate") -> Storage:
     settings = StorageSettings.model_validate(settings_of(url) | {"secret_access_key": "secret-of-tests"})
     catalog = CatalogSettings(type="jdbc", uri="jdbc:sqlite:/nowhere/catalog.db")
     return Storage(Path("/"), Warehouse(path=path, catalog=catalog, storage=settings))
+
+
+def conditional_put(url: str) -> ConditionalPut:
+    """Conditional writes without a JVM, as `jvm/conditional.py` makes them in one."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id=KEY,
+        aws_secret_access_key="secret-of-tests",
+        config=Config(retries={"mode": "standard", "total_max_attempts": 3}),
+    )
+
+    def put(path: str, content: bytes, version: str | None) -> str | None:
+        bucket, _, key = path.partition("/")
+        condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
+        try:
+            return client.put_object(Bucket=bucket, Key=key, Body=content, **condition)["ETag"]
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (409, 412):
+                raise
+        except BotoCoreError as error:
+            raise OSError(f"AWS Error in a PutObject operation: {error}") from None
+        found = client.get_object(Bucket=bucket, Key=key)
+        return found["ETag"] if found["Body"].read() == content else None
+
+    return put

@@ -25,7 +25,7 @@ from tidegate.jvm.failures import (
 )
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import SourceStage
-from tidegate.project.object_store import make_folder, put_whole, read_whole
+from tidegate.project.object_store import make_folder, put_whole, read_json
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PlanInbox:
         path = self._file(epoch)
         if self._filesystem.get_file_info(path).type != pafs.FileType.File:
             return None
-        return BatchPlan.from_json(read_whole(self._filesystem, path).decode())
+        return BatchPlan(**read_json(self._filesystem, path))
 
     def write(self, plan: BatchPlan) -> None:
         hidden = f"{self._path}/.plan-{plan.epoch:012d}"

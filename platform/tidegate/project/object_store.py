@@ -3,11 +3,12 @@ as errors that say what to do."""
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.masking import masked
 
@@ -80,6 +81,15 @@ def store_refuses(text: str) -> tuple[str, str, str] | None:
     return said[0], _EXCEPTION.sub("", detail), said[1]
 
 
+class ConditionalPut(Protocol):
+    """Writes that a store refuses if somebody has written the same file since: what pyarrow does not offer."""
+
+    def __call__(self, path: str, content: bytes, version: str | None) -> str | None:
+        """Put a file (`bucket/key`) in the place of `version` of it (None: of none); the new version, or None if
+        another one is there. What it has stored itself, though the answer was lost, is its own: no two contents are the
+        same."""
+
+
 @lru_cache(maxsize=16)
 def s3_filesystem(**options: object) -> FileSystem:
     """pyarrow's client. It is made once in a process: a new one asks who gives credentials again, and the server twice
@@ -111,6 +121,26 @@ def read_whole(filesystem: FileSystem, path: str) -> bytes:
                 raise
             time.sleep(seconds)
     return _read(filesystem, path)
+
+
+def read_json(filesystem: FileSystem, path: str) -> Any:
+    """The JSON document in a small file. On S3 it may be written while it is read: then pyarrow gets as many bytes of
+    the new one as the old one had, and the beginning of a document is none."""
+    for seconds in _PAUSES if is_object_store(filesystem) else ():
+        try:
+            return json.loads(read_whole(filesystem, path))
+        except ValueError:
+            time.sleep(seconds)
+    return json.loads(read_whole(filesystem, path))
+
+
+def version_of(filesystem: FileSystem, path: str) -> str | None:
+    """The version of a file on S3, for a `ConditionalPut`; None if it is not there."""
+    try:
+        with filesystem.open_input_file(path) as file:
+            return bytes(file.metadata()["ETag"]).decode()
+    except FileNotFoundError:
+        return None
 
 
 def _read(filesystem: FileSystem, path: str) -> bytes:

@@ -199,6 +199,15 @@ class Storage:
             found |= {name for name in _s3(self.settings.storage) if name in _S3_SECRETS}
         return frozenset(f"{prefix}.{name}" for name in found)
 
+    def s3_properties(self) -> dict[str, str]:
+        """What Iceberg's client for S3 is made from, wherever the warehouse is."""
+        prefix = f"spark.sql.catalog.{CATALOG}."
+        style = {"s3.path-style-access": "true" if self.settings.storage.path_style else "false"}
+        given = {
+            k: v for k, v in self.spark_conf().items() if k.startswith((f"{prefix}s3.", f"{prefix}client."))
+        }
+        return _s3(self.settings.storage) | style | {k.removeprefix(prefix): v for k, v in given.items()}
+
     def packages(self) -> list[str]:
         """Maven coordinates that Spark needs beyond the Iceberg runtime, each a jar without dependencies."""
         needed = [_AWS_BUNDLE, *S3A_PACKAGES] if self.object_store else []

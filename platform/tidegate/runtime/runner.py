@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.iceberg.tables import SparkTables
+from tidegate.jvm.conditional import S3Conditions
 from tidegate.jvm.heartbeat import drive
 from tidegate.jvm.spark import is_running
 from tidegate.runtime.kafka_topics import SparkTopics
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidegate.iceberg.tables import Tables
+    from tidegate.project import Storage
+    from tidegate.project.object_store import ConditionalPut
     from tidegate.runtime.topics import Topics
 
 
 Clock = Callable[[], datetime]
+Conditions = Callable[["Storage"], "ConditionalPut | None"]
+
+
+def no_conditions(storage: Storage) -> ConditionalPut | None:
+    """Of a store of which nobody asks for conditional writes."""
+    return None
 
 
 def now() -> datetime:
@@ -51,7 +60,7 @@ class Runner:
     """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
     them, `drive`, which carries out the steps of a run, the `topics` of Kafka, the wall `clock`, and the `lease` of a
     name (`lease.py`). `elapsed`: seconds of a clock that nobody sets; `wait`: let so many seconds pass; `answers`:
-    whether what runs tasks is still there."""
+    whether what runs tasks is still there; `conditions`: the conditional writes of a storage on S3."""
 
     tables: Tables
     drive: Drive
@@ -61,10 +70,15 @@ class Runner:
     elapsed: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
     answers: Callable[[], bool] = lambda: True
+    conditions: Conditions = no_conditions
 
 
 def spark_runner(spark: SparkSession) -> Runner:
     """Spark with Iceberg's Java."""
     return Runner(
-        SparkTables(spark), partial(drive, spark), SparkTopics(spark), answers=partial(is_running, spark)
+        SparkTables(spark),
+        partial(drive, spark),
+        SparkTopics(spark),
+        answers=partial(is_running, spark),
+        conditions=S3Conditions(spark),
     )

@@ -11,7 +11,6 @@ be empty. In doubt the answer is no, so that the two can differ by a run that fi
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from tidegate.iceberg.progress import FilesRead
 from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.replay import fingerprint_of, stage_uri
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
-from tidegate.project.object_store import read_whole
+from tidegate.project.object_store import read_json
 from tidegate.project.owner import OWNER
 from tidegate.runtime.result import RunReport, SinkReport, SourceReport, ViewReport
 from tidegate.session.run import select, select_sinks
@@ -150,7 +149,7 @@ def _all_played(project: Project, relation: Relation, options: ReplayOptions, ta
     filesystem, path = project.storage.filesystem(marker)
     if not filesystem.get_file_info(path).is_file:
         return False
-    rows = json.loads(read_whole(filesystem, path))["rows"]
+    rows = read_json(filesystem, path)["rows"]
     counts = [table.integer(f"tidegate.{name}") or 0 for name in ("on_time", "late", "rejected")]
     return bool(rows == sum(counts))
 

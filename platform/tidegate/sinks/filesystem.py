@@ -35,7 +35,7 @@ class FilesystemSink:
         self._spark, self._tables, self._sink = context.spark, context.tables, sink
         storage = context.project.storage
         self._filesystem, self._path = storage.filesystem(sink.connector.path)
-        self._state = StateFile(storage, position_file(storage, sink), sink.name)
+        self._state = StateFile(storage, position_file(storage, sink), sink.name, context.runner.conditions)
 
     def position(self) -> Position | None:
         state = self._state.read()
@@ -57,6 +57,8 @@ class FilesystemSink:
 
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         staging = f"{self._path}/{_OWN}/staging"
+        # Another machine's delivery can't be decided any more once its files go.
+        self._state.take(self._document(after))
         # What a delivery left that broke off before it was decided.
         self._remove(staging)
         self._filesystem.create_dir(staging, recursive=True)

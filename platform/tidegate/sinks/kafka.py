@@ -61,7 +61,8 @@ class KafkaSink:
         )
         self._storage = context.project.storage
         self._topic = context.runner.topics.sink(sink, self._options)
-        self._state = StateFile(self._storage, position_file(self._storage, sink), sink.name)
+        place = position_file(self._storage, sink)
+        self._state = StateFile(self._storage, place, sink.name, context.runner.conditions)
 
     def position(self) -> Position | None:
         # What broke off is finished by `deliver`, which has the rows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from urllib.parse import quote
 
 from tidegate.errors import TidegateError
 from tidegate.project.disk import trouble
-from tidegate.project.object_store import read_whole
+from tidegate.project.object_store import read_json
 from tidegate.project.storage import Storage
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.options.kafka_options import KafkaSinkOptions
@@ -139,7 +138,7 @@ def _document(storage: Storage, uri: str, what: str) -> tuple[dict[str, Any], fl
     """A JSON file, and when it was written, s since 1970; None if it is not there. Raises TG620."""
     filesystem, path = storage.filesystem(uri)
     try:
-        document = json.loads(read_whole(filesystem, path))
+        document = read_json(filesystem, path)
         return document, filesystem.get_file_info(path).mtime.timestamp()
     except FileNotFoundError:
         return None

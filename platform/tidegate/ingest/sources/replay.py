@@ -23,7 +23,7 @@ from tidegate.ingest.sources.file_looks import check_files
 from tidegate.ingest.sources.file_rows import PLACE, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, list_files
 from tidegate.jvm.spark import settings
-from tidegate.project.object_store import put_whole, read_whole
+from tidegate.project.object_store import put_whole, read_json
 from tidegate.sql.dialect.inner_names import inner, unless_taken
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.columns import stored_columns
@@ -96,7 +96,7 @@ class ReplayConnector(Connector):
             undeclared = check_files(self._spark, self._project, self._relation, files)
             facts = self._write_surviving(files) | {"undeclared": undeclared}
             put_whole(filesystem, marker, f"{marker}.new", json.dumps(facts).encode())
-        facts = json.loads(read_whole(filesystem, marker))
+        facts = read_json(filesystem, marker)
         self._total, self._partitions = facts["rows"], facts["partitions"]
         # A copy of an earlier version says nothing of these.
         self._undeclared, self._crashed = facts.get("undeclared", {}), facts.get("crashed", [])
