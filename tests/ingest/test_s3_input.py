@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.support.s3 import s3_server as s3_server
 from tests.support.s3 import store as store
 from tidegate.errors import TidegateError
 from tidegate.ingest.sources import file_rows
+from tidegate.tasks.parquet.footers import EDGE
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -118,6 +120,32 @@ def test_W5_a_store_that_fails_while_a_file_is_read_has_not_damaged_the_file(
     workbench.session().run()
     assert judged(workbench) == ALL
     assert delivered(s3) == WINDOWS
+
+
+def test_a_large_file_that_is_put_again_unchanged_is_the_one_that_was_read(
+    workbench: Workbench, s3: FaultyHttp
+) -> None:
+    """Its time is another one, and its edges are not all of it: its store says that it is the same."""
+    project(workbench, s3, "json", as_json)
+    filesystem, _ = storage_on(s3.url).filesystem()
+    large = as_json(ROWS * (2 * EDGE // len(as_json(ROWS)) + 2))
+
+    def put(content: bytes) -> None:
+        with filesystem.open_output_stream("lake/in/2.json") as file:
+            file.write(content)
+
+    put(large)
+    workbench.session().run()
+    rows = judged(workbench)
+    time.sleep(1.1)  # S3's times are whole seconds
+    put(large)
+    workbench.session().run()
+    assert judged(workbench) == rows
+    middle = len(large) // 2
+    put(large[:middle] + large[middle:].replace(b"a", b"b", 1))
+    with pytest.raises(TidegateError, match="may contain other rows") as caught:
+        workbench.session().run()
+    assert caught.value.code == "TG505"
 
 
 EXPIRED, LOST, SLOW = refuse_key(KEY), lose_answer, s3_error(503, "SlowDown")

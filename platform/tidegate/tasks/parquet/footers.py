@@ -188,7 +188,7 @@ def _looked_at(filesystem: FileSystem, path: str, size: int) -> tuple[str, bytes
             last = file.read(EDGE)
             digest.update(last)
             end = end[-4:] + last
-        etag = (file.metadata() or {}).get(b"ETag", b"").decode(errors="replace").strip('"')
+        etag = (file.metadata() or {}).get("ETag", b"").decode(errors="replace").strip('"')
     return f"{digest.hexdigest()}/{etag}" if etag else digest.hexdigest(), end
 
 
