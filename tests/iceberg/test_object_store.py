@@ -263,7 +263,25 @@ expiration = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ends))
 key = dict(AccessKeyId=f"KEY{{ends}}", SecretAccessKey="s", SessionToken="t")
 print(json.dumps(key | dict(Version=1, Expiration=expiration)))
 """
-RENEWED = SCRIPT.replace("with open(", "import time; time.sleep(25)\nwith open(")
+RENEWED = (
+    SCRIPT.replace("with open(", "import time; time.sleep(25)\nwith open(")
+    + """
+from pathlib import Path
+with open("input/a.json", "w") as file:
+    file.writelines(json.dumps(row | {"ts": "2026-01-01 02:00:00"}) + chr(10) for row in LATER)
+for after in (3, 12, 25):
+    Path("refuse").write_text(str(after))
+    try:
+        session.run()
+        print("CODE none")
+    except tidegate.TidegateError as error:
+        print("CODE", error.code, error.message)
+    Path("refuse").unlink()
+session.run()
+rows, lines = session.table("readings$raw").count(), len(facts(session)["to_files"])
+print("LAST", rows, lines, session.table("per_minute").count())
+"""
+)
 
 
 @pytest.mark.slow
@@ -283,7 +301,13 @@ def test_credentials_that_expire_in_the_middle_of_a_run_are_renewed_by_all_who_a
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(bench.root / "nothing"))
     environment(bench.root, s3.url, monkeypatch, keys=False)
 
+    refuse, passed = bench.root / "refuse", []
+
     def expiring(asked: Asked, forward: Forward) -> Answer | None:
+        """Refuses old keys; and every key after so many requests, while the script wants it."""
+        passed.append(asked) if refuse.exists() else passed.clear()
+        if passed and len(passed) > int(refuse.read_text() or 0):
+            return refuse_key(asked.key)(asked, forward)
         ends = int(asked.key.removeprefix("KEY"))
         return forward(asked) if time.time() <= ends else refuse_key(asked.key)(asked, forward)
 
@@ -291,6 +315,12 @@ def test_credentials_that_expire_in_the_middle_of_a_run_are_renewed_by_all_who_a
     s3.fail("*", "", expiring, None)
     done = run([sys.executable, "-c", RENEWED], bench.root)
     assert "EPOCHS 1" in done
+    codes = [line.split(" ", 2)[1:] for line in done.splitlines() if line.startswith("CODE")]
+    assert codes[0][0] == "TG624"
+    assert {code for code, *_ in codes} <= {"TG624", "none"}, codes
+    # Nothing of the file is lost, or twice, and all windows that it has closed are delivered.
+    last = next(line.split() for line in done.splitlines() if line.startswith("LAST"))
+    assert last[1:] == [str(FILES * ROWS_PER_FILE + 2 * len(LATER)), last[3], last[3]]
     for library in ("aws-sdk-java", "aws-sdk-cpp"):
         keys = {asked.key for asked in s3.seen if library in asked.headers["user-agent"]}
         assert len(keys) >= 2, library
