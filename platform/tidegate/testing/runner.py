@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tidegate.session.session import Session
 
 #: For thousands of tiny jobs: compiling code, and planning again after each stage, costs more than it saves where a job
-#: has a handful of rows. Java reserves
-#: 48 MB for the code of its first compiler alone; once these are full, it throws code away and compiles it again. Where
-#: the young generation and the space of classes begin small and grow, a tenth of the time goes into collections.
+#: has a handful of rows. Java reserves 48 MB for the code of its first compiler alone; once these are full, it throws
+#: code away and compiles it again. Where the young generation and the space of classes begin small and grow, a tenth of
+#: the time goes into collections.
 QUICK = {
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xshare:auto"
