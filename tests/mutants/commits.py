@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import Guard
 
 _SESSION, _RESET = "tests/session/test_session.py", "tests/session/test_reset.py"
+_MACHINES = "tests/sinks/test_two_machines.py"
 _SINKS, _AMEND = "tests/sinks/test_sinks.py", "tests/views/test_amend.py"
 _PROGRESS, _CURRENT = "tests/iceberg/test_progress.py", "tests/session/test_up_to_date.py"
 _SMALLER = "tests/ingest/test_smaller_plans.py"
@@ -233,6 +234,35 @@ GUARDS = (
         "if False:",
         (
             "tests/sinks/test_sink_crashes.py::test_R2_a_delivery_that_broke_off_between_two_renames_is_finished",
+        ),
+    ),
+    Guard(
+        "sink-condition",
+        "R2",
+        "A sink's position on S3 is written only in the place of the one that was read.",
+        "sinks/statefile.py",
+        "            if version is None:\n                raise",
+        "            if False:\n                raise",
+        (f"{_MACHINES}::test_R2_two_machines_that_deliver_at_once_lose_nothing_and_deliver_nothing_twice",),
+    ),
+    Guard(
+        "sink-take",
+        "R2",
+        "What another machine has staged on S3 is removed when that one can't deliver it any more.",
+        "sinks/filesystem.py",
+        "self._state.take(self._document(after))",
+        "pass",
+        (f"{_MACHINES}::test_R2_two_machines_that_deliver_at_once_lose_nothing_and_deliver_nothing_twice",),
+    ),
+    Guard(
+        "store-fails",
+        "W5",
+        "A store that fails while a file is read has not damaged the file.",
+        "tasks/decode/opening.py",
+        "if error is not None and (",
+        "if False and (",
+        (
+            "tests/ingest/test_s3_input.py::test_W5_a_store_that_fails_while_a_file_is_read_has_not_damaged_the_file",
         ),
     ),
     Guard(
