@@ -154,7 +154,7 @@ EXPIRED, LOST, SLOW = refuse_key(KEY), lose_answer, s3_error(503, "SlowDown")
 @pytest.mark.parametrize(
     "faults",
     [
-        [(EXPIRED, 4), (LOST, 9), (SLOW, 14)],
+        [(EXPIRED, 4), (LOST, 9)],
         *(
             pytest.param([(act, skip) for skip in range(0, 30, 3)], marks=pytest.mark.long_run)
             for act in (EXPIRED, LOST, SLOW)

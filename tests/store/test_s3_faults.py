@@ -107,7 +107,7 @@ def test_R2_a_state_file_that_cannot_be_written_is_the_old_one_and_the_error_say
     assert position(s3).read() == {"tick": 4}
 
 
-@pytest.mark.parametrize("length", [0, 10])
+@pytest.mark.parametrize("length", [pytest.param(0, marks=pytest.mark.long_run), 10])
 def test_R2_a_truncated_answer_is_never_taken_for_a_whole_file(s3: FaultyHttp, length: int) -> None:
     position(s3).write({"tick": 3})
     inbox(s3).write(PLAN)
