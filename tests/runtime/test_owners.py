@@ -41,6 +41,8 @@ CALLS |= {
     "replace_table",
 }
 CALLS |= {"expire", "compact", "merge_manifests", "remove_orphans", "remove_files"}
+#: Functions, where the others are methods.
+PUTS = {"put_whole"}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
 
 TABLE = "looks at the owner at every commit"
@@ -80,6 +82,7 @@ GUARDS = {
     "sinks/kafka.py:KafkaSink.forget": SINK,
     "sinks/statefile.py:StateFile.remove": SINK,
     "sinks/statefile.py:StateFile.write": SINK,
+    "ingest/sources/replay.py:ReplayConnector.pending": OPEN,
     "ingest/stream.py:PlanInbox.forget": OPEN,
     "ingest/stream.py:PlanInbox.tidy": OPEN,
     "ingest/stream.py:PlanInbox.write": OPEN,
@@ -150,10 +153,10 @@ def _writes(function: ast.AST) -> bool:
         text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else doc
         if text is not doc and SQL.search(text or ""):
             return True
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in CALLS | ACTIONS
-        ):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr in CALLS | ACTIONS:
+            return True
+        if isinstance(node.func, ast.Name) and node.func.id in PUTS:
             return True
     return False
