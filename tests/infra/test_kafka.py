@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,39 +22,30 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that nobody else uses: one with many clients takes half a minute to stop in order."""
-    broker = Broker(tmp_path)
-    broker.start()
-    yield broker
-    broker.kill()
-
-
 @pytest.mark.jvm
-def test_messages_outlive_stop_kill_and_restart(own: Broker) -> None:
-    folder = str(own.local.folder)
-    topic = own.topic("orders", partitions=2, max_message_bytes="15000000")
-    own.send(topic, [(0, "a", "1", 0), (1, None, b"\xff\x00", 253_402_300_799_000, [("h", "x")])])
-    own.stop()
-    own.start()
-    own.send(topic, [(0, "a", None, 1), (0, None, None, 2)])
-    own.kill()
-    assert not own.local.status().running
-    own.start()
-    assert own.read(topic) == {0: [(b"a", b"1"), (b"a", None), (None, None)], 1: [(None, b"\xff\x00")]}
+def test_messages_outlive_stop_kill_and_restart(kafka: Broker) -> None:
+    folder = str(kafka.local.folder)
+    topic = kafka.topic("orders", partitions=2, max_message_bytes="15000000")
+    kafka.send(topic, [(0, "a", "1", 0), (1, None, b"\xff\x00", 253_402_300_799_000, [("h", "x")])])
+    kafka.stop()
+    kafka.start()
+    kafka.send(topic, [(0, "a", None, 1), (0, None, None, 2)])
+    kafka.kill()
+    assert not kafka.local.status().running
+    kafka.start()
+    assert kafka.read(topic) == {0: [(b"a", b"1"), (b"a", None), (None, None)], 1: [(None, b"\xff\x00")]}
 
     again = run("start", "--dir", folder)
     assert (again.returncode, again.stderr) == (0, "")
-    assert f"runs already at {own.bootstrap}" in again.stdout
+    assert f"runs already at {kafka.bootstrap}" in again.stdout
     elsewhere = run("start", "--dir", folder, "--port", str(free_port()))
     assert elsewhere.returncode == 1
-    assert f"runs already, on port {own.port}" in elsewhere.stderr
+    assert f"runs already, on port {kafka.port}" in elsewhere.stderr
 
     told = run("status", "--json", "--dir", folder)
     assert told.returncode == 0
     status = json.loads(told.stdout)
-    assert status == {**status, "running": True, "port": own.port, "bootstrap": own.bootstrap}
+    assert status == {**status, "running": True, "port": kafka.port, "bootstrap": kafka.bootstrap}
     topics = json.loads(run("topics", "--json", "--dir", folder).stdout)
     assert topics[topic] == {"0": 3, "1": 1}
 

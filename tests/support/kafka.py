@@ -150,5 +150,5 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         broker.start()
         yield broker
     finally:
-        # An orderly stop waits half a minute for clients of which there are many by now.
+        # At the end of a long run an orderly stop took half a minute, and nobody reads what it would save.
         broker.kill()
