@@ -86,7 +86,7 @@ cluster: java $(STAMP) ## A Spark cluster on this machine: master and two worker
 cluster-stop: ## Stop that cluster
 	@test ! -x $(BIN)/python || $(BIN)/python infra/cluster.py stop
 
-profile: java $(STAMP) ## Where the CPU of a run goes, step by step: make profile ARGS=kafka (default: files)
+profile: java $(STAMP) ## Where the CPU of a run goes, step by step: make profile ARGS=kafka (or files, tick)
 	@$(BIN)/python -m tests.benchmarks.profile $(ARGS)
 
 bench: java $(STAMP) ## Beside Spark, Flink and DuckDB, every result checked: make bench SUITES="files hop" (all: hours)

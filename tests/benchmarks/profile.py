@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import sys
 import tempfile
 import time
@@ -39,7 +38,6 @@ from tidegate.tasks.writer import FileWriter
 from tidegate.views import pane_slices
 from tidegate.views.view_table import ViewTable
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 #: In the order of a row's way: (what is wrapped, its method or function, the step).
 _STEPS: tuple[tuple[Any, str, str], ...] = (
     (FilesystemConnector, "plan", "plan"),
@@ -61,14 +59,26 @@ _STEPS: tuple[tuple[Any, str, str], ...] = (
 )
 
 
+def cpu_of(process: int) -> float:
+    """CPU seconds of another process so far, as the kernel counts them: by the nanosecond."""
+    return time.clock_gettime(~process << 3 | 2)
+
+
 class Profile:
-    """CPU seconds of this process and of a JVM, by step: the innermost one that runs has them."""
+    """CPU seconds of this process, of a JVM and of its Python workers, by step: the innermost one that runs has
+    them."""
 
     def __init__(self) -> None:
         self.jvm: int | None = None
-        self.steps: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self.steps: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        self._workers: Callable[[], float] = lambda: 0.0
         self._stack = ["start"]
         self._last = self._now()
+
+    @property
+    def current(self) -> str:
+        """The innermost step."""
+        return self._stack[-1]
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -81,12 +91,13 @@ class Profile:
             self._settle()
             self._stack.pop()
 
-    def wrapped(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
-        """`function` as this step. If it is a generator, the step lasts while it makes an item."""
+    def wrapped(self, function: Callable[..., Any], name: str, of_table: bool = True) -> Callable[..., Any]:
+        """`function` as this step. If it is a generator, the step lasts while it makes an item. `of_table`: its name
+        says whether it is the log's or the view's."""
 
         @functools.wraps(function)
         def inner(*args: Any, **kwargs: Any) -> Any:
-            with self.step(self._named(name)):
+            with self.step(self._named(name) if of_table else name):
                 found = function(*args, **kwargs)
             return self._items(found, name) if isinstance(found, Iterator) else found
 
@@ -107,22 +118,24 @@ class Profile:
 
     def _settle(self) -> None:
         now = self._now()
-        own, jvm = self.steps[self._stack[-1]]
-        self.steps[self._stack[-1]] = [own + now[0] - self._last[0], jvm + now[1] - self._last[1]]
+        spent = self.steps[self._stack[-1]]
+        for place, (before, after) in enumerate(zip(self._last, now, strict=True)):
+            spent[place] += after - before
         self._last = now
 
-    def _now(self) -> tuple[float, float]:
-        jvm = 0.0
-        if self.jvm is not None:
-            fields = Path(f"/proc/{self.jvm}/stat").read_bytes().rpartition(b")")[2].split()
-            jvm = (int(fields[11]) + int(fields[12])) / _TICKS
-        return time.process_time(), jvm
+    def _now(self) -> tuple[float, float, float]:
+        return time.process_time(), cpu_of(self.jvm) if self.jvm is not None else 0.0, self._workers()
 
-    def follow(self, jvm: int) -> None:
-        """From now on a JVM's CPU counts, too."""
+    def follow(self, jvm: int, workers: Callable[[], float] = lambda: 0.0) -> None:
+        """From now on a JVM's CPU counts, too, and that of its `workers`."""
         self._settle()
-        self.jvm = jvm
+        self.jvm, self._workers = jvm, workers
         self._last = self._now()
+
+    def clear(self) -> None:
+        """Count from now on."""
+        self._settle()
+        self.steps.clear()
 
     def end(self) -> None:
         self._settle()
@@ -130,12 +143,12 @@ class Profile:
     def table(self, rows: int) -> str:
         """Markdown: steps in the order of their first appearance, CPU seconds per million rows."""
         lines = ["| step | Python | JVM |", "|---|---|---|"]
-        for name, (own, jvm) in [*self.steps.items(), ("in all", self._all())]:
+        for name, (own, jvm, _) in [*self.steps.items(), ("in all", self._all())]:
             lines.append(f"| {name} | {own / rows * 1e6:.3f} | {jvm / rows * 1e6:.3f} |")
         return "\n".join(lines)
 
-    def _all(self) -> tuple[float, float]:
-        return sum(own for own, _ in self.steps.values()), sum(jvm for _, jvm in self.steps.values())
+    def _all(self) -> list[float]:
+        return [sum(spent[place] for spent in self.steps.values()) for place in range(3)]
 
 
 def profiled(project: Path, profile: Profile) -> dict[str, Any]:
@@ -180,13 +193,24 @@ def _as_view(tick: Callable[..., Any], profile: Profile) -> Callable[..., Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make profile", description=__doc__)
-    parser.add_argument("source", choices=["files", "kafka"], nargs="?", default="files")
-    parser.add_argument("--rows", type=int, help="default: 20,000,000 from files, 2,000,000 from Kafka")
+    parser.add_argument(
+        "source", choices=["files", "kafka", "tick", "tick-files"], nargs="?", default="files"
+    )
+    rows = "default: 20,000,000 from files, 2,000,000 from Kafka, 200 for each tick"
+    parser.add_argument("--rows", type=int, help=rows)
+    parser.add_argument("--warm", type=int, default=40, help="ticks before those that are measured (40)")
+    parser.add_argument("--ticks", type=int, default=60, help="ticks that are measured (60)")
     given = parser.parse_args()
     work = ROOT / ".tidegate" / "bench"
     work.mkdir(parents=True, exist_ok=True)
     profile, query = Profile(), Query("windows")
     with tempfile.TemporaryDirectory(prefix="profile-", dir=work) as name, ExitStack() as stack:
+        if given.source.startswith("tick"):
+            from tests.benchmarks.tick import profile_tick
+
+            source = "files" if given.source == "tick-files" else "kafka"
+            print(profile_tick(Path(name), source, given.rows or 200, given.warm, given.ticks))
+            return
         if given.source == "files":
             load = Load(given.rows or 20_000_000, keys=10_000)
             folder, log = prepared(load, work / "data", say, logs=True)

@@ -63,3 +63,30 @@ def test_a_run_has_all_steps() -> None:
         assert steps[name][0] > 0, done.stdout
     assert steps["log: commit"][1] > 0, done.stdout
     assert steps["in all"][0] == pytest.approx(sum(s[0] for n, s in steps.items() if n != "in all"), rel=0.05)
+
+
+@pytest.mark.long_run
+@pytest.mark.slow
+def test_a_tick_has_all_steps() -> None:
+    """It fails by itself if a tick does not have its rows, or closes no window."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.profile", "tick-files", "--warm", "3", "--ticks", "3"],
+        cwd=ROOT,
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    steps = {}
+    for line in done.stdout.split("\n\n")[0].splitlines()[2:]:
+        name, *spent = (cell.strip() for cell in line.strip("|").split("|"))
+        steps[name] = [float(value) for value in spent]
+    for name in ("source: job", "view: job"):
+        assert min(steps[name]) > 0, done.stdout
+    for name in ("the heartbeat", "source: look for rows", "view: find files", "commit"):
+        assert steps[name][1] > 0, done.stdout
+    for column in range(4):
+        total = sum(spent[column] for name, spent in steps.items() if name != "in all")
+        assert steps["in all"][column] == pytest.approx(total, abs=1.5)
