@@ -44,8 +44,8 @@ RUNNING: dict[str, tuple[str, str]] = {
         "The text in `assets/` differs from the definition that the stored rows were "
         "computed with, or a view that this one reads was rebuilt. Comments, line breaks and "
         "the case of keywords do not matter.",
-        "For a view: `tidegate rebuild NAME`. For a source: undo the change, give the new definition another name, or DROP "
-        "the source. [Changing a definition](changing.md) has every case.",
+        "For a view: `tidegate rebuild NAME`. For a source: do what the message says if its log can be changed in place; "
+        "or undo the change, give the new definition another name, or DROP the source. [Changing a definition](changing.md) has every case.",
     ),
     "TG507": (
         (

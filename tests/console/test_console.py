@@ -129,6 +129,7 @@ def test_an_empty_table_says_so() -> None:
 RUN = [
     events.RunStarted(("flights", "hourly")),
     events.SourceStarted("flights", 100, 2),
+    events.DefinitionChanged("flights", 1, 'column "x" INT is added'),
     events.BatchCommitted("flights", 1, 58, 1, 1, 60, "2013-01-01 05:00:00", 2.0),
     events.BatchCommitted("flights", 2, 40, 0, 0, 100, "2013-01-02 05:00:00", 2.0),
     events.SourceFinished("flights", 98, 1, 1, "2013-01-02 05:00:00", 2),
@@ -170,6 +171,7 @@ def test_every_event_has_a_line() -> None:
     assert [describe_event(e) for e in RUN] == [
         "run: flights, hourly",
         "flights: reading, 2 files with 100 rows waiting",
+        'flights: changed in place as batch 1: column "x" INT is added',
         "flights: batch 1 committed, 58 on time, 1 late, 1 rejected; 60 rows in the log, "
         "watermark 2013-01-01 05:00:00 (2.0 s, 30 rows/s)",
         "flights: batch 2 committed, 40 on time, 0 late, 0 rejected; 100 rows in the log, "
@@ -238,7 +240,7 @@ def test_json_console_prints_only_objects() -> None:
     drive(JsonConsole(out))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert lines[0] == {"event": "run_started", "names": ["flights", "hourly"]}
-    assert lines[2]["event"] == "batch_committed"
+    assert [line["event"] for line in lines[2:4]] == ["definition_changed", "batch_committed"]
     assert lines[-3:] == [{"a": 1}, {"b": 2}, {"error": ERROR.to_dict()}]
 
 

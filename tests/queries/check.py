@@ -96,14 +96,15 @@ def by_tasks(case: Case, view: View, rows: pa.Table, types: list[pa.DataType], f
     target = WriteTarget(
         pafs.LocalFileSystem(), out, out, pa.schema(fields), "_open", "_window_end", ("_window_end",)
     )
+    numbered = (f.with_metadata({"PARQUET:field_id": str(i)}) for i, f in enumerate(rows.schema, start=1))
+    rows = rows.cast(pa.schema(numbered))
     size, files = max(1, -(-rows.num_rows // case.tasks)), []
     for begin in range(0, rows.num_rows, size):
         path = str(folder / f"{begin}.parquet")
         pq.write_table(rows.slice(begin, size), path)
         files.append(LogFile(path, size))
-    panes = PaneTask(
-        pafs.LocalFileSystem(), view.pane_windows, dealt(files, case.tasks) if files else (), None, None
-    )
+    tasks = dealt(files, case.tasks) if files else ()
+    panes = PaneTask(pafs.LocalFileSystem(), rows.schema, view.pane_windows, tasks, None, None)
     windows = WindowTask(view.pane_windows, target, case.frontier, case.reached, True, 1)
 
     report = report_of(panes, windows, case.tasks)

@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "platform" / "tidegate"
 #: The rooms of which something may reach a warehouse.
 ROOMS = (
     *SPARK,
+    "evolve",
     "amend",
     "audit",
     "advise",
@@ -59,6 +60,8 @@ GUARDS = {
     "ingest/ingest.py:Log.__init__": "Log.of asks",
     "iceberg/commit.py:IcebergTable.delete_rows": LEASE,
     "iceberg/commit.py:IcebergTable.set_properties": "it is what asks, or under Context.lease",
+    "iceberg/table_change.py:ChangingUpdate.__init__": TABLE,
+    "iceberg/table_change.py:ChangingUpdate.commit": TABLE,
     "iceberg/merge.py:Merge.sql": LEASE,
     "iceberg/layout.py:NewTable.sql": "makes what is not there, under a lease that has looked at the namespace",
     "iceberg/tables.py:SparkTables.add_stored_column": LEASE,

@@ -11,6 +11,8 @@ REVIEWED: dict[str, dict[str, str]] = {
     "The Spark side of a port: iceberg/tables.py and upkeep, runtime/topics.py, Runner.drive. Iceberg's Java and "
     "Kafka's client are on the other side; the conformance suites hold the models to them.": {
         "iceberg/attempt.py": "tidegate.jvm.java.java_class",
+        "iceberg/conditions.py": "tidegate.jvm.java.java_class",
+        "iceberg/table_change.py": "tidegate.jvm.java.java_class",
         "iceberg/commit.py": "_jvm tidegate.jvm.java.java_class ….exists",
         "iceberg/fence.py": "tidegate.jvm.java.java_class",
         "iceberg/tables.py": "….read.option ….writeTo",

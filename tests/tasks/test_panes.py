@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Workbench
 from tests.tasks.pane_tasks import report_of
+from tidegate.tasks.pane_parts import part_name, says_unread
 from tidegate.tasks.panes import UNREAD, LogFile, PaneTask, WindowTask
 from tidegate.tasks.writer import WriteTarget
 from tidegate.views import ways
@@ -24,7 +25,14 @@ from tidegate.watermark import Aggregate, Hop, PaneWindows, Sessions, TimeKind, 
 pytestmark = pytest.mark.runner("inprocess")
 
 KEY, V = Value("k", "string"), Value("v", "bigint")
-STORED = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
+STORED = pa.schema(
+    [
+        pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+        for number, (name, kind) in enumerate(
+            {"ts": pa.timestamp("us"), "k": pa.string(), "v": pa.int64()}.items(), 1
+        )
+    ]
+)
 OUTPUTS = [("window_start", None), ("window_end", None), ("key", KEY), ("count", None), ("count", V)] + [
     (function, V) for function in ("sum", "avg", "min", "max")
 ]
@@ -70,7 +78,7 @@ def run(
         pq.write_table(table, folder / f"{number}.parquet")
         found.append(LogFile(str(folder / f"{number}.parquet"), len(rows)))
     what = pane_windows(window)
-    panes = PaneTask(pafs.LocalFileSystem(), what, dealt(found, tasks), None, None)
+    panes = PaneTask(pafs.LocalFileSystem(), STORED, what, dealt(found, tasks), None, None)
     windows = WindowTask(what, target(folder), frontier, reached, only_closed, 7)
 
     report = report_of(panes, windows, tasks)
@@ -167,9 +175,29 @@ def test_C2_a_pane_has_the_rows_from_its_lower_bound_on_and_before_its_upper(tmp
     rows = {"ts": [9, 10, 15, 20, 21], "k": ["a"] * 5, "v": [1] * 5}
     pq.write_table(pa.table(rows, STORED), tmp_path / "0.parquet")
     files = ((LogFile(str(tmp_path / "0.parquet"), 5),),)
-    task = PaneTask(pafs.LocalFileSystem(), pane_windows(Tumble(1)), files, 10, 20)
+    task = PaneTask(pafs.LocalFileSystem(), STORED, pane_windows(Tumble(1)), files, 10, 20)
     (panes,) = task(iter([pa.RecordBatch.from_pydict({"task": [0]})]))
     assert sorted(panes.column(0).to_pylist()) == [10, 15]
+
+
+def test_E2_columns_are_found_by_their_ids_whatever_they_were_called(tmp_path: Path) -> None:
+    """A file of before: `v` was called `k` and narrower, another `v` was dropped, and `k` was not there."""
+    kinds = {"ts": (1, pa.timestamp("us")), "k": (3, pa.int32()), "v": (9, pa.string())}
+    old = pa.schema([pa.field(n, k, metadata={"PARQUET:field_id": str(i)}) for n, (i, k) in kinds.items()])
+    rows = [{"ts": [10], "k": [4], "v": ["dropped"]}, {"ts": [11], "k": ["a"], "v": [5]}]
+    for number, (found, schema) in enumerate(zip(rows, (old, STORED), strict=True)):
+        pq.write_table(pa.table(found, schema), tmp_path / f"{number}.parquet")
+    files = (tuple(LogFile(str(tmp_path / f"{number}.parquet"), 1) for number in range(2)),)
+    task = PaneTask(pafs.LocalFileSystem(), STORED, pane_windows(Tumble(100)), files, None, None)
+    (panes,) = task(iter([pa.RecordBatch.from_pydict({"task": [0]})]))
+    sums = {row["_key_c1"]: row[part_name("sum", "c2")] for row in panes.to_pylist()}
+    assert sums == {None: 4, "a": 5}
+    # A file that says no ids is Spark's to read.
+    pq.write_table(
+        pa.table(rows[1], pa.schema([f.remove_metadata() for f in STORED])), tmp_path / "1.parquet"
+    )
+    (unread,) = task(iter([pa.RecordBatch.from_pydict({"task": [0]})]))
+    assert says_unread(unread)
 
 
 def by_group(rows: list[dict]) -> dict[tuple, tuple]:

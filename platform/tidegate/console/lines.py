@@ -153,6 +153,7 @@ def _delivered(event: events.SinkDelivered) -> str:
 _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.RunStarted: lambda e: f"run: {', '.join(e.names) or 'nothing to do'}",
     events.SourceStarted: _source_started,
+    events.DefinitionChanged: lambda e: f"{e.source}: changed in place as batch {e.epoch}: {e.change}",
     events.BatchCommitted: _batch_committed,
     events.SourceFinished: _source_finished,
     events.SliceCommitted: _slice_committed,

@@ -40,6 +40,8 @@ class TerminalConsole:
                 self._start()
             case events.SourceStarted():
                 self._bar(event.source, event.pending_rows)
+            case events.DefinitionChanged():
+                self._line(" ", "dim", describe_event(event))
             case events.BatchCommitted():
                 self._advance(event)
             case events.SourceFinished():

@@ -11,6 +11,7 @@ from logging import Logger
 from tidegate.errors import text_of
 from tidegate.plan.events import (
     BatchCommitted,
+    DefinitionChanged,
     Event,
     RowsDelivered,
     RunStarted,
@@ -86,6 +87,8 @@ class ProgressLog:
                 self._doing = f"{source}: reading the first batch"
                 waiting = [f"{n:,} {what}" for n, what in ((rows, "rows"), (files, "files")) if n is not None]
                 return f"{source}: {' in '.join(waiting) or 'an unknown number of rows'} waiting"
+            case DefinitionChanged():
+                return f"{event.source}: changed in place as epoch {event.epoch}: {event.change}"
             case BatchCommitted():
                 self._read += event.rows
                 of = "" if self._waiting is None else f" of {self._waiting:,}"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import attempted, nothing_is_deleted
+from tidegate.iceberg.conditions import closed_between, nobodys, on_time_between
 from tidegate.iceberg.data_files import bound, content_file, target_in
 from tidegate.iceberg.fence import only_on
-from tidegate.iceberg.layout import ON_TIME
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import (
     AnswerLost,
@@ -29,6 +29,7 @@ from tidegate.iceberg.protocol import (
     standing,
     stands,
 )
+from tidegate.iceberg.table_change import ChangingUpdate, TableChange
 from tidegate.jvm.java import java_class
 from tidegate.jvm.spark import settings
 from tidegate.project.owner import OWNER, Owner
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: What MERGE reads its changes from.
 _CHANGES = "_tidegate_changes"
-_INT = 1 << 31
 #: How often a commit is tried where each time somebody's upkeep was faster.
 _TRIES = 4
 
@@ -184,7 +184,7 @@ class IcebergTable:
         `rows`, and the `least` and `greatest` value of the column of 64 bits, None if that is not known. None if rows
         of one of them are deleted beside it. Two calls for each file: of many thousands that is seconds."""
         parser = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser")
-        where = self._between(column, low, high)
+        where = on_time_between(self._jvm, column, low, high)
         found = []
         tasks = self._table.newScan().useSnapshot(snapshot).filter(where).includeColumnStats().planFiles()
         try:
@@ -205,39 +205,16 @@ class IcebergTable:
             tasks.close()
         return found
 
-    def _between(self, column: str, low: int | None, high: int | None) -> Any:
-        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
-        both, where = getattr(expressions, "and"), expressions.equal("_outcome", ON_TIME)
-        # Only to skip files: who reads looks at every row. What fits into 32 bits reaches Java as another type.
-        if low is not None and abs(low) > _INT:
-            where = both(where, expressions.greaterThanOrEqual(column, low))
-        if high is not None and abs(high) > _INT:
-            where = both(where, expressions.lessThan(column, high))
-        return where
-
     def files_named(self, paths: set[str], snapshot: int, low: Any, high: Any) -> list[Any]:
         """Iceberg's data files of closed rows with these paths, in a snapshot; all of their rows end in [low, high]."""
         # Bounded: the files of the days that an amendment touches.
         if not paths:
             return []
-        expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
-        both = getattr(expressions, "and")
-        where = both(
-            expressions.equal("_open", False),
-            both(
-                expressions.greaterThanOrEqual("_window_end", low),
-                expressions.lessThanOrEqual("_window_end", high),
-            ),
-        )
-        return self._named(paths, snapshot, where)
+        return self._named(paths, snapshot, closed_between(self._jvm, low, high))
 
     def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
         """As `files_named`, of the rows that are nobody's result."""
-        return self._named(
-            paths,
-            snapshot,
-            java_class(self._jvm, "org.apache.iceberg.expressions.Expressions").isNull("_open"),
-        )
+        return self._named(paths, snapshot, nobodys(self._jvm))
 
     def _named(self, paths: set[str], snapshot: int, where: Any) -> list[Any]:
         found = []
@@ -258,8 +235,9 @@ class IcebergTable:
         base: Snapshot,
         replaced: Sequence[bool | None] = (),
         removed: Sequence[Any] = (),
+        change: TableChange | None = None,
     ) -> int:
-        """Commit `files` on top of `base`; returns the new snapshot's id.
+        """Commit `files` on top of `base`; returns the new snapshot's id. `change`: of the table, in the same commit.
 
         `replaced`: in the same commit, drop the files with one of these values of `_open`: true for a view's open rows,
         None for those that it carries from tick to tick. `removed`: data files (`files_named`) to drop; if one of them
@@ -269,7 +247,10 @@ class IcebergTable:
         """
 
         def made() -> Any:
-            return self._overwrite(files, target, summary, base, replaced, removed)
+            changing = None if change is None else ChangingUpdate(self._jvm, self._table, change)
+            update = self._table.newOverwrite() if changing is None else changing.update
+            update = self._filled(update, files, target, summary, base, replaced, removed)
+            return update if changing is None else changing.filled(update)
 
         return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base))
 
@@ -292,8 +273,9 @@ class IcebergTable:
             now = found.now
         return answer
 
-    def _overwrite(
+    def _filled(
         self,
+        update: Any,
         files: list[dict[str, Any]],
         target: WriteTarget | None,
         summary: dict[str, str],
@@ -301,9 +283,8 @@ class IcebergTable:
         replaced: Sequence[bool | None],
         removed: Sequence[Any],
     ) -> Any:
-        """Iceberg's update, not committed yet."""
+        """Iceberg's update with all that belongs to the commit, not committed yet."""
         expressions = java_class(self._jvm, "org.apache.iceberg.expressions.Expressions")
-        update = self._table.newOverwrite()
         if base.id is not None:
             update = update.validateFromSnapshot(base.id)
         update = update.conflictDetectionFilter(expressions.alwaysTrue()).validateNoConflictingData()

@@ -231,8 +231,9 @@ def new_view_table(
     table: str,
     carried: str | None = None,
     owner: Owner | None = None,
+    seen: Mapping[str, str] | None = None,
 ) -> NewTable:
-    """A view's results.
+    """A view's results. `seen`: what its table says of its inputs' columns (`plan/column_changes.py`).
 
     `_open` is a partition, so that open windows are replaced by dropping files.
     """
@@ -246,6 +247,7 @@ def new_view_table(
         "tidegate.inputs": json.dumps(view.reads),
         "tidegate.time-kind": view.kind.name,
         "tidegate.time-column": "_window_end",
+        **(seen or {}),
     }
     return _new(table, view_columns(view, columns, carried), parts, properties, owner)
 

@@ -16,6 +16,7 @@ from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
+from tidegate.iceberg.table_change import TableChange
 from tidegate.iceberg.upkeep_table import SparkUpkeep
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class StoredTable(Protocol):
         base: Snapshot,
         replaced: Sequence[bool | None] = (),
         removed: Sequence[Any] = (),
+        change: TableChange | None = None,
     ) -> int:
         """Commit `files` on top of `base`; returns the new snapshot's id. See `IcebergTable.append`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tidegate.jvm.spark import settings
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import GateStage, LogStage, batch_stages
-from tidegate.plan.undeclared import and_undeclared, undeclared_text
+from tidegate.plan.undeclared import and_declared, and_undeclared, undeclared_text
 from tidegate.runtime.stages import Stages
 from tidegate.tables.table import KeyedTable
 from tidegate.tasks.gate import GateTask, InTask
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.table_change import TableChange
     from tidegate.iceberg.tables import Tables
     from tidegate.project import Storage
     from tidegate.project.owner import Owner
@@ -247,6 +249,15 @@ class Log(StoredLog):
         note = f"RESET WATERMARK TO {now}, it was {before}"
         self._commit(after, at, [], [], label="reset", note=note)
 
+    def change_columns(self, change: TableChange, added: Iterable[str], note: str) -> None:
+        """Have other columns from the next batch on, in a commit of its own (E7): what was judged stands (E4), and no
+        row is read. `added`: names that are declared from now on. Raises TG502 like `add`."""
+        undeclared = and_declared(self.progress.undeclared, added)
+        after = replace(self.progress, epoch=self.progress.epoch + 1, undeclared=undeclared)
+        self.stages.carry_out(
+            LogStage, lambda _: self._commit(after, self._clock(), [], [], note=note, change=change)
+        )
+
     def _commit(
         self,
         after: LogProgress,
@@ -256,6 +267,7 @@ class Log(StoredLog):
         label: str | None = None,
         note: str | None = None,
         decisions: Decisions | None = None,
+        change: TableChange | None = None,
     ) -> float:
         """Files of rows and the progress that goes with them, in one commit (R1), and what a table with a PRIMARY KEY
         holds after it. When the first was there (`time.monotonic`)."""
@@ -265,7 +277,8 @@ class Log(StoredLog):
         stall = getattr(self.relation.connector, "stall_timeout", None)
         progress_file = after.write(self._target, at, files, label, note, strategy, clock, stall, decisions)
         base = going_on(self._snapshot, self.table.current())
-        own = self.table.append([*written, progress_file], self._target, after.summary(progress_file), base)
+        summary = after.summary(progress_file)
+        own = self.table.append([*written, progress_file], self._target, summary, base, change=change)
         # Its own commit, and not what somebody else may have put on top of it: the next batch follows this one.
         self._snapshot = self.table.at(own)
         self._memories.forget(self.progress.states.values(), after.states.values())

@@ -34,6 +34,16 @@ class SourceStarted(Event):
 
 
 @dataclass(frozen=True)
+class DefinitionChanged(Event):
+    """The log of a source or table was changed in place, because its definition was (E1). `epoch`: the commit;
+    `change`: for people."""
+
+    source: str
+    epoch: int
+    change: str
+
+
+@dataclass(frozen=True)
 class BatchCommitted(Event):
     """A batch is in the log. Counts are of this batch; `total_rows` of the log since the source began; `commit_seconds`
     is the part of `seconds` that Iceberg's commit took. `undeclared`: columns of its files that no file had before

@@ -34,6 +34,15 @@ def and_undeclared(before: Undeclared | None, columns: Mapping[str, str], at: in
     return Undeclared(kept, at)
 
 
+def and_declared(before: Undeclared | None, names: Iterable[str]) -> Undeclared | None:
+    """Without those that are declared from now on; None if no other is left."""
+    if before is None:
+        return None
+    declared = {name.casefold() for name in names}
+    kept = {name: file for name, file in before.columns.items() if name.casefold() not in declared}
+    return Undeclared(kept, before.at) if kept else None
+
+
 def readable(names: Iterable[str]) -> list[str]:
     """The first names, as they may stand in a line: they are a stranger's."""
     found = ("".join(c if c.isprintable() else "?" for c in name)[:_LENGTH] for name in names)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.ingest.ingest import Log
+from tidegate.evolve.apply import open_log
 from tidegate.plan.resets import RESETS, Step, with_step
 from tidegate.runtime.result import Result
 from tidegate.sql.catalog.objects import Relation, reads
@@ -16,6 +16,7 @@ from tidegate.views.resolve import pin
 from tidegate.views.revisions.step_back import back
 
 if TYPE_CHECKING:
+    from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
     from tidegate.sql.statements.statements import AlterWatermark, ResetWatermark
 
@@ -57,7 +58,7 @@ def reset_watermark(context: Context, statement: ResetWatermark) -> Result:
     """
     relation = context.relation(statement.name)
     with context.lease(relation.name):
-        log = Log.of(context, relation)
+        log = open_log(context, relation)
         before, to = log.progress.published, statement.value
         beyond = any(s.watermark is not None and s.watermark > to for s in log.progress.states.values())
         follow, stay = _followers(context, log, to)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateWarning
+from tidegate.evolve.apply import pending
 from tidegate.iceberg.layout import is_of_view, relation_identity
+from tidegate.plan.column_changes import CHANGES, other_columns
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.sql.dialect.warnings import warning
 from tidegate.store.metadata import load_table
 from tidegate.store.positions import deployment, last_deployment
 
 if TYPE_CHECKING:
-    from tidegate.project import Project
+    from tidegate.project import Project, Storage
     from tidegate.sql.catalog.catalog import Catalog
 
 
@@ -23,18 +26,19 @@ def changed_definitions(
     """By name of a source, table, view or sink, TG907 if what is stored or was delivered is of another definition.
     `names`: None is all. Raises TG620 if tables can't be read."""
     wanted = None if names is None else {name.casefold() for name in names}
-    found = {}
+    found: dict[str, TidegateWarning] = {}
     storage = project.storage_of(catalog)
     for item in catalog.order():
         name = item.name.partition("$")[0]
         if wanted is None or name.casefold() in wanted:
             table = load_table(storage, item.name)
-            if (
-                table is not None
-                and "tidegate.identity" in table.properties
-                and not _same(item, table.properties)
-            ):
-                found[name] = _changed(name, item)
+            if table is not None and "tidegate.identity" in table.properties:
+                changed = (
+                    _changed_view(name, item, table.properties, storage)
+                    if isinstance(item, View)
+                    else _changed_relation(name, item, table.properties, catalog)
+                )
+                found |= {} if changed is None else {name: changed}
     for sink in catalog.sinks:
         if wanted is None or sink.name.casefold() in wanted:
             before = last_deployment(project.storage, sink.name)
@@ -43,24 +47,43 @@ def changed_definitions(
     return found
 
 
-def _same(item: Relation | View, properties: Mapping[str, str]) -> bool:
-    if isinstance(item, View):
-        return is_of_view(item, properties)
-    return properties.get("tidegate.identity") == relation_identity(item)
+def changes_in(storage: Storage, name: str) -> str | None:
+    """How the columns of an input of a view were changed, as its log records it (`plan/column_changes.py`)."""
+    table = load_table(storage, name)
+    return None if table is None else table.properties.get(CHANGES)
 
 
-def _changed(name: str, item: Relation | View) -> TidegateWarning:
-    if isinstance(item, View):
-        what, hint = (
-            "its results are those of the earlier query",
-            f"tidegate rebuild {name} recomputes them",
-        )
-    else:
-        what = "its log has the earlier definition, and gets no new rows"
-        hint = (
-            "undo the change, or DROP it with the objects that read it, and let the next run "
-            "read everything again"
-        )
+def _changed_view(
+    name: str, view: View, properties: Mapping[str, str], storage: Storage
+) -> TidegateWarning | None:
+    what = "its results are those of the earlier query"
+    if is_of_view(view, properties):
+        other = other_columns(view, properties, partial(changes_in, storage))
+        if other is None:
+            return None
+        what = f"its results were computed before {other}"
+    return _warning(name, view, what, f"tidegate rebuild {name} recomputes them")
+
+
+def _changed_relation(
+    name: str, relation: Relation, properties: Mapping[str, str], catalog: Catalog
+) -> TidegateWarning | None:
+    if properties.get("tidegate.identity") == relation_identity(relation):
+        return None
+    found = pending(relation, properties, catalog)
+    if found is not None and not found[1].refused and found[1].text:
+        what = f"its log is changed in place by the next run: {found[1].text}"
+        return _warning(name, relation, what, "tidegate run; no row is read or judged again")
+    why = f" ({'; '.join(found[1].refused)})" if found is not None and found[1].refused else ""
+    return _warning(
+        name,
+        relation,
+        f"its log has the earlier definition, and gets no new rows{why}",
+        "undo the change, or DROP it with the objects that read it, and let the next run read everything again",
+    )
+
+
+def _warning(name: str, item: Relation | View, what: str, hint: str) -> TidegateWarning:
     return warning("TG907", f'"{name}" has changed since it was deployed: {what}', item.location, hint)
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.ingest.ingest import Log
+from tidegate.evolve.apply import open_log
 from tidegate.ingest.sources.log import LogConnector, advance
 from tidegate.ingest.stream import SourceFeed
 from tidegate.jvm.failures import one_line, refused
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     import threading
 
     from tidegate.ingest.connector import Connector
+    from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import Sink
 
@@ -111,7 +112,7 @@ class SourceMember(GroupMember):
 
     def step(self, notify: Listener) -> tuple[bool, bool]:
         if self._open is None:
-            self._open = self._opened()
+            self._open = self._opened(notify)
         log, connector, feed = self._open
         log.progress.enumerate(connector.pending().partitions)
         before = log.progress.epoch
@@ -130,8 +131,8 @@ class SourceMember(GroupMember):
             self._open[1].close()
         self._open = None
 
-    def _opened(self) -> tuple[Log, Connector, SourceFeed | None]:
-        log = Log.of(self.context, self.relation)
+    def _opened(self, notify: Listener) -> tuple[Log, Connector, SourceFeed | None]:
+        log = open_log(self.context, self.relation, notify)
         connector = connect(self.context, self.relation, log, self._max_rows)
         assert connector is not None  # `LiveGroup` leaves out what has none
         if isinstance(connector, LogConnector):

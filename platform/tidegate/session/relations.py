@@ -10,7 +10,7 @@ from tidegate.sql.dialect.system_names import WATERMARK
 from tidegate.sql.resolve.hidden import hidden_columns
 from tidegate.tables.lives import current_rows
 from tidegate.views.inputs import empty, shown
-from tidegate.views.resolve import resolve_columns
+from tidegate.views.resolve import require_columns, resolve_columns
 from tidegate.views.revisions.revisions import revisions_frame
 from tidegate.watermark import TimeKind
 
@@ -28,6 +28,9 @@ def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:
     if isinstance(found, SystemTable) and isinstance(found.relation, View):
         columns = resolve_columns(context, found.relation)
         return revisions_frame(context.tables, found, columns, context.stored(found.relation.name))
+    relation = found.relation if isinstance(found, SystemTable) else found
+    if isinstance(relation, Relation) and (stored := context.stored(relation.name)) is not None:
+        require_columns(context, relation, context.tables.open(stored))
     if isinstance(found, SystemTable):
         return system_frame(context.tables, found, context.stored(found.relation.name), hidden)
     if isinstance(found, View):

@@ -10,8 +10,9 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidegate.evolve.apply import open_log
 from tidegate.ingest.connector import Connector
-from tidegate.ingest.ingest import Log, StoredLog
+from tidegate.ingest.ingest import StoredLog
 from tidegate.ingest.sources.filesystem import FilesystemConnector
 from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.ingest.sources.log import LogConnector, follow
@@ -164,7 +165,7 @@ def run_source(
     """Read everything that waits in one source; its lease is held by the caller. `report` is filled as batches are
     committed. Raises what is wrong with single inputs (TG505) when all others are read."""
     report = report or SourceReport(relation.name)
-    log = Log.of(context, relation)
+    log = open_log(context, relation, notify)
     report.watermark = log.format(log.progress.published)
     connector = connect(context, relation, log, max_rows)
     if connector is None:

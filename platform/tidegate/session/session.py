@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.ingest.ingest import Log
+from tidegate.evolve.apply import open_log
 from tidegate.jvm import spark as spark_room
 from tidegate.jvm.class_archive import Purpose
 from tidegate.jvm.failures import refused
@@ -27,6 +27,7 @@ from tidegate.views.view_table import ViewTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.ingest.ingest import Log
     from tidegate.plan.events import Event
     from tidegate.runtime.steps import Steps
 
@@ -177,8 +178,8 @@ class Session(Context):
     # -- open for writing --------------------------------------------------------------------------------------
 
     def log(self, relation: Relation) -> Log:
-        """See `Log.of`."""
-        return Log.of(self, relation)
+        """See `evolve.apply.open_log`."""
+        return open_log(self, relation)
 
     def view_table(self, view: View) -> ViewTable:
         """The view's table, opened for writing; hold its `lease` while it is used."""

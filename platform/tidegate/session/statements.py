@@ -7,9 +7,9 @@ from functools import partial, singledispatch
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
+from tidegate.evolve.apply import open_log
 from tidegate.iceberg.layout import quote
 from tidegate.ingest.changes import change
-from tidegate.ingest.ingest import Log
 from tidegate.ingest.insert import insert
 from tidegate.runtime.result import Result, SinkReport
 from tidegate.runtime.steps import Steps
@@ -96,7 +96,7 @@ def _(statement: st.InsertValues | st.InsertSelect, context: Context) -> Result:
     relation = context.relation(statement.table)
     _register(context, getattr(statement, "relations", ()), getattr(statement, "hidden", ()))
     with context.lease(relation.name):
-        event = insert(context.spark, Log.of(context, relation), statement.spark_sql, context.clock())
+        event = insert(context.spark, open_log(context, relation), statement.spark_sql, context.clock())
     parts = [f"{event.on_time} on time", f"{event.late} late", f"{event.rejected} rejected"]
     total = event.on_time + event.late + event.rejected
     text = f"inserted {total}: {', '.join(parts)}; watermark {event.watermark}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -20,10 +21,12 @@ from tidegate.iceberg.layout import is_of_view, relation_identity
 from tidegate.iceberg.progress import FilesRead
 from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.replay import fingerprint_of, stage_uri
+from tidegate.plan.column_changes import other_columns
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
 from tidegate.project.object_store import read_json
 from tidegate.project.owner import OWNER
 from tidegate.runtime.result import RunReport, SinkReport, SourceReport, ViewReport
+from tidegate.session.deployed import changes_in
 from tidegate.session.run import select, select_sinks
 from tidegate.sql.options.connectors import FilesystemOptions, LogOptions, ReplayOptions
 from tidegate.sql.options.kafka_options import KafkaOptions
@@ -174,5 +177,6 @@ def _same_results(project: Project, view: View) -> bool:
         table is not None
         and _may_be_ours(project, table)
         and is_of_view(view, table.properties)
+        and other_columns(view, table.properties, partial(changes_in, project.storage)) is None
         and not table.properties.get(STALE)
     )

@@ -10,7 +10,7 @@ the writer has judged each value. Numbers are exact: where a sum of integers mig
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ from tidegate.watermark import Hop, PaneWindows, Sessions, Tumble, window_is_clo
 
 #: Rows that are grouped at once, enough to make groups of and little to hold; and that are read at once.
 _CHUNK, _READ = 1 << 20, 1 << 17
+#: Where a field of a file says Iceberg's id.
+_ID = b"PARQUET:field_id"
 #: The report of a task that met what only Spark computes.
 UNREAD = "unread"
 
@@ -57,9 +59,11 @@ class LogFile:
 
 @dataclass(frozen=True)
 class PaneTask:
-    """Turns numbers of `tasks` into panes of the rows with low <= time < high (ticks; None: no bound)."""
+    """Turns numbers of `tasks` into panes of the rows with low <= time < high (ticks; None: no bound). `schema`: of the
+    log, with Iceberg's ids, by which columns are found whatever they were called when a file was written (E2)."""
 
     filesystem: FileSystem
+    schema: pa.Schema
     pane_windows: PaneWindows
     tasks: tuple[tuple[LogFile, ...], ...]
     low: int | None
@@ -102,20 +106,38 @@ class PaneTask:
         pane_windows, names = by_position(self.pane_windows)
         inner = [f"c{i}" for i in range(len(names))]
         with open_file(self.filesystem, file.path) as parquet:
-            groups = self._groups(parquet)
-            for read in parquet.iter_batches(_READ, groups, columns=list(names), use_threads=False):
-                batch = pa.RecordBatch.from_arrays([read.column(name) for name in names], inner)
+            stored = self._stored_names(parquet.schema_arrow, names)
+            groups = self._groups(parquet, stored[self.pane_windows.time_column])
+            columns = [name for name in stored.values() if name is not None]
+            for read in parquet.iter_batches(_READ, groups, columns=columns, use_threads=False):
+                batch = pa.RecordBatch.from_arrays([self._column(read, n, stored[n]) for n in names], inner)
                 if batch.num_rows and (placed := self._placed(batch, pane_windows)).num_rows:
                     yield placed
 
-    def _groups(self, parquet: pq.ParquetFile) -> list[int]:
+    def _stored_names(self, stored: pa.Schema, names: Iterable[str]) -> dict[str, str | None]:
+        """What the columns are called in a file; None for one that it was written without."""
+        found = {field.metadata[_ID]: field.name for field in stored if _ID in (field.metadata or {})}
+        if len(found) != len(stored):
+            raise NeedsSpark
+        return {name: found.get(self.schema.field(name).metadata[_ID]) for name in names}
+
+    def _column(self, read: pa.RecordBatch, name: str, stored: str | None) -> pa.Array:
+        """A column as the log has it today: wider than it was written, or without a value (E2, E3)."""
+        kind = self.schema.field(name).type
+        if stored is None:
+            return pa.nulls(read.num_rows, kind)
+        column = read.column(stored)
+        written = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        return column if written == kind else column.cast(kind)
+
+    def _groups(self, parquet: pq.ParquetFile, time_column: str | None) -> list[int]:
         """The row groups that may hold rows between the bounds: a long catch-up leaves files of many."""
         facts = parquet.metadata
         found = []
         for number in range(facts.num_row_groups):
             group = facts.row_group(number)
             columns = (group.column(i) for i in range(group.num_columns))
-            time = next(c for c in columns if c.path_in_schema == self.pane_windows.time_column).statistics
+            time = next(c for c in columns if c.path_in_schema == time_column).statistics
             if time is not None and time.has_min_max:
                 # Microseconds, as the log has them, and not the calendar's: that of Python ends in 9999.
                 if self.low is not None and time.max_raw < self.low:

@@ -30,13 +30,15 @@ HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "
 @dataclass(frozen=True)
 class Pinned:
     """One input of a view at one snapshot. `table`: its identifier, None if nothing is stored of it yet; `columns`:
-    those of a view with the types that Spark gives them."""
+    those of a view with the types that Spark gives them. `earlier`: the snapshot may be one from before columns were
+    added."""
 
     input: Input
     source: Relation | View
     columns: tuple[CatalogColumn, ...]
     table: str | None
     snapshot: Snapshot
+    earlier: bool = False
 
     @property
     def mark(self) -> Mark:
@@ -57,7 +59,7 @@ class Pinned:
 
     def at(self, snapshot: int | None) -> Pinned:
         """The same input at another snapshot."""
-        return replace(self, snapshot=replace(self.snapshot, id=snapshot))
+        return replace(self, snapshot=replace(self.snapshot, id=snapshot), earlier=True)
 
     def fields(self) -> list[tuple[str, str]]:
         """(name, Spark type) of what a query finds here."""
@@ -88,6 +90,10 @@ class Pinned:
             low, high = self.bounds(view, base, clock)
             return self._table_rows(tables, low, high).select(*names)
         stored = tables.rows(self.table, self.snapshot.id)
+        if self.earlier:
+            there = {name.casefold() for name in stored.columns}
+            added = [(n, kind) for n, kind in self.fields() if n.casefold() not in there]
+            stored = stored.selectExpr("*", *(f"CAST(NULL AS {kind}) AS {quote(n)}" for n, kind in added))
         if isinstance(self.source, Relation):
             seen = F.col("_outcome") == ON_TIME
             if late is not None and not self.input.lookup:

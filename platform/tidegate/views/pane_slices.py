@@ -54,12 +54,12 @@ def compute(
     files = _files(tables, storage, pinned, windows.pane_windows, bounds)
     if files is None:
         return None
-    filesystem, found = files
+    filesystem, schema, found = files
     if not found:
         return Slice([])
     at_once = cores(tables.spark)
     tasks = dealt(found, min(at_once, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
-    panes = PaneTask(filesystem, windows.pane_windows, tasks, *bounds)
+    panes = PaneTask(filesystem, schema, windows.pane_windows, tasks, *bounds)
     work = numbered(tables.spark, len(tasks))
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
@@ -110,8 +110,8 @@ def _files(
     pinned: Pinned,
     pane_windows: PaneWindows,
     bounds: tuple[int | None, int | None],
-) -> tuple[Any, list[LogFile]] | None:
-    """The file system, and the files that may hold such rows; None if one can't be read as it is."""
+) -> tuple[Any, Any, list[LogFile]] | None:
+    """The file system, the log's columns, and the files that may hold such rows; None if one can't be read as it is."""
     assert pinned.table is not None
     assert pinned.snapshot.id is not None
     table, column = tables.open(pinned.table), pane_windows.time_column
@@ -124,7 +124,7 @@ def _files(
         LogFile(target.data_path + f["path"].removeprefix(target.data_uri), _wanted(f, *bounds))
         for f in files
     ]
-    return target.filesystem, found
+    return target.filesystem, target.schema, found
 
 
 def _wanted(file: dict[str, Any], low: int | None, high: int | None) -> int:

@@ -10,9 +10,11 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import ddl, relation_identity, strategy_identity
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.jvm.failures import refused
+from tidegate.plan.column_changes import CHANGES
 from tidegate.plan.gaps import RETAINED_FROM, retained_from
 from tidegate.plan.resets import RESETS
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.sql.statements.stored_definition import stored_relation
 from tidegate.tables.lives import applied_state, state_identifier
 from tidegate.views.inputs import Pinned, empty, source_of
 from tidegate.views.slices import evaluate
@@ -20,6 +22,7 @@ from tidegate.views.slices import evaluate
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import CatalogColumn
 
@@ -80,6 +83,8 @@ def _current(context: Context, source: Relation | View, table: str) -> Snapshot:
     if not isinstance(source, Relation) or not source.primary_key:
         log = context.tables.open(table)
         found = log.current()
+        if isinstance(source, Relation):
+            require_columns(context, source, log)
         # From one reading of the metadata: what the snapshot still has, and where it ends (R5).
         edge = retained_from(found.summary, log.property(RETAINED_FROM))
         return found if edge is None else replace(found, summary=found.summary | {RETAINED_FROM: str(edge)})
@@ -89,6 +94,36 @@ def _current(context: Context, source: Relation | View, table: str) -> Snapshot:
     state = applied_state(context.tables, table)
     facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
+
+
+def require_columns(context: Context, relation: Relation, log: StoredTable) -> None:
+    """TG506 if a log does not have the columns of a definition that has changed: under a name that is theirs there may
+    be other values until the log is changed, too (E2). TG516 as `require_lent`."""
+    stored = log.property("tidegate.identity")
+    if stored is None or stored == relation_identity(relation):
+        return
+    old = stored_relation(log.property("tidegate.definition") or "")
+    known = {(c.name, c.type) for c in old.columns} if old is not None else set()
+    if old is not None and not {(c.name, c.type) for c in relation.columns} <= known:
+        if relation.name in context.foreign:
+            require_lent(context, relation, log.identifier)
+        raise TidegateError(
+            "TG506",
+            f'the definition of "{relation.name}" has changed, and its log does not have these columns yet',
+            hint=f"tidegate run {relation.name} changes the log, or says why it can't",
+            location=relation.location,
+        )
+
+
+def changes_of(context: Context, name: str) -> str | None:
+    """How the columns of an input of a view were changed, as its log records it (`plan/column_changes.py`). TG506 if
+    they are to be changed first (`require_columns`)."""
+    stored, source = context.stored(name), source_of(context, name)
+    if stored is None or not isinstance(source, Relation):
+        return None
+    log = context.tables.open(stored)
+    require_columns(context, source, log)
+    return log.property(CHANGES)
 
 
 def resolve_columns(context: Context, view: View) -> tuple[CatalogColumn, ...]:

@@ -30,6 +30,7 @@ from tidegate.iceberg.protocol import (
     drive,
 )
 from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
+from tidegate.plan.column_changes import other_columns, seen
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
@@ -40,7 +41,7 @@ from tidegate.tasks.writer import WriteTask, run_task
 from tidegate.views.inputs import Pinned, pending, positions
 from tidegate.views.over import CARRIED, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
-from tidegate.views.resolve import no_rows, pin, resolve_columns
+from tidegate.views.resolve import changes_of, no_rows, pin, resolve_columns
 from tidegate.views.retention import begin, missing
 from tidegate.views.revisions.reclose import Reclosing
 from tidegate.views.revisions.revisions import has_revisions
@@ -89,9 +90,10 @@ class ViewTable:
                 self._spark, view, run_sql(self._spark, view, view.over.rows_sql, no_rows(context, view))
             )
         owner = context.project.owner
-        context.tables.create_table(new_view_table(view, columns, identifier, carried, owner))
+        known = seen(view, partial(changes_of, context))
+        context.tables.create_table(new_view_table(view, columns, identifier, carried, owner, known))
         self.table = context.tables.open(identifier, owner)
-        same_view(view, self.table)
+        same_view(context, view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]
         day = None if view.kind is TimeKind.EPOCH else "_window_end"
         bounds = ("_window_end", "_tick")
@@ -354,12 +356,15 @@ def _closes_again(base: Snapshot, frontier: int | None, reached: int | None) -> 
     return beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
 
 
-def same_view(view: View, table: StoredTable) -> None:
-    """R4: TG506 if the results in `table` are of another definition, or of earlier results of a view below."""
+def same_view(context: Context, view: View, table: StoredTable) -> None:
+    """R4: TG506 if the results in `table` are of another definition, or of other columns of what the view reads (E3),
+    or of earlier results of a view below."""
     properties = table.properties()
     stale = properties.get(STALE)
     if not is_of_view(view, properties):
         what = f'the definition of "{view.name}" has changed since its results were computed'
+    elif (other := other_columns(view, properties, partial(changes_of, context))) is not None:
+        what = f'the results of "{view.name}" were computed before a change: {other}'
     elif stale:
         what = f'"{view.name}" was computed from earlier results of "{stale}", which was rebuilt'
     else:

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as PyTable
 
 
-def schema_of(table: PyTable) -> pa.Schema:
-    """Of a stored table, with Iceberg's ids."""
-    return ordinary(arrow_schema(table))
+def schema_of(table: PyTable, number: int | None = None) -> pa.Schema:
+    """Of a stored table, with Iceberg's ids. `number`: of an earlier schema."""
+    return ordinary(arrow_schema(table, number))
 
 
-def arrow_schema(table: PyTable) -> pa.Schema:
+def arrow_schema(table: PyTable, number: int | None = None) -> pa.Schema:
     """As Iceberg has it. A schema of a table is never another one."""
-    return _arrow_schema(_Hashed(table), table.metadata.current_schema_id)
+    return _arrow_schema(_Hashed(table), table.metadata.current_schema_id if number is None else number)
 
 
 @lru_cache(1024)
-def _arrow_schema(key: _Hashed, _: int) -> pa.Schema:
-    return schema_to_pyarrow(key.table.schema())
+def _arrow_schema(key: _Hashed, number: int) -> pa.Schema:
+    return schema_to_pyarrow(key.table.schemas()[number])
 
 
 def path_of(uri: str) -> str:
@@ -116,14 +116,22 @@ def bound_of(bounds: Mapping[int, bytes] | None, field: int) -> int | None:
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """In the columns of the table, by name; those that came later are NULL."""
+    """In the columns of the table, by Iceberg's ids, and by name if the rows have none; those that came later are
+    NULL."""
     columns = []
+    numbered = {_id_of(field): at for at, field in enumerate(table.schema) if _id_of(field) is not None}
     for field in schema:
-        if field.name in table.column_names:
-            columns.append(_like(table.column(field.name), field.type))
+        named = table.column_names.index(field.name) if field.name in table.column_names else None
+        at = numbered.get(_id_of(field)) if numbered else named
+        if at is not None:
+            columns.append(_like(table.column(at), field.type))
         else:
             columns.append(pa.chunked_array([pa.nulls(table.num_rows, field.type)]))
     return pa.table(columns, schema=pa.schema([field.remove_metadata() for field in schema]))
+
+
+def _id_of(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(b"PARQUET:field_id")
 
 
 def _like(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

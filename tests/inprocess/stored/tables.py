@@ -16,6 +16,7 @@ from pyiceberg.transforms import DayTransform
 
 from tests.inprocess.frames import frame_of
 from tests.inprocess.stored.catalog import FolderCatalog
+from tests.inprocess.stored.changes import changed
 from tests.inprocess.stored.columns import partition_field, schema_in
 from tests.inprocess.stored.files import (
     arrow_schema,
@@ -30,17 +31,11 @@ from tests.inprocess.stored.files import (
 from tests.inprocess.stored.merge import merged
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.iceberg.commit import committed, require_owner
-from tidegate.iceberg.data_files import packed_bounds, target_in
+from tidegate.iceberg.data_files import ordinary, packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable
 from tidegate.iceberg.merge import Merge
-from tidegate.iceberg.protocol import (
-    AnswerLost,
-    Conflict,
-    Found,
-    Snapshot,
-    Stored,
-    standing,
-)
+from tidegate.iceberg.protocol import AnswerLost, Conflict, Found, Snapshot, Stored, standing
+from tidegate.iceberg.table_change import TableChange
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
@@ -103,8 +98,15 @@ class InProcessTables:
         """Columns that go stay in the schema; nobody asks for them."""
         table = self.open(identifier)
         held = rows.toArrow()
-        known = {field.name for field in table.schema()}
-        new = [field for field in held.schema if field.name not in known]
+        known = {field.name: field.type for field in table.schema()}
+        other = [
+            f for f in held.schema if f.name in known and ordinary(pa.schema([f]))[0].type != known[f.name]
+        ]
+        if other:
+            with self.catalog.open(_parts(identifier)).update_schema() as update:
+                for field in other:
+                    update.delete_column(field.name)
+        new = [field for field in held.schema if field.name not in known or field in other]
         if new:
             fresh = visit_pyarrow(pa.schema(new), _ConvertToIcebergWithoutIDs())
             with self.catalog.open(_parts(identifier)).update_schema() as update:
@@ -116,10 +118,11 @@ class InProcessTables:
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))
-        schema = schema_of(table)
         at = table.current_snapshot() if snapshot is None else table.snapshot_by_id(snapshot)
         if at is None and snapshot is not None:
             raise ValidationException(f"Cannot find snapshot with ID {snapshot} in {identifier}")
+        # Who asks for a snapshot sees the columns that the table had then.
+        schema = schema_of(table, None if snapshot is None or at is None else at.schema_id)
         paths = [path_of(f.file.file_path) for f in files_of(table, at.snapshot_id)] if at is not None else []
         read = [conformed(self.catalog.stored(path), schema) for path in paths] or [
             conformed(schema.empty_table(), schema)
@@ -251,26 +254,41 @@ class InProcessTable:
         base: Snapshot,
         replaced: Sequence[bool | None] = (),
         removed: Sequence[Any] = (),
+        change: TableChange | None = None,
     ) -> int:
         gone = [one.file for one in removed]
         if replaced and base.id is not None:
             gone += [t.file for t in files_of(self._table, base.id) if t.file.partition[0] in replaced]
         new = [self._data_file(file, target) for file in files if target is not None]
-        return self._commit(new, gone, summary, base)
+        return self._commit(new, gone, summary, base, change)
 
     def _commit(
-        self, new: Sequence[DataFile], gone: Sequence[DataFile], summary: Mapping[str, str], base: Snapshot
+        self,
+        new: Sequence[DataFile],
+        gone: Sequence[DataFile],
+        summary: Mapping[str, str],
+        base: Snapshot,
+        table: TableChange | None = None,
     ) -> int:
-        return committed(self.identifier, base, self._look, lambda _: self._attempt(new, gone, summary, base))
+        return committed(
+            self.identifier, base, self._look, lambda _: self._attempt(new, gone, summary, base, table)
+        )
 
     def _attempt(
-        self, new: Sequence[DataFile], gone: Sequence[DataFile], summary: Mapping[str, str], base: Snapshot
+        self,
+        new: Sequence[DataFile],
+        gone: Sequence[DataFile],
+        summary: Mapping[str, str],
+        base: Snapshot,
+        table: TableChange | None,
     ) -> Stored | Conflict | AnswerLost:
         own = None
         try:
             if self._table.metadata.current_snapshot_id != base.id:
                 raise CommitFailedException("another snapshot is the newest")
             change = self._table.transaction()
+            if table is not None:
+                changed(change, table, self._tables.spark)
             with change.update_snapshot(snapshot_properties=dict(summary)).overwrite() as update:
                 own = update.snapshot_id
                 for file in {file.file_path: file for file in gone}.values():
@@ -349,7 +367,9 @@ class InProcessTable:
 
     def _written(self, rows: pa.Table, partition: list[Any]) -> DataFile:
         path = f"{path_of(self.location)}/data/{uuid.uuid4().hex}.parquet"
-        size = self._tables.catalog.store(path, rows)
+        # With Iceberg's ids, by which the rows are found when columns have other names.
+        named = pa.Table.from_arrays(rows.columns, schema=self.schema())
+        size = self._tables.catalog.store(path, named)
         return data_file(f"file:{path}", partition, rows.num_rows, size, {}, {})
 
 

@@ -10,7 +10,19 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "platform" / "tidegate"
 #: Rooms whose code runs in a batch, a tick, a delivery, upkeep, an amendment, an audit, or a live group.
 ROOMS = (
-    *("amend", "audit", "iceberg", "ingest", "jvm", "live", "maintenance", "plan", "project", "runtime"),
+    *(
+        "amend",
+        "audit",
+        "evolve",
+        "iceberg",
+        "ingest",
+        "jvm",
+        "live",
+        "maintenance",
+        "plan",
+        "project",
+        "runtime",
+    ),
     *("session", "sinks", "store", "tables", "tasks", "views", "watermark"),
 )
 #: What is called reaches the outside if it is this, or in this module.

@@ -27,13 +27,15 @@ VIEW_SUFFIX = "$rows"
 @dataclass(frozen=True)
 class CatalogColumn:
     """`type` is Spark DDL, or `unknown` for a view's column that only Spark can tell. `generated` is Spark
-    SQL over the columns before it, already of the column's type."""
+    SQL over the columns before it, already of the column's type. `renamed_from`: its name before, as its definition
+    says it (E2)."""
 
     name: str
     type: str
     nullable: bool = True
     generated: str | None = None
     comment: str | None = None
+    renamed_from: str | None = None
 
 
 @dataclass(frozen=True)

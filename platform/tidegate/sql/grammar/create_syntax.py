@@ -36,6 +36,7 @@ _CONSTRAINTS = {
     "DEFAULT": "use a generated column: name TYPE AS coalesce(other, value)",
     "INCLUDE": None,
 }
+_RENAMED = ["RENAMED", "FROM"]
 #: What INCLUDE names, as hidden columns.
 _INCLUDED = {"KEY": KEY, "PARTITION": PARTITION, "OFFSET": OFFSET, "TIMESTAMP": ROWTIME, "HEADER": HEADERS}
 
@@ -204,7 +205,7 @@ def _primary_key(cursor: Cursor) -> PrimaryKeySyntax:
 
 def _column(cursor: Cursor) -> ColumnSyntax:
     name = cursor.name("a column")
-    type_, nullable, generated, comment, key = None, None, None, None, None
+    type_, nullable, generated, comment, key, renamed = None, None, None, None, None, None
     if cursor.word() != "AS":
         type_ = read_type(cursor)
     while not cursor.done():
@@ -224,6 +225,11 @@ def _column(cursor: Cursor) -> ColumnSyntax:
             comment = _string(cursor).text
         elif cursor.accept("AS"):
             generated = _generated(cursor)
+        elif cursor.word() == "RENAMED":
+            if renamed is not None:
+                raise error("TG108", "RENAMED FROM is given twice", cursor.here())
+            cursor.expect("RENAMED", "FROM", clause="RENAMED FROM old_name")
+            renamed = cursor.name("the name that the column had before")
         elif at_primary_key(cursor):
             if key is not None:
                 raise error("TG108", "PRIMARY KEY is given twice", cursor.here())
@@ -238,16 +244,18 @@ def _column(cursor: Cursor) -> ColumnSyntax:
             raise unsupported(cursor.word(), cursor.here(), _CONSTRAINTS[cursor.word()])
         else:
             hint = (
-                did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS", "PRIMARY"]) or "is a comma missing?"
+                did_you_mean(token.text, ["NOT", "COMMENT", "NULL", "AS", "PRIMARY", "RENAMED"])
+                or "is a comma missing?"
             )
             cursor.fail('expected "," or ")" after the column', hint)
-    return ColumnSyntax(name, type_, nullable is not False, generated, comment, key)
+    return ColumnSyntax(name, type_, nullable is not False, generated, comment, key, renamed)
 
 
 def _generated(cursor: Cursor) -> exp.Expr:
     tokens = cursor.until(TokenType.COMMA, TokenType.R_PAREN)
     # A constraint behind the expression is not part of it.
-    ends = [i for i, t in enumerate(tokens) if i and t.text.upper() == "PRIMARY KEY" and is_word(t)]
+    words = [t.text.upper() if is_word(t) else "" for t in tokens]
+    ends = [i for i, w in enumerate(words) if i and (w == "PRIMARY KEY" or words[i : i + 2] == _RENAMED)]
     if ends:
         cursor.index -= len(tokens) - ends[0]
         tokens = tokens[: ends[0]]

@@ -40,8 +40,8 @@ def alike(one: str, other: str) -> bool:
     )
 
 
-def _meaning(definition: str) -> str | None:
-    """A view's syntax tree, shown in one way only; None if the text is no view."""
+def view_syntax(definition: str) -> CreateViewSyntax | None:
+    """A view's definition, or the query of a sink's own view, read; None if the text is none."""
     for written in (definition, _AS_VIEW + definition):
         text = Text(written)
         try:
@@ -49,13 +49,21 @@ def _meaning(definition: str) -> str | None:
         except TidegateError:
             continue
         if len(statements) == 1 and isinstance(found := statements[0], CreateViewSyntax):
-            query = found.query.copy()
-            for node in query.walk():
-                node.comments = None
-                if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
-                    node.set("this", node.this.upper())
-            # The tree itself says what belongs together.
-            for brackets in [*query.find_all(exp.Paren)]:
-                brackets.replace(brackets.this)
-            return f"{query!r} {'EMIT' if found.emit is not None else ''}"
+            return found
     return None
+
+
+def _meaning(definition: str) -> str | None:
+    """A view's syntax tree, shown in one way only; None if the text is no view."""
+    found = view_syntax(definition)
+    if found is None:
+        return None
+    query = found.query.copy()
+    for node in query.walk():
+        node.comments = None
+        if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
+            node.set("this", node.this.upper())
+    # The tree itself says what belongs together.
+    for brackets in [*query.find_all(exp.Paren)]:
+        brackets.replace(brackets.this)
+    return f"{query!r} {'EMIT' if found.emit is not None else ''}"

@@ -21,12 +21,15 @@ class Name:
 
 @dataclass(frozen=True)
 class ColumnSyntax:
+    """`renamed_from`: what the column was called before (`RENAMED FROM old`)."""
+
     name: Name
     type: SparkType | None
     nullable: bool
     generated: exp.Expr | None
     comment: str | None
     primary_key: Span | None = None
+    renamed_from: Name | None = None
 
 
 @dataclass(frozen=True)

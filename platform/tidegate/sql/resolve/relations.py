@@ -167,9 +167,7 @@ def _columns(text: Text, syntax: CreateRelationSyntax) -> tuple[CatalogColumn, .
     done: list[CatalogColumn] = []
     for column in syntax.columns:
         if column.generated is None:
-            done.append(
-                CatalogColumn(column.name.text, str(column.type), column.nullable, None, column.comment)
-            )
+            done.append(_catalog_column(column, str(column.type)))
             continue
         # A generated column sees all that are not, wherever they stand, and the generated ones before it.
         in_sight = [c for c in done if c.name not in plain] + [CatalogColumn(n, t) for n, t in plain.items()]
@@ -207,7 +205,12 @@ def _generated(
     if found != wanted:
         refuse_clock_literals(text, resolved, scope.type, wanted)
         sql = f"TRY_CAST({sql} AS {wanted})"
-    return CatalogColumn(column.name.text, str(wanted), column.nullable, sql, column.comment)
+    return _catalog_column(column, str(wanted), sql)
+
+
+def _catalog_column(column: ColumnSyntax, kind: str, generated: str | None = None) -> CatalogColumn:
+    before = column.renamed_from.text if column.renamed_from is not None else None
+    return CatalogColumn(column.name.text, kind, column.nullable, generated, column.comment, before)
 
 
 def _converts(found: SparkType, wanted: SparkType) -> bool:

@@ -134,7 +134,7 @@ class _Amendment:
         self._context, self._spark, self._view, self._stored = context, context.spark, view, stored
         self._scope, self._dry_run, self._at, self._notify = scope, dry_run, at, notify
         self._table = context.tables.open(stored, context.project.owner)
-        same_view(view, self._table)
+        same_view(context, view, self._table)
         self._base: Snapshot = self._table.current()
         self._pinned: tuple[Pinned, ...] = pin(context, view)
         self._notes: list[str] = []

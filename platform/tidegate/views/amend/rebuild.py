@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
+from tidegate.plan.column_changes import other_columns
 from tidegate.plan.stages import rebuild_stages
 from tidegate.plan.view_stages import SwapStage
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import View
 from tidegate.store.metadata import GENERATION
+from tidegate.views.resolve import changes_of
 from tidegate.views.view_table import STALE, ViewTable
 from tidegate.watermark import TimeKind
 
@@ -106,8 +108,11 @@ def _why(context: Context, view: View, changed: set[str]) -> str | None:
     if stored is None:
         return None
     table = context.tables.open(stored)
-    if not is_of_view(view, table.properties()):
+    properties = table.properties()
+    if not is_of_view(view, properties):
         return "its definition has changed"
+    if (other := other_columns(view, properties, partial(changes_of, context))) is not None:
+        return f"it was computed before a change: {other}"
     below = sorted(changed & set(view.reads)) or list(filter(None, [table.property(STALE)]))
     return f"it reads {', '.join(below)}" if below else None
 

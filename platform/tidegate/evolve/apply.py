@@ -1,0 +1,88 @@
+"""A log is changed in place where its definition has changed, and asks for no more than that (E1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.evolve.differences import Evolution, evolution
+from tidegate.iceberg.layout import log_columns, relation_identity
+from tidegate.iceberg.table_change import TableChange
+from tidegate.ingest.ingest import Log
+from tidegate.plan.column_changes import CHANGES, ColumnStep, with_step
+from tidegate.plan.events import DefinitionChanged, Event
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import Relation
+from tidegate.sql.statements.stored_definition import stored_relation
+
+if TYPE_CHECKING:
+    from tidegate.runtime.context import Context
+
+
+def open_log(
+    context: Context, relation: Relation, notify: Callable[[Event], None] = lambda event: None
+) -> Log:
+    """The relation's log, opened for writing, after it was changed in place if the definition asks for it; hold its
+    `lease`. Raises as `Log.of`, and TG506 for a change that is more than that."""
+    stored = context.stored(relation.name)
+    if stored is not None:
+        _bring_up(context, relation, context.tables.open(stored).properties(), notify)
+    return Log.of(context, relation)
+
+
+def pending(
+    relation: Relation, properties: Mapping[str, str], catalog: Catalog
+) -> tuple[Relation, Evolution] | None:
+    """The definition of a log with these table properties, and how it becomes the one of now. None if nothing is to be
+    done, or if the stored definition can't be read, so that nobody knows what was changed."""
+    identity = properties.get("tidegate.identity")
+    if identity is None or identity == relation_identity(relation):
+        return None
+    old = stored_relation(properties.get("tidegate.definition") or "")
+    if old is None or relation_identity(old) != identity:
+        return None
+    return old, evolution(old, relation, catalog)
+
+
+def _bring_up(
+    context: Context, relation: Relation, properties: Mapping[str, str], notify: Callable[[Event], None]
+) -> None:
+    found = pending(relation, properties, context.catalog)
+    if found is None:
+        return
+    old, wanted = found
+    if wanted.refused or not wanted.text:
+        raise refused(relation, wanted)
+    # The name as it is written today is the table's, and a gate is judged by what it was.
+    log = Log.of(context, replace(old, name=relation.name, location=relation.location))
+    identity = relation_identity(relation)
+    step = ColumnStep(log.progress.epoch + 1, relation_identity(old), identity, wanted.changes)
+    change = TableChange(
+        dropped=tuple(c.column for c in wanted.changes if c.kind == "drop"),
+        renamed=tuple((c.column, c.to or "") for c in wanted.changes if c.kind == "rename"),
+        widened=tuple((c.column, c.to or "") for c in wanted.changes if c.kind == "widen"),
+        added=tuple((c.column, c.to or "") for c in wanted.changes if c.kind == "add"),
+        order=tuple(name for name, _ in log_columns(relation)),
+        properties={
+            "tidegate.definition": relation.definition,
+            "tidegate.identity": identity,
+            CHANGES: with_step(properties.get(CHANGES), step),
+        },
+    )
+    log.change_columns(change, [name for name, _ in change.added], f"definition changed: {wanted.text}")
+    notify(DefinitionChanged(relation.name, step.epoch, wanted.text))
+
+
+def refused(relation: Relation, wanted: Evolution) -> TidegateError:
+    """TG506, with what stands in the way of a change in place."""
+    why = "".join(f"\n  {reason}" for reason in wanted.refused)
+    return TidegateError(
+        "TG506",
+        f'the definition of "{relation.name}" has changed since its table was made, and its log can\'t be changed '
+        f"in place{':' if why else ''}{why}",
+        hint=f'undo the change; or give the new definition another name; or DROP "{relation.name}" and run again to '
+        "read everything again",
+        location=relation.location,
+    )

@@ -1,0 +1,183 @@
+"""What becomes of a log when the definition of its source or table is another one (E1): changed in place, or refused,
+with what to do. It depends on the two definitions, and on who reads the rows; no table here, and no Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tidegate.plan.column_changes import ColumnChange, described
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
+from tidegate.sql.dialect.attempts import without_attempts
+from tidegate.sql.dialect.types import display
+from tidegate.sql.options.connectors import ReplayOptions
+from tidegate.watermark import Expression
+
+#: E3: types whose values another type has, too.
+_WIDER = {"int": "bigint", "float": "double"}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+#: An option of which a new value may say more than the old one (R3).
+_PARTITIONS = "partitions"
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """How a log becomes one of the new definition. `changes`: of its columns, in the order in which they are made;
+    `options`: other changes that are made in place, in words. `refused`: why it can't; empty where it can."""
+
+    changes: tuple[ColumnChange, ...] = ()
+    options: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What is changed in place, for people."""
+        return "; ".join([*([described(self.changes)] if self.changes else []), *self.options])
+
+
+def evolution(old: Relation, new: Relation, catalog: Catalog) -> Evolution:
+    """From one definition of a source or table to the other. `catalog`: all definitions, with the new one."""
+    changes, refused = _of_columns(old, new)
+    options, others = _of_options(old, new)
+    refused += [*others, *_of_gate(old, new, changes), *_of_readers(new, changes, catalog)]
+    return Evolution(changes, tuple(options), tuple(refused))
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...], list[str]]:
+    before = {c.name: c for c in old.columns}
+    renamed = {
+        c.name: c.renamed_from
+        for c in new.columns
+        if c.renamed_from is not None and c.name not in before and c.renamed_from in before
+    }
+    refused = [
+        f'"{name}" is the earlier name of several columns'
+        for name in dict.fromkeys(renamed.values())
+        if list(renamed.values()).count(name) > 1
+    ]
+    # The column of the stored table that each new one is; None: it is another one, whatever its name (E2).
+    same = {
+        c.name: before.get(renamed.get(c.name, c.name)) if _keeps(c, renamed) else None for c in new.columns
+    }
+    kept = {c.name for c in same.values() if c is not None}
+    dropped = [c for c in old.columns if c.name not in kept]
+    added = [c for c in new.columns if same[c.name] is None]
+    refused += _ambiguous(dropped, added)
+    refused += [
+        f'column "{c.name}" is added as NOT NULL, but the rows that are stored have no value of it: leave out NOT NULL'
+        for c in added
+        if not c.nullable
+    ]
+    pairs = [(was, c) for c in new.columns if (was := same[c.name]) is not None]
+    refused += [text for was, c in pairs for text in _not_in_place(was, c)]
+    changes = [ColumnChange("drop", c.name) for c in dropped]
+    changes += [ColumnChange("rename", was.name, c.name) for was, c in pairs if was.name != c.name]
+    changes += [ColumnChange("widen", c.name, c.type, was.type) for was, c in pairs if was.type != c.type]
+    changes += [ColumnChange("relax", c.name) for was, c in pairs if c.nullable and not was.nullable]
+    changes += [ColumnChange("add", c.name, c.type) for c in added]
+    names = [c.name for was, c in pairs]
+    if names != [c.name for was in old.columns for w, c in pairs if w is was]:
+        changes.append(ColumnChange("reorder", ", ".join(c.name for c in new.columns)))
+    return tuple(changes), refused
+
+
+def _keeps(column: CatalogColumn, renamed: Mapping[str, str]) -> bool:
+    """Whether a column is one that is stored: not where another one has been given its former name's place."""
+    return column.name in renamed or column.name not in renamed.values()
+
+
+def _ambiguous(dropped: list[CatalogColumn], added: list[CatalogColumn]) -> Iterator[str]:
+    """E2: what could be read as a rename, or as a drop and an addition, is refused until it is said."""
+    for gone in dropped:
+        for c in added:
+            if gone.type == c.type or _is_wider(gone.type, c.type):
+                yield (
+                    f'"{gone.name}" is gone and "{c.name}" is new. If the column was renamed, write: {c.name} '
+                    f"{display(c.type)} RENAMED FROM {gone.name}. If it is another column, remove "
+                    f'"{gone.name}" and run, then add "{c.name}"'
+                )
+
+
+def _not_in_place(was: CatalogColumn, now: CatalogColumn) -> Iterator[str]:
+    if was.type != now.type and not _is_wider(was.type, now.type):
+        yield f'column "{now.name}" was {display(was.type)} and is {display(now.type)}, which can\'t hold all of it'
+    if was.nullable and not now.nullable:
+        yield f'column "{now.name}" becomes NOT NULL, but stored rows may have no value of it'
+    if (was.generated and without_attempts(was.generated)) != (
+        now.generated and without_attempts(now.generated)
+    ):
+        yield f'column "{now.name}" is computed in another way, but stored rows keep their values'
+
+
+def _is_wider(was: str, now: str) -> bool:
+    """E3."""
+    one, other = _DECIMAL.fullmatch(was), _DECIMAL.fullmatch(now)
+    if one is not None and other is not None:
+        return int(one[1]) < int(other[1]) and one[2] == other[2]
+    return _WIDER.get(was) == now
+
+
+# -- all else --------------------------------------------------------------------------------------------------
+
+
+def _of_options(old: Relation, new: Relation) -> tuple[list[str], list[str]]:
+    """Options that change in place, and those that are refused."""
+    was, now = (r.connector.identity() if r.connector is not None else {} for r in (old, new))
+    options, refused = [], []
+    for name in dict.fromkeys([*was, *now]):
+        one, other = (without_attempts(found.get(name, "")) for found in (was, now))
+        if one == other:
+            continue
+        before, after = (set(getattr(r.connector, name, None) or ()) for r in (old, new))
+        if name == _PARTITIONS and before <= after:
+            options.append(f"partitions are added: {', '.join(sorted(after - before))}")
+        else:
+            refused.append(f"{name} is another one, so that the rows are those of another input")
+    if (old.format and old.format.identity()) != (new.format and new.format.identity()):
+        refused.append("FORMAT says another way to read the rows")
+    return options, refused
+
+
+def _of_gate(old: Relation, new: Relation, changes: tuple[ColumnChange, ...]) -> Iterator[str]:
+    """What decides how rows are judged and kept."""
+    if (old.kind, old.primary_key, old.ttl) != (new.kind, new.primary_key, new.ttl):
+        yield "the kind, the PRIMARY KEY or WITH TTL is another one"
+    if (old.watermark and old.watermark.column) != (new.watermark and new.watermark.column):
+        yield "the watermark is of another column"
+    if new.kind == "gate":
+        yield "the rows of WATERMARK(…) in FROM are computed by a query"
+    if isinstance(new.connector, ReplayOptions) and any(
+        change.names or change.kind == "reorder" for change in changes
+    ):
+        yield "a recording is stored with its columns"
+    if new.primary_key and changes:
+        yield "the columns of a table with a PRIMARY KEY can't be changed yet"
+    fixed = {"the watermark": [new.watermark.column] if new.watermark is not None else []}
+    fixed["the PRIMARY KEY"] = list(new.primary_key)
+    columns = ("partition_columns", "order_columns")
+    fixed["an option"] = [name for key in columns for name in getattr(new.connector, key, ())]
+    strategy = new.watermark.strategy if new.watermark is not None else None
+    if isinstance(strategy, Expression):
+        text = " ".join([strategy.sql, *(window.sql for window in strategy.preceding)])
+        fixed["the strategy of the watermark"] = re.findall("`([^`]+)`", text)
+    for change in changes:
+        for what, names in fixed.items():
+            if change.kind in ("widen", "rename") and {change.column, change.to} & set(names):
+                yield f"{change.text}, and {what} needs it as it is"
+
+
+def _of_readers(new: Relation, changes: tuple[ColumnChange, ...], catalog: Catalog) -> Iterator[str]:
+    """Who reads all columns, whatever they are, and has stored or delivered them."""
+    if all(change.kind == "relax" for change in changes):
+        return
+    for sink in catalog.sinks.of(new.name):
+        yield f'sink "{sink.name}" delivers all columns: let it deliver a query that names its columns'
+    for gate in catalog.order():
+        if isinstance(gate, Relation) and gate.kind == "gate" and new.name in reads(gate):
+            views = ", ".join(view.name for view in catalog.readers(gate.name))
+            yield f"WATERMARK({new.name}, …) in {views} has stored all columns"

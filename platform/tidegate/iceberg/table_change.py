@@ -1,0 +1,96 @@
+"""Another schema of a stored table (E1-E3), in the same commit as what else a commit has: files, and what its summary
+says (E7). Columns keep Iceberg's ids: whoever reads by them finds in every file what is meant, whatever it was called
+when the file was written (E2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.iceberg.layout import quote
+from tidegate.jvm.java import java_class
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """Columns that go; (old, new name) of those that are renamed; (name, Spark type) of those that are widened and
+    added, by their new names; all names in their new `order`; table `properties` to set."""
+
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    widened: tuple[tuple[str, str], ...] = ()
+    added: tuple[tuple[str, str], ...] = ()
+    order: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class ChangingUpdate:
+    """An update of a table's rows by Iceberg's Java that is committed together with a change of the table. For whoever
+    commits it, it is an update like any other (`attempt.py`)."""
+
+    def __init__(self, jvm: Any, table: Any, change: TableChange) -> None:
+        self._transaction = table.newTransaction()
+        # One after the other: a name must be free before another column can have it.
+        for part in _parts(jvm, change, list(_names(table)), self._transaction):
+            part.commit()
+        properties = self._transaction.updateProperties()
+        for key, value in change.properties.items():
+            properties = properties.set(key, value)
+        properties.commit()
+        #: To be filled with files and facts.
+        self.update = self._transaction.newOverwrite()
+
+    def filled(self, update: Any) -> ChangingUpdate:
+        """With the update of the rows as it is now."""
+        self.update = update
+        return self
+
+    def validateWith(self, validator: Any) -> ChangingUpdate:
+        return self.filled(self.update.validateWith(validator))
+
+    def commit(self) -> None:
+        self.update.commit()
+        self._transaction.commitTransaction()
+
+    def updateEvent(self) -> Any:
+        return self.update.updateEvent()
+
+
+def _names(table: Any) -> Iterator[str]:
+    for column in table.schema().columns():
+        yield str(column.name())
+
+
+def _parts(jvm: Any, change: TableChange, names: list[str], transaction: Any) -> Iterator[Any]:
+    """Iceberg's updates of the schema, each of what the one before it has made."""
+    if change.dropped:
+        update = transaction.updateSchema()
+        for name in change.dropped:
+            update = update.deleteColumn(name)
+        yield update
+    if change.renamed or change.widened:
+        update, before = transaction.updateSchema(), {new: old for old, new in change.renamed}
+        for old, new in change.renamed:
+            update = update.renameColumn(old, new)
+        for name, kind in change.widened:
+            # By the name that it has before this update.
+            update = update.updateColumn(before.get(name, name), _iceberg_type(jvm, kind))
+        yield update
+    if change.added:
+        update = transaction.updateSchema()
+        for name, kind in change.added:
+            update = update.addColumn(name, _iceberg_type(jvm, kind))
+        yield update
+    if list(change.order) != names and change.order:
+        update = transaction.updateSchema().moveFirst(change.order[0])
+        for name, behind in zip(change.order[1:], change.order, strict=False):
+            update = update.moveAfter(name, behind)
+        yield update
+
+
+def _iceberg_type(jvm: Any, kind: str) -> Any:
+    """Of a Spark type."""
+    struct = java_class(jvm, "org.apache.spark.sql.types.StructType").fromDDL(f"{quote('c')} {kind}")
+    schema = java_class(jvm, "org.apache.iceberg.spark.SparkSchemaUtil").convert(struct)
+    return schema.columns().get(0).type()

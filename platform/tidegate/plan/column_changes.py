@@ -1,0 +1,130 @@
+"""Changes of the columns of a source or table (E1-E3), as its log records them, and whom they concern. Pure functions:
+no table here, and no Spark.
+
+Each step is one commit of the log, and stays in a property of its table (`CHANGES`). A view knows how many of them
+there were when its table was made (`SEEN`). So whoever opens the view sees whether a column that its query names was
+renamed, widened or replaced by another one since (E2, E3): then its results are of an earlier definition (R4).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tidegate.sql.dialect.types import display
+from tidegate.sql.views.named_columns import named_in
+
+if TYPE_CHECKING:
+    from tidegate.sql.catalog.objects import View
+
+#: Table properties: of a log, its steps; of a view, how many of each input it has seen.
+CHANGES, SEEN = "tidegate.changes", "tidegate.changes-seen"
+
+Kind = Literal["drop", "rename", "widen", "relax", "add", "reorder"]
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """`column`: the name before the step, of one that is added the name after it; of `reorder` the columns in their new
+    order, separated by commas. `to`: the new name of one that is renamed, the Spark type of one that is added or
+    widened. `was`: the type before it was widened. `relax`: it was NOT NULL."""
+
+    kind: Kind
+    column: str
+    to: str | None = None
+    was: str | None = None
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        match self.kind:
+            case "drop":
+                return f'column "{self.column}" is dropped'
+            case "rename":
+                return f'column "{self.column}" is renamed to "{self.to}"'
+            case "widen":
+                return f'column "{self.column}" is widened from {display(self.was or "")} to {display(self.to or "")}'
+            case "relax":
+                return f'column "{self.column}" can be NULL'
+            case "add":
+                return f'column "{self.column}" {display(self.to or "")} is added'
+            case "reorder":
+                return f"the order of the columns is {self.column}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that mean something else before and after it; a query without them reads the same."""
+        match self.kind:
+            case "rename":
+                return self.column, self.to or ""
+            case "drop" | "widen" | "add":
+                return (self.column,)
+        return ()
+
+
+@dataclass(frozen=True)
+class ColumnStep:
+    """One commit of a log that changed its columns. `before`, `after`: identities of the definitions
+    (`relation_identity`)."""
+
+    epoch: int
+    before: str
+    after: str
+    changes: tuple[ColumnChange, ...]
+
+
+def steps(text: str | None) -> tuple[ColumnStep, ...]:
+    """What a log's property `CHANGES` says, oldest first."""
+    found = json.loads(text or "[]")
+    return tuple(
+        ColumnStep(**{**one, "changes": tuple(ColumnChange(**c) for c in one["changes"])}) for one in found
+    )
+
+
+def with_step(text: str | None, step: ColumnStep) -> str:
+    """The property with one more step."""
+    return json.dumps([asdict(one) for one in (*steps(text), step)], ensure_ascii=False)
+
+
+def described(changes: Iterable[ColumnChange]) -> str:
+    """For people."""
+    return "; ".join(change.text for change in changes)
+
+
+def seen(view: View, property_of: Callable[[str], str | None]) -> dict[str, str]:
+    """The table property of a view that is made now. `property_of`: `CHANGES` of an input's log."""
+    counted = {name: len(steps(property_of(name))) for name in view.reads}
+    known = {name: number for name, number in counted.items() if number}
+    return {SEEN: json.dumps(known, sort_keys=True)} if known else {}
+
+
+def other_columns(
+    view: View, properties: Mapping[str, str], property_of: Callable[[str], str | None]
+) -> str | None:
+    """What was changed of the columns that a view names since its table, which has these properties, was made; None if
+    nothing was. `property_of`: `CHANGES` of an input's log."""
+    before = json.loads(properties.get(SEEN) or "{}")
+    for name in view.reads:
+        since = steps(property_of(name))[before.get(name, 0) :]
+        found = list(concerned(view, (change for step in since for change in step.changes)))
+        if found:
+            return f'of "{name}", which it reads, {described(found)}'
+    return None
+
+
+def concerned(view: View, changes: Iterable[ColumnChange]) -> Iterator[ColumnChange]:
+    """Those of the changes that a view's query may see. One that says `*` may see them all."""
+    changes = [change for change in changes if change.names]
+    if not changes:
+        return
+    named = named_in(view)
+    for change in changes:
+        if named.everything or any(_word(name).search(named.text) for name in change.names):
+            yield change
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
