@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -213,6 +214,39 @@ def test_jdbc_catalog_for_spark_and_for_pyiceberg(tmp_path: Path) -> None:
     assert storage.spark_conf()["spark.sql.catalog.tidegate.jdbc.password"] == "a/b"
     assert storage.pyiceberg_properties()["uri"] == "postgresql+psycopg2://me:a%2Fb@db:5432/lake"
     assert "jdbc.password" not in storage.pyiceberg_properties()
+
+
+@pytest.mark.parametrize(
+    ("options", "properties", "libpq"),
+    [
+        ("?preferQueryMode=simple&prepareThreshold=0", {}, {}),
+        ("?ssl=true&reWriteBatchedInserts=true", {}, {"sslmode": "verify-full"}),
+        ("?ssl&sslfactory=org.postgresql.ssl.NonValidatingFactory", {}, {"sslmode": "require"}),
+        (
+            "?ssl=true&sslmode=verify-ca&sslrootcert=/a%20b",
+            {},
+            {"sslmode": "verify-ca", "sslrootcert": "/a b"},
+        ),
+        ("?ApplicationName=x%26y&connectTimeout=5", {}, {"application_name": "x&y", "connect_timeout": "5"}),
+        ("?options=-c%20geqo%3Doff&currentSchema=a", {}, {"options": "-c geqo=off -csearch_path=a"}),
+        ("", {"jdbc.sslmode": "require", "jdbc.schema-version": "V1"}, {"sslmode": "require"}),
+        ("?sslmode=disable", {"jdbc.sslmode": "require"}, {"sslmode": "disable"}),
+    ],
+)
+def test_options_of_javas_driver_reach_pythons_as_far_as_it_has_them(
+    tmp_path: Path, options: str, properties: dict[str, str], libpq: dict[str, str]
+) -> None:
+    from psycopg2.extensions import make_dsn, parse_dsn
+    from sqlalchemy import create_engine
+
+    catalog = {"type": "jdbc", "uri": f"jdbc:postgresql://db:5432/lake{options}", "properties": properties}
+    storage = Project(tmp_path, "test", read(json.dumps({"warehouse": {"catalog": catalog}}))).storage
+    assert storage.spark_conf()["spark.sql.catalog.tidegate.uri"] == catalog["uri"]
+    engine = create_engine(storage.pyiceberg_properties()["uri"])
+    _, asked = engine.dialect.create_connect_args(engine.url)
+    # libpq itself says whether it knows them all.
+    known = parse_dsn(make_dsn(**{"dbname" if k == "database" else k: str(v) for k, v in asked.items()}))
+    assert known == {"host": "db", "port": "5432", "dbname": "lake", **libpq}
 
 
 @pytest.mark.parametrize(

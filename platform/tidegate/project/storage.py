@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from tidegate.confidential import is_secret, passwords_in
 from tidegate.errors import TidegateError
@@ -62,6 +62,15 @@ BUSY_SECONDS = 30
 OPTIONAL_PACKAGES = (_AWS_BUNDLE, *S3A_PACKAGES, *_JDBC_DRIVERS.values())
 
 
+#: Options of PostgreSQL's driver for Java, and what libpq calls them, by which `status` connects.
+_LIBPQ = {
+    **{name: name for name in ("user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey", "options")},
+    "ApplicationName": "application_name",
+    "channelBinding": "channel_binding",
+    "connectTimeout": "connect_timeout",
+    "gssEncMode": "gssencmode",
+    "kerberosServerName": "krbsrvname",
+}
 _S3_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 
 
@@ -315,5 +324,20 @@ def _sqlalchemy_uri(jdbc: str, properties: dict[str, str]) -> str:
     if user and password:
         login += ":" + quote(password, safe="")
     at = "@" if login else ""
-    query = f"?{parts.query}" if parts.query else ""
+    given = {k.removeprefix("jdbc."): v for k, v in properties.items() if k.startswith("jdbc.")}
+    options = urlencode(_libpq(given | dict(parse_qsl(parts.query, keep_blank_values=True))), quote_via=quote)
+    query = f"?{options}" if options else ""
     return f"{drivers[parts.scheme]}://{login}{at}{parts.netloc}{parts.path}{query}"
+
+
+def _libpq(jdbc: dict[str, str]) -> dict[str, str]:
+    """Of the options of PostgreSQL's driver for Java those that libpq has, too; it refuses names that it does not know.
+    What is left out says how that driver works, and not with whom it speaks."""
+    found = {_LIBPQ[name]: value for name, value in jdbc.items() if name in _LIBPQ}
+    if jdbc.get("ssl") in ("", "true"):
+        # As that driver does, unless it is told to trust everybody.
+        blind = jdbc.get("sslfactory", "").endswith("NonValidatingFactory")
+        found.setdefault("sslmode", "require" if blind else "verify-full")
+    if schema := jdbc.get("currentSchema"):
+        found["options"] = f"{found.get('options', '')} -csearch_path={schema}".strip()
+    return found
