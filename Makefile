@@ -15,16 +15,19 @@ SEEDS ?= 20000
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast property catalogs simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka cluster cluster-stop chaos soak lock sbom audit
+.PHONY: help demo test test-fast property catalogs simulate worlds mutants lint ui bench profile clean java browser prometheus kafka kafka-stop stack stack-stop postgres demo-kafka demo-s3 cluster cluster-stop chaos soak lock sbom audit
 
 help: ## Show what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: java $(STAMP) ## A year of real flights through gate, log and windows, in a few minutes
 	@$(BIN)/python infra/demo.py
 
 demo-kafka: java $(STAMP) ## The same flights through a real Kafka topic, live: idle and slow partitions, windows closing
 	@$(BIN)/python -m infra.demo_kafka
+
+demo-s3: java $(STAMP) ## The same year on an S3 server and a REST catalog, which the demo starts itself
+	@$(BIN)/python -m infra.demo_s3
 
 # The many processes that tests start compile the package once, and not each for itself.
 test: export PYTHONDONTWRITEBYTECODE =

@@ -10,16 +10,16 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from infra.ivy import SPARK_JARS, Unresolved, fetch
 from tidegate.errors import TidegateError
 from tidegate.jvm.jars import read_sums, verify_folder
-from tidegate.jvm.packages import cached_jar
+from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jar
 from tidegate.project.java import require_java
-from tidegate.project.storage import BUSY_SECONDS, SQLITE_PACKAGE
+from tidegate.project.storage import AWS_BUNDLE, BUSY_SECONDS, S3_FILES, SQLITE_PACKAGE, Storage
 
 HOST = "127.0.0.1"
 _ICEBERG = "1.11.0"
@@ -33,6 +33,8 @@ ARTIFACTS = (
 )
 #: Apart from Spark's jars: those hold another release of Iceberg.
 FOLDER = Path(sys.prefix) / "share" / "tidegate" / "rest_catalog"
+#: What tables on S3 need in addition. Their release is another one, so they come after everything else.
+S3_PACKAGES = (AWS_BUNDLE, ICEBERG_PACKAGE)
 SUMS = Path(__file__).with_name("jars.sha256")
 _OPTIONS = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
@@ -42,10 +44,11 @@ class CatalogError(Exception):
 
 
 class RestCatalogs:
-    """One JVM with any number of catalogs, each of which listens on a port of its own. It logs into `folder`."""
+    """One JVM with any number of catalogs, each of which listens on a port of its own. It logs into `folder`.
+    `packages`: `S3_PACKAGES`, where tables are on S3."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, packages: Sequence[str] = ()) -> None:
+        self._folder, self._packages = folder, packages
         self.log = folder / "rest_catalog.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._gateway: Any = None
@@ -59,7 +62,7 @@ class RestCatalogs:
         with self.log.open("w") as log:
             port, token, self._process = launch_gateway(
                 jarpath=str(next(SPARK_JARS.glob("py4j-*.jar"))),
-                classpath=os.pathsep.join([*map(str, jars(notify)), f"{SPARK_JARS}/*"]),
+                classpath=os.pathsep.join([*map(str, jars(notify)), f"{SPARK_JARS}/*", *self._further()]),
                 java_path=require_java().path,
                 javaopts=list(_OPTIONS),
                 die_on_exit=True,
@@ -70,9 +73,15 @@ class RestCatalogs:
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         self._gateway = JavaGateway(gateway_parameters=parameters)
 
-    def serve(self, name: str, warehouse: str | None = None) -> int:
+    def _further(self) -> list[str]:
+        found = {package: cached_jar(package) for package in self._packages}
+        if missing := [package for package, jar in found.items() if jar is None]:
+            raise CatalogError(f"{missing[0]} is not on this machine")
+        return [str(jar) for jar in found.values()]
+
+    def serve(self, name: str, warehouse: str | None = None, storage: Storage | None = None) -> int:
         """A new catalog, with nothing in it, on the port that is returned. `warehouse`: the URI of the folder for its
-        tables, by default one beside its file of SQLite."""
+        tables, by default one beside its file of SQLite. `storage`: how S3 is reached, if it is there."""
         home = self._folder / name
         home.mkdir(parents=True, exist_ok=True)
         java = self._gateway.jvm
@@ -84,6 +93,8 @@ class RestCatalogs:
             "jdbc.schema-version": "V1",
             "jdbc.busy_timeout": str(BUSY_SECONDS * 1000),
         }
+        if storage is not None:
+            settings |= {"io-impl": S3_FILES, **storage.s3_properties()}
         catalog.initialize(name, settings)
         rest, jetty = java.org.apache.iceberg.rest, java.org.sparkproject.jetty
         servlet = rest.RESTCatalogServlet(rest.RESTCatalogAdapter(catalog))

@@ -180,10 +180,10 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_every_make_target_and_file_exists(page: Path) -> None:
     text = page.read_text("utf-8")
-    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
     lines = [
-        *re.findall(r"`make ([a-z-]+)[^`]*`", text),
-        *re.findall(r"^make ([a-z-]+)", "".join(blocks(text)), re.M),
+        *re.findall(r"`make ([a-z0-9-]+)[^`]*`", text),
+        *re.findall(r"^make ([a-z0-9-]+)", "".join(blocks(text)), re.M),
     ]
     assert set(lines) <= targets
     files = re.findall(r"`((?:tests|infra|platform|docs)/[\w./-]+)`", FENCE.sub("", text))

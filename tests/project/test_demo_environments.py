@@ -33,6 +33,15 @@ def test_lake_yaml_is_valid_with_its_secrets_and_refused_without() -> None:
         Project.load(ROOT, "lake", {})
 
 
+def test_demo_s3_yaml_is_valid_with_the_demos_variables() -> None:
+    names = ("TIDEGATE_DEMO_S3", "TIDEGATE_DEMO_CATALOG", "TIDEGATE_DEMO_S3_SECRET")
+    project = Project.load(ROOT, "demo-s3", dict.fromkeys(names, "http://127.0.0.1:1"))
+    assert (project.storage.warehouse, project.storage.settings.catalog.type) == (
+        "s3://lake/tidegate",
+        "rest",
+    )
+
+
 def test_jobs_are_valid() -> None:
     jobs = load_jobs(ROOT)
     assert [s.name for s in jobs.schedules] == ["keep_flights_current"]

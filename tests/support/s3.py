@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,28 +9,22 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from infra.demo_s3.s3 import make_bucket as bucket
+from infra.demo_s3.s3 import s3_server as s3_server_here
 from tests.support.faulty_http import FaultyHttp, faulty_http
 from tidegate.project import Storage
 from tidegate.project.environment import CatalogSettings, StorageSettings, Warehouse
 from tidegate.project.object_store import ConditionalPut
 
 KEY = "key-of-tests"
+SECRET = "secret-of-tests"
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """URL of an S3 server on loopback."""
-    from moto.server import ThreadedMotoServer
-
-    # A line for each request would hide what a failing test says.
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
+    with s3_server_here() as url:
+        yield url
 
 
 @pytest.fixture
@@ -45,18 +38,11 @@ def store(s3_server: str) -> str:
 @pytest.fixture
 def s3(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyHttp]:
     """The proxy in front of the server, which has a bucket `lake`."""
-    monkeypatch.setenv("S3_SECRET", "secret-of-tests")
+    monkeypatch.setenv("S3_SECRET", SECRET)
     with faulty_http(store) as proxy:
         bucket(storage_on(proxy.url), "lake")
         proxy.seen.clear()
         yield proxy
-
-
-def bucket(storage: Storage, name: str) -> None:
-    """Make a bucket; the file systems of projects may not."""
-    filesystem, _ = storage.filesystem()
-    settings = filesystem.__reduce__()[1][0]
-    type(filesystem)(**(settings | {"allow_bucket_creation": True})).create_dir(name)
 
 
 def settings_of(url: str) -> dict[str, Any]:
@@ -72,7 +58,7 @@ def settings_of(url: str) -> dict[str, Any]:
 
 def storage_on(url: str, path: str = "s3://lake/tidegate") -> Storage:
     """A warehouse there, without any project."""
-    settings = StorageSettings.model_validate(settings_of(url) | {"secret_access_key": "secret-of-tests"})
+    settings = StorageSettings.model_validate(settings_of(url) | {"secret_access_key": SECRET})
     catalog = CatalogSettings(type="jdbc", uri="jdbc:sqlite:/nowhere/catalog.db")
     return Storage(Path("/"), Warehouse(path=path, catalog=catalog, storage=settings))
 
@@ -88,7 +74,7 @@ def conditional_put(url: str) -> ConditionalPut:
         endpoint_url=url,
         region_name="us-east-1",
         aws_access_key_id=KEY,
-        aws_secret_access_key="secret-of-tests",
+        aws_secret_access_key=SECRET,
         config=Config(retries={"mode": "standard", "total_max_attempts": 3}),
     )
 

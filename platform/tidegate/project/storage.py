@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 CATALOG = "tidegate"
 
 #: Iceberg's own access to S3, with Amazon's SDK in it.
-_AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+S3_FILES = "org.apache.iceberg.aws.s3.S3FileIO"
 #: For sources on S3: Hadoop's file system, which Spark's readers use, and the two parts of the SDK that it needs and
 #: Iceberg's bundle does not have. (hadoop-aws depends on a bundle of 600 MB.) The SDK's version is Iceberg's.
 S3A_PACKAGES = (
@@ -59,7 +60,7 @@ _JDBC_DRIVERS = {"jdbc:postgresql:": "org.postgresql:postgresql:42.7.12", _SQLIT
 BUSY_SECONDS = 30
 
 #: Everything that `Storage.packages` may name: what an image has to hold, so that no container fetches it.
-OPTIONAL_PACKAGES = (_AWS_BUNDLE, *S3A_PACKAGES, *_JDBC_DRIVERS.values())
+OPTIONAL_PACKAGES = (AWS_BUNDLE, *S3A_PACKAGES, *_JDBC_DRIVERS.values())
 
 
 #: Options of PostgreSQL's driver for Java, and what libpq calls them, by which `status` connects.
@@ -169,7 +170,7 @@ class Storage:
             # The layout that pyiceberg, too, can read.
             properties["jdbc.schema-version"] = "V1"
         if self.warehouse.startswith("s3:"):
-            properties |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", **_s3(self.settings.storage)}
+            properties |= {"io-impl": S3_FILES, **_s3(self.settings.storage)}
             properties["s3.path-style-access"] = "true" if self.settings.storage.path_style else "false"
         properties |= {k: str(v) for k, v in catalog.properties.items()}
         return (
@@ -219,7 +220,7 @@ class Storage:
 
     def packages(self) -> list[str]:
         """Maven coordinates that Spark needs beyond the Iceberg runtime, each a jar without dependencies."""
-        needed = [_AWS_BUNDLE, *S3A_PACKAGES] if self.object_store else []
+        needed = [AWS_BUNDLE, *S3A_PACKAGES] if self.object_store else []
         uri = str(self.settings.catalog.uri or "")
         return needed + [jar for prefix, jar in _JDBC_DRIVERS.items() if uri.startswith(prefix)]
 
