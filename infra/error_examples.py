@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ class Example:
             for name, text in self.files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text, "latin-1" if name in self.latin1 else "utf-8")
-            output = _invoke(self.command.split()[1:]).replace(str(folder), SHOWN_FOLDER)
+            output = _invoke(shlex.split(self.command)[1:]).replace(str(folder), SHOWN_FOLDER)
         lines = output.splitlines()
         first = next((n for n, line in enumerate(lines) if f" {self.code}: " in f" {line}"), None)
         assert first is not None, f"{self.command} says nothing of {self.code}:\n{output}"

@@ -20,6 +20,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "The folder has files that would be overwritten, or it can't be written.",
         "Choose an empty folder or a new name.",
     ),
+    "TG705": (
+        "`tidegate show` reads stored rows without Spark. Its `--where` takes plain comparisons only; what is stored must have the columns that are defined; and of a table WITH TTL whose keys are in several partitions it needs all keys in memory.",
+        "Ask with `tidegate sql`, which uses Spark; if the definition has changed, do what `tidegate status` says.",
+    ),
     "TG711": (
         "The source has too few rows or no watermark, or the share or sample is out of its range.",
         "Do what the hint says.",

@@ -17,6 +17,7 @@ from tidegate.cli.commands.questions.alerts import alerts
 from tidegate.cli.commands.questions.audit import audit
 from tidegate.cli.commands.questions.late import late
 from tidegate.cli.commands.questions.quality import quality
+from tidegate.cli.commands.questions.show import show
 from tidegate.cli.commands.questions.status import status
 from tidegate.cli.commands.questions.why import why
 from tidegate.cli.commands.runs.adopt import adopt
@@ -69,6 +70,7 @@ for _command in (
     run,
     live,
     sql,
+    show,
     status,
     why,
     late,

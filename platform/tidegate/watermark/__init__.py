@@ -22,7 +22,7 @@ from tidegate.watermark.derive import (
 )
 from tidegate.watermark.gate import UNDEFINED, GateConfig, GateState, Judgement, is_late, judge
 from tidegate.watermark.outoforder import SourceWatermark
-from tidegate.watermark.pane_windows import Aggregate, PaneWindows, RowCondition, Value
+from tidegate.watermark.pane_windows import Aggregate, Constant, Operand, PaneWindows, RowCondition, Value
 from tidegate.watermark.preceding import PrecedingRows
 from tidegate.watermark.publish import publish, start_watermark
 from tidegate.watermark.strategy import PROC_TIME, Column, Delay, Expression, Strategy, preceding_column
@@ -36,6 +36,7 @@ __all__ = [
     "CalendarHop",
     "CalendarTumble",
     "Column",
+    "Constant",
     "Cumulate",
     "Delay",
     "Derived",
@@ -49,6 +50,7 @@ __all__ = [
     "Judgement",
     "Least",
     "Mark",
+    "Operand",
     "PaneWindows",
     "PrecedingRows",
     "RowCondition",

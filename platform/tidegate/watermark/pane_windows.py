@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import TypeAlias, Union
 
 from tidegate.watermark.timekind import TimeKind
 from tidegate.watermark.windows import Hop, Sessions, Tumble
@@ -31,12 +34,17 @@ class RowCondition:
     """What rows have to fulfil, in the logic of three values. `operator` and its operands:
 
     `=`, `<>`, `<`, `<=`, `>`, `>=` of two; `%` of a value and a number above 0; `in` of a value and constants;
-    `is null` of one; `and`, `or` of two; `not` of one. An operand is a column, a constant (whole number, text,
-    boolean), or what another condition gives.
+    `is null` of one; `and`, `or` of two; `not` of one. An operand is a column, a constant (in panes a whole number,
+    text or boolean), or what another condition gives.
     """
 
     operator: str
-    operands: tuple[RowCondition | Value | int | str | bool, ...]
+    operands: tuple[Operand, ...]
+
+
+#: Times are dates and datetimes, those with a time zone in UTC.
+Constant: TypeAlias = int | str | bool | float | Decimal | date
+Operand: TypeAlias = Union["RowCondition", Value, Constant]
 
 
 @dataclass(frozen=True)
