@@ -10,6 +10,7 @@ _SINKS, _AMEND = "tests/sinks/test_sinks.py", "tests/views/test_amend.py"
 _PROGRESS, _CURRENT = "tests/iceberg/test_progress.py", "tests/session/test_up_to_date.py"
 _SMALLER = "tests/ingest/test_smaller_plans.py"
 _STORED = "tests/inprocess/test_conformance.py"
+_EVOLVE, _PANES = "tests/evolve/test_apply.py", "tests/tasks/test_panes.py"
 
 GUARDS = (
     Guard(
@@ -47,6 +48,42 @@ GUARDS = (
         "update = update.validateFromSnapshot(base.id)",
         "update = update.validateFromSnapshot(self.current().id)",
         (f"{_STORED}::test_R2_rows_of_others_that_came_in_between_stop_a_commit",),
+    ),
+    Guard(
+        "column-ids",
+        "E2",
+        "The tasks of panes find columns by Iceberg's ids.",
+        "tasks/panes.py",
+        "return {name: found.get(self.schema.field(name).metadata[_ID]) for name in names}",
+        "return {name: name for name in names}",
+        (f"{_PANES}::test_E2_columns_are_found_by_their_ids_whatever_they_were_called",),
+    ),
+    Guard(
+        "other-columns",
+        "E3",
+        "A view that names a changed column does not continue its results.",
+        "views/view_table.py",
+        "elif (other := other_columns(view, properties, partial(changes_of, context))) is not None:",
+        "elif (other := None) is not None:",
+        (f"{_EVOLVE}::test_E3_a_view_that_names_a_changed_column_is_a_new_version_and_others_are_not",),
+    ),
+    Guard(
+        "ambiguous",
+        "E2",
+        "What can be read as a rename, or as a drop and an addition, is refused.",
+        "evolve/differences.py",
+        "refused += _ambiguous(dropped, added)",
+        "pass",
+        (f"{_EVOLVE}::test_E2_what_is_ambiguous_or_changes_values_is_refused_and_changes_nothing",),
+    ),
+    Guard(
+        "change-epoch",
+        "E7",
+        "A change of columns is a commit of its own, with the definition that it makes.",
+        "ingest/ingest.py",
+        "self._target, summary, base, change=change)",
+        "self._target, summary, base)",
+        (f"{_EVOLVE}::test_E7_a_change_is_one_commit_that_reads_and_judges_nothing",),
     ),
     Guard(
         "catalog-silent",
