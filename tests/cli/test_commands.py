@@ -23,21 +23,10 @@ from tidegate.errors import TidegateError
 from tidegate.project import Project
 
 Call = Callable[..., Any]
-COMMANDS = [
-    "init",
-    "check",
-    "explain",
-    "run",
-    "sql",
-    "status",
-    "late",
-    "audit",
-    "cleanup",
-    "rebuild",
-    "docs",
-    "doctor",
-    "ui",
-]
+# fmt: off
+COMMANDS = ["init", "check", "explain", "plan", "run", "sql", "status", "late", "audit", "cleanup", "rebuild",
+            "docs", "doctor", "ui"]
+# fmt: on
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -16,6 +16,7 @@ from tidegate.cli.commands.questions.advise import advise
 from tidegate.cli.commands.questions.alerts import alerts
 from tidegate.cli.commands.questions.audit import audit
 from tidegate.cli.commands.questions.late import late
+from tidegate.cli.commands.questions.plan import plan
 from tidegate.cli.commands.questions.quality import quality
 from tidegate.cli.commands.questions.show import show
 from tidegate.cli.commands.questions.status import status
@@ -67,6 +68,7 @@ for _command in (
     init,
     check,
     explain,
+    plan,
     run,
     live,
     sql,

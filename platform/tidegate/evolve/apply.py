@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.evolve.differences import Evolution, evolution
+from tidegate.evolve.differences import Evolution, pending
 from tidegate.iceberg.layout import log_columns, relation_identity
 from tidegate.iceberg.table_change import TableChange
 from tidegate.ingest.ingest import Log
 from tidegate.plan.column_changes import CHANGES, ColumnStep, with_step
 from tidegate.plan.events import DefinitionChanged, Event
-from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import Relation
-from tidegate.sql.statements.stored_definition import stored_relation
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -30,20 +28,6 @@ def open_log(
     if stored is not None:
         _bring_up(context, relation, context.tables.open(stored).properties(), notify)
     return Log.of(context, relation)
-
-
-def pending(
-    relation: Relation, properties: Mapping[str, str], catalog: Catalog
-) -> tuple[Relation, Evolution] | None:
-    """The definition of a log with these table properties, and how it becomes the one of now. None if nothing is to be
-    done, or if the stored definition can't be read, so that nobody knows what was changed."""
-    identity = properties.get("tidegate.identity")
-    if identity is None or identity == relation_identity(relation):
-        return None
-    old = stored_relation(properties.get("tidegate.definition") or "")
-    if old is None or relation_identity(old) != identity:
-        return None
-    return old, evolution(old, relation, catalog)
 
 
 def _bring_up(

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tidegate.iceberg.layout import relation_identity
 from tidegate.plan.column_changes import ColumnChange, described
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.catalog.objects import CatalogColumn, Relation, reads
 from tidegate.sql.dialect.attempts import without_attempts
 from tidegate.sql.dialect.types import display
 from tidegate.sql.options.connectors import ReplayOptions
+from tidegate.sql.statements.stored_definition import stored_relation
 from tidegate.watermark import Expression
 
 #: E3: types whose values another type has, too.
@@ -43,6 +45,20 @@ def evolution(old: Relation, new: Relation, catalog: Catalog) -> Evolution:
     options, others = _of_options(old, new)
     refused += [*others, *_of_gate(old, new, changes), *_of_readers(new, changes, catalog)]
     return Evolution(changes, tuple(options), tuple(refused))
+
+
+def pending(
+    relation: Relation, properties: Mapping[str, str], catalog: Catalog
+) -> tuple[Relation, Evolution] | None:
+    """The definition of a log with these table properties, and how it becomes the one of now. None if nothing is to be
+    done, or if the stored definition can't be read, so that nobody knows what was changed."""
+    identity = properties.get("tidegate.identity")
+    if identity is None or identity == relation_identity(relation):
+        return None
+    old = stored_relation(properties.get("tidegate.definition") or "")
+    if old is None or relation_identity(old) != identity:
+        return None
+    return old, evolution(old, relation, catalog)
 
 
 # -- columns ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateWarning
-from tidegate.evolve.apply import pending
+from tidegate.evolve.differences import pending
 from tidegate.iceberg.layout import is_of_view, relation_identity
 from tidegate.plan.column_changes import CHANGES, other_columns
 from tidegate.sql.catalog.objects import Relation, Sink, View

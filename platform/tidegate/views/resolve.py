@@ -110,7 +110,7 @@ def require_columns(context: Context, relation: Relation, log: StoredTable) -> N
         raise TidegateError(
             "TG506",
             f'the definition of "{relation.name}" has changed, and its log does not have these columns yet',
-            hint=f"tidegate run {relation.name} changes the log, or says why it can't",
+            hint=f"tidegate run {relation.name} changes the log, and tidegate plan {relation.name} shows how",
             location=relation.location,
         )
 

@@ -1,0 +1,181 @@
+"""What a run would make of the definitions in `assets/` (E1), told from stored metadata, without a JVM: per object new,
+unchanged, changed in place, a new version, or refused; what that reads, and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from tidegate.evolve.differences import Evolution, pending
+from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
+from tidegate.plan.column_changes import CHANGES, concerned, described, other_columns
+from tidegate.sql.catalog.lineage import readers_of, reads_of
+from tidegate.sql.catalog.objects import Relation, Sink, View
+from tidegate.store.metadata import CommittedTable, load_table
+from tidegate.store.positions import deployment, last_deployment
+
+if TYPE_CHECKING:
+    from tidegate.project import Project, Storage
+    from tidegate.sql.catalog.catalog import Catalog
+
+Effect = Literal["unchanged", "new", "in place", "new version", "refused"]
+#: Set by a rebuild of a view below.
+_STALE = "tidegate.stale"
+_SPELLED = 3
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """One source, table, view or sink. `what`: the differences, in words; of one that is refused, why. `rows`, `bytes`:
+    what has to be read of stored inputs for it, as far as metadata tell. `readers`: who reads it. `command`: what does
+    it."""
+
+    name: str
+    kind: str
+    effect: Effect
+    what: tuple[str, ...] = ()
+    rows: int | None = None
+    bytes: int | None = None
+    readers: tuple[str, ...] = ()
+    command: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+@dataclass
+class _Planning:
+    """`tables`: what is stored, by name. `evolutions`: of logs that the next run changes; `replaced`: views whose
+    results a rebuild replaces."""
+
+    project: Project
+    catalog: Catalog
+    storage: Storage
+    tables: dict[str, CommittedTable | None] = field(default_factory=dict)
+    evolutions: dict[str, Evolution] = field(default_factory=dict)
+    replaced: dict[str, str] = field(default_factory=dict)
+
+    def table(self, name: str) -> CommittedTable | None:
+        if name not in self.tables:
+            self.tables[name] = load_table(self.storage, name)
+        return self.tables[name]
+
+
+def planned(project: Project, catalog: Catalog, names: Iterable[str] | None = None) -> list[PlannedChange]:
+    """What becomes of everything, or of `names`, each after what it reads. Raises TG620 if tables can't be read."""
+    planning = _Planning(project, catalog, project.storage_of(catalog))
+    found = []
+    for item in catalog.order():
+        one = _of_relation(planning, item) if isinstance(item, Relation) else _of_view(planning, item)
+        # What belongs to a view or a sink is shown where it is not what its owner says.
+        if ("$" not in item.name and getattr(item, "kind", "") != "gate") or one.effect == "refused":
+            found.append(one)
+    found += [_of_sink(planning, sink) for sink in catalog.sinks]
+    wanted = None if names is None else {name.casefold() for name in names}
+    return [one for one in found if wanted is None or one.name.partition("$")[0].casefold() in wanted]
+
+
+def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
+    table = planning.table(relation.name)
+    readers = _readers(planning, relation)
+    if table is None:
+        return PlannedChange(relation.name, relation.kind, "new", readers=readers, command="tidegate run")
+    what = []
+    judged = table.summary.get("tidegate.strategy-identity")
+    if relation.watermark is not None and judged not in (None, strategy_identity(relation)):
+        what.append(f"from the next row on, the watermark is {relation.watermark.expression} (W13)")
+    stored = table.properties.get("tidegate.identity")
+    if stored not in (None, relation_identity(relation)):
+        found = pending(relation, table.properties, planning.catalog)
+        wanted = (
+            Evolution(refused=("the stored definition can't be compared",)) if found is None else found[1]
+        )
+        if wanted.refused or not wanted.text:
+            hint = "undo the change, or give the new definition another name"
+            return PlannedChange(
+                relation.name, relation.kind, "refused", wanted.refused, readers=readers, command=hint
+            )
+        planning.evolutions[relation.name] = wanted
+        what.insert(0, wanted.text)
+    effect: Effect = "in place" if what else "unchanged"
+    command = "tidegate run" if what else None
+    rows = 0 if what else None
+    return PlannedChange(relation.name, relation.kind, effect, tuple(what), rows, rows, readers, command)
+
+
+def _of_view(planning: _Planning, view: View) -> PlannedChange:
+    table, readers = planning.table(view.name), _readers(planning, view)
+    rows, size = _to_read(planning, view)
+    if table is None or "tidegate.identity" not in table.properties:
+        return PlannedChange(view.name, "view", "new", (), rows, size, readers, "tidegate run")
+    why = _other(planning, view, table.properties)
+    if why is None:
+        return PlannedChange(view.name, "view", "unchanged", readers=readers)
+    planning.replaced[view.name] = why
+    command = f"tidegate rebuild {view.name.partition('$')[0]}"
+    return PlannedChange(view.name, "view", "new version", (why,), rows, size, readers, command)
+
+
+def _other(planning: _Planning, view: View, properties: Mapping[str, str]) -> str | None:
+    """Why the results of a view are not those of its definition, once the next run has changed what it can."""
+    if not is_of_view(view, properties):
+        return "its query has changed"
+
+    def changes(name: str) -> str | None:
+        table = planning.table(name)
+        return None if table is None else table.properties.get(CHANGES)
+
+    if (other := other_columns(view, properties, changes)) is not None:
+        return f"its results were computed before {other}"
+    for name in view.reads:
+        wanted = planning.evolutions.get(name)
+        if wanted is not None and (seen := list(concerned(view, wanted.changes))):
+            return f'it reads "{name}", of which {described(seen)}'
+    below = [name for name in view.reads if name in planning.replaced]
+    below = below or list(filter(None, [properties.get(_STALE)]))
+    return f"it reads {', '.join(below)}, which is a new version" if below else None
+
+
+def _of_sink(planning: _Planning, sink: Sink) -> PlannedChange:
+    before = last_deployment(planning.project.storage, sink.name)
+    if before is None:
+        return PlannedChange(sink.name, "sink", "new", command="tidegate run")
+    now = deployment(sink)
+    if before["from"] != now["from"]:
+        what = f'it has delivered "{before["from"]}", and is to deliver "{now["from"]}"'
+        return PlannedChange(
+            sink.name, "sink", "refused", (what,), command=f"DROP SINK {sink.name}, and CREATE it again"
+        )
+    if before != now:
+        what = f"it delivers everything from the start to {now['connector']} {now['place']}"
+        return PlannedChange(sink.name, "sink", "new version", (what,), command="tidegate run")
+    if sink.upstream in planning.replaced:
+        what = f'it has delivered rows of "{sink.upstream}", whose results are replaced (TG542)'
+        hint = "give it a new place for all rows, or snapshot = 'false' for new rows"
+        return PlannedChange(sink.name, "sink", "refused", (what,), command=hint)
+    return PlannedChange(sink.name, "sink", "unchanged")
+
+
+def _readers(planning: _Planning, item: Relation | View) -> tuple[str, ...]:
+    catalog = planning.catalog
+    names = [view.name.partition("$")[0] for view in readers_of(catalog, item.name)]
+    return tuple(dict.fromkeys([*names, *(sink.name for sink in catalog.sinks.of(item.name))]))
+
+
+def _to_read(planning: _Planning, view: View) -> tuple[int | None, int | None]:
+    """Rows and bytes of the stored inputs of a view; None where nothing is stored."""
+    found = [
+        table for item in reads_of(planning.catalog, view) if (table := planning.table(item.name)) is not None
+    ]
+    if not found:
+        return None, None
+    rows = sum(t.integer("tidegate.on_time") or t.integer("tidegate.groups") or 0 for t in found)
+    return rows, sum(t.integer("total-files-size") or 0 for t in found)
+
+
+def exit_code(found: Iterable[PlannedChange]) -> int:
+    """For pull requests: 0 nothing to do, 2 changes, 1 something is refused."""
+    effects = {one.effect for one in found}
+    return 1 if "refused" in effects else 2 if effects - {"unchanged"} else 0
