@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,11 +47,9 @@ def new_spark() -> SparkSession:
     return connect()
 
 
-def drive(
-    name: str, step: Callable[[], bool], interval: float = 0.0, stop: threading.Event | None = None
-) -> None:
-    """Steps one after the other, without waiting."""
-    while not (stop is not None and stop.is_set()) and step():
+def drive(name: str, step: Callable[[], bool]) -> None:
+    """Steps one after the other."""
+    while step():
         pass
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.conftest import Workbench
-from tidegate.jvm.spark import active
+from tidegate.jvm.within import active
 from tidegate.session.session import Session
 
 

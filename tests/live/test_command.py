@@ -36,8 +36,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
 
     def idle(command: list[str], notify: Callable[[process.Message], None]) -> process.WorkerProcess:
         started.append(command)
-        group = command[command.index("live") + 1].partition("=")[2]
-        return real([sys.executable, str(WORKER), group, "idle"], notify)
+        return real([sys.executable, str(WORKER), "idle"], notify)
 
     monkeypatch.setattr(process, "WorkerProcess", idle)
     monkeypatch.setattr("tidegate.cli.invocation.Invocation.require_java", lambda self: None)
@@ -51,7 +50,9 @@ def live(project: Path, *arguments: str) -> Any:
     return CliRunner().invoke(app, ["--project", str(project), "live", *arguments])
 
 
-def test_a_worker_for_each_group_is_told_what_was_asked_for(project: Path, commands: list[list[str]]) -> None:
+def test_the_worker_of_all_groups_is_told_what_was_asked_for(
+    project: Path, commands: list[list[str]]
+) -> None:
     options = [
         "--once-idle",
         "--port=0",
@@ -68,33 +69,54 @@ def test_a_worker_for_each_group_is_told_what_was_asked_for(project: Path, comma
     assert told[0]["url"].startswith("http://127.0.0.1:")
     assert (told[-1]["event"], told[-1]["exit_code"], told[-1]["failed"]) == ("live_stopped", 0, [])
     assert sum(one["event"] == "tick_finished" for one in told) == 2
-    first, second = (command[command.index("live") + 1 :] for command in commands)
-    assert first == [
-        "--worker-group=a",
-        "--interval=0.5s",
+    (arguments,) = (command[command.index("live") + 1 :] for command in commands)
+    assert arguments == [
+        "--worker=*",
         "--env=local",
         f"--project={project}",
         "--max-rows-per-batch=7",
         "--once-idle",
         "--no-upkeep",
-        "--",
-        "a",
-        "a_minutes",
-        "a_out",
     ]
-    assert second[-2:] == ["b", "b_minutes"]
+    started = [(one["group"], one["names"]) for one in told if one["event"] == "worker_started"]
+    assert sorted(started) == [("a", ["a", "a_minutes", "a_out"]), ("b", ["b", "b_minutes"])]
+
+
+def test_a_group_that_is_to_be_alone_has_a_worker_of_its_own(
+    project: Path, commands: list[list[str]]
+) -> None:
+    done = live(project, "--once-idle", "--no-http", "--isolate", "b_minutes")
+    assert done.exit_code == 0, done.output
+    assert sorted(command[command.index("live") + 1] for command in commands) == ["--worker=*", "--worker=b"]
+    unknown = live(project, "--no-http", "--isolate", "b_minute")
+    assert (unknown.exit_code, "TG201" in unknown.output) == (2, True)
+    other = live(project, "a", "--no-http", "--isolate", "b")
+    assert (other.exit_code, "--isolate b: b is not among what is to run" in other.output) == (2, True)
+
+
+def test_a_group_has_the_interval_of_its_name_and_the_others_that_of_all(
+    project: Path, commands: list[list[str]]
+) -> None:
+    done = live(project, "--once-idle", "--no-http", "--interval=0.5s", "--interval=b_minutes=1m", "--json")
+    assert done.exit_code == 0, done.output
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    intervals = {one["group"]: one["seconds"] for one in told if one["event"] == "tick_finished"}
+    assert intervals == {"a": 0.5, "b": 60.0}
+    assert live(project, "--no-http", "--interval=b_minute=1s").exit_code == 2
+    assert live(project, "--no-http", "--interval=a=soon").exit_code == 2
 
 
 def test_one_view_brings_its_source_and_no_other_group(project: Path, commands: list[list[str]]) -> None:
     log = project / "logs" / "live.jsonl"
     done = live(project, "b_minutes", "--once-idle", "--no-http", "--log-file", str(log))
     assert done.exit_code == 0, done.output
-    assert [command[-2:] for command in commands] == [["b", "b_minutes"]]
+    assert len(commands) == 1
     # Standard output of a service is the log.
     printed, kept = (
         [json.loads(line) for line in text.splitlines()] for text in (done.stdout, log.read_text())
     )
     assert printed[0]["url"] is None
+    assert {one["group"] for one in printed} == {None, "b"}
     assert [one | {"timestamp": ""} for one in printed] == [one | {"timestamp": ""} for one in kept]
 
 

@@ -44,6 +44,7 @@ class Process:
     told: tuple[str, ...] = ()
     failed: bool | None = None
     ticked: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def after(world: World, event: Happened) -> World:
             was_there = was.of(name)
             assert was_there.failed is None or was_there.failed.curable
             assert was_there.restart_at is None or was_there.restart_at <= world.now
-            world = after(world.having(name, Process()), Spawned(name, 7))
+            assert was_there.deaths < 3 or action.alone
+            world = after(world.having(name, Process(alone=action.alone)), Spawned(name, 7))
         elif isinstance(action, Stop | Kill):
             assert there is not None, "a worker that is gone is told something"
             kind = "stop" if isinstance(action, Stop) else "kill"
@@ -92,7 +94,8 @@ def after(world: World, event: Happened) -> World:
                 assert world.asked.count(True) > 1 or (world.since or 0.0) + GRACE <= world.now
             world = world.having(name, replace(there, told=(*there.told, kind)))
         elif isinstance(action.event, WorkerExited):
-            _is_right(world, action, was.of(name))
+            assert isinstance(event, Exited)
+            _is_right(world, action, was.of(name), event)
     return world
 
 
@@ -103,15 +106,16 @@ def _is_nobody_forgotten(world: World) -> None:
         assert alive or one.restart_at is not None or one.state in ("failed", "stopped")
 
 
-def _is_right(world: World, action: Tell, was: Watched) -> None:
+def _is_right(world: World, action: Tell, was: Watched, exited: Exited) -> None:
     event, one = action.event, world.schedule.of(action.group.name)
     assert isinstance(event, WorkerExited)
     if event.restart_seconds is None:
         assert world.asked or one.state == "failed" or (world.schedule.until_idle and event.exit_code == 0)
         return
     assert not world.asked
-    assert one.failures == was.failures + 1
-    assert event.restart_seconds == min(2.0, 2.0 ** (one.failures - 1))
+    innocent = exited.died and not exited.working and not was.alone and was.ticking_since is not None
+    assert one.failures == (max(1, was.failures) if innocent else was.failures + 1)
+    assert event.restart_seconds == (1.0 if innocent else min(2.0, 2.0 ** (one.failures - 1)))
     assert one.restart_at == world.now + event.restart_seconds
 
 
@@ -129,6 +133,8 @@ def moves(world: World) -> Iterator[World]:
             fewer = replace(world, left=world.left - 1)
             for code in CODES:
                 yield after(fewer.having(name, None), Exited(name, code, world.now, 0.0))
+            for working in (True, False):
+                yield _process_dies(fewer, name, working)
             if process.failed is None:
                 for curable in (True, False):
                     failed = fewer.having(name, replace(process, failed=curable))
@@ -146,6 +152,17 @@ def moves(world: World) -> Iterator[World]:
         for asked in (True, False):
             stopped = replace(world, asked=(*world.asked, asked), since=world.now)
             yield after(stopped, StopWanted(world.now, asked))
+
+
+def _process_dies(world: World, name: str, working: bool) -> World:
+    """The process of a group, and with it the groups that share it: `working`: for this one, else for none."""
+    own = world.process(name)
+    assert own is not None
+    for other, process in world.processes:
+        if other == name or not (own.alone or process.alone):
+            died = Exited(other, -9, world.now, 0.0, True, working and other == name)
+            world = after(world.having(other, None), died)
+    return world
 
 
 @pytest.mark.parametrize("until_idle", [False, True])

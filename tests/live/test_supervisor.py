@@ -1,23 +1,15 @@
-"""The supervisor: first as a state machine on an injected clock, then with real processes that have no Spark."""
+"""The supervisor as a state machine, on a clock that the test moves."""
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tidegate.live import Group, Supervisor
-from tidegate.live.process import Message, WorkerProcess, resident_bytes
 from tidegate.live.schedule import BackOff
+from tidegate.live.workers import Death, Hear
 from tidegate.plan import events
 from tidegate.plan.events import Event
 
@@ -44,6 +36,7 @@ class Bench:
     def __init__(self, *groups: Group, **options: Any) -> None:
         self.now = 0.0
         self.workers: list[FakeWorker] = []
+        self.alone: list[bool] = []
         self.told: list[Event | str] = []
         self.supervisor = Supervisor(
             groups,
@@ -56,7 +49,8 @@ class Bench:
         )
         self.supervisor.start()
 
-    def _spawn(self, group: Group, notify: Callable[[Message], None]) -> FakeWorker:
+    def _spawn(self, group: Group, alone: bool, hear: Hear) -> FakeWorker:
+        self.alone.append(alone)
         self.workers.append(FakeWorker(100 + len(self.workers)))
         return self.workers[-1]
 
@@ -71,6 +65,11 @@ class Bench:
 
     def dies(self, name: str, code: int) -> None:
         self.supervisor.handle(name, ("exit", code))
+
+    def process_dies(self, **working: bool) -> None:
+        """That of these groups; whether it was working for each."""
+        for name, was in working.items():
+            self.supervisor.handle(name, ("death", Death(-signal.SIGKILL, was)))
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
@@ -207,127 +206,42 @@ def test_health_says_what_each_group_does() -> None:
     assert bench.supervisor.health()["groups"]["a"]["last_tick_age_seconds"] == 301.0
 
 
-# -- real processes ------------------------------------------------------------------------------------------------
+def test_who_did_not_kill_the_common_process_starts_again_at_once() -> None:
+    bench = Bench(A, B)
+    for count in range(1, 3):
+        bench.ticks("b")
+        bench.process_dies(a=True, b=False)
+        pauses = {e.group: e.restart_seconds for e in bench.exits()[-2:]}
+        assert pauses == {"a": 2.0 ** (count - 1), "b": 1.0}
+        bench.passes(pauses["a"])
+    assert bench.alone == [False] * 6
+    # One that has not ticked yet may be the cause.
+    bench.process_dies(a=True, b=False)
+    assert [e.restart_seconds for e in bench.exits()[-2:]] == [4.0, 2.0]
 
 
-class Real:
-    """A supervisor over `worker.py`, in a thread."""
-
-    def __init__(self, behaviour: str, **options: Any) -> None:
-        self.told: list[Event | str] = []
-        self.code: int | None = None
-        self.supervisor = Supervisor(
-            [A],
-            lambda group, notify: WorkerProcess([sys.executable, str(WORKER), group.name, behaviour], notify),
-            lambda group, event: self.told.append(event),
-            back_off=BackOff(first=0.05, longest=0.05),
-            **options,
-        )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        self.code = self.supervisor.run()
-
-    def until(self, what: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not what():
-            assert time.monotonic() < deadline, self.told
-            time.sleep(0.01)
-
-    def end(self) -> int | None:
-        self._thread.join(20)
-        assert not self._thread.is_alive(), self.told
-        return self.code
-
-    @property
-    def spawned(self) -> list[int]:
-        return [e.pid for e in self.told if isinstance(e, events.WorkerSpawned)]
-
-    def is_running(self) -> bool:
-        return self.supervisor.schedule.of("a").state == "running"
-
-
-def test_a_worker_is_told_to_stop_and_ends() -> None:
-    real = Real("work")
-    real.until(real.is_running)
-    real.supervisor.stop()
-    assert real.end() == 0
-    kinds = [type(e) for e in real.told if not isinstance(e, str)]
-    assert kinds == [
-        events.LiveStarted,
-        events.WorkerSpawned,
-        events.WorkerStarted,
-        events.TickFinished,
-        events.WorkerStopping,
-        events.WorkerExited,
-        events.LiveStopped,
+def test_a_group_in_whose_work_the_common_process_dies_thrice_gets_a_process_of_its_own() -> None:
+    bench = Bench(A, B)
+    for _ in range(2):
+        bench.process_dies(a=True, b=True)
+        bench.passes(10)
+    # A tick that ends says that this group is well.
+    bench.ticks("b")
+    bench.process_dies(a=True, b=True)
+    bench.passes(10)
+    assert [(one.group.name, one.alone) for one in bench.supervisor.schedule.watched] == [
+        ("a", True),
+        ("b", False),
     ]
-    assert "words that are no event" in real.told
+    assert bench.alone[-2:] == [True, False]
+    # There it stays, and its deaths are its own.
+    bench.ticks("a")
+    bench.process_dies(a=True)
+    bench.passes(10)
+    assert bench.alone[-1] is True
+    assert bench.state("b") == "starting"
 
 
-def test_a_killed_worker_is_replaced() -> None:
-    real = Real("work")
-    real.until(real.is_running)
-    first = real.spawned[0]
-    os.kill(first, signal.SIGKILL)
-    real.until(lambda: len(real.spawned) == 2 and real.is_running())
-    assert real.spawned[1] != first
-    real.supervisor.stop()
-    assert real.end() == 0
-
-
-def test_what_a_worker_says_last_is_heard_before_its_end() -> None:
-    real = Real("definition")
-    assert real.end() == 2
-    assert real.supervisor.schedule.of("a").state == "failed"
-    assert real.spawned == [real.spawned[0]]
-
-
-def test_a_worker_that_does_not_listen_is_killed_when_its_grace_is_over() -> None:
-    real = Real("deaf", grace=0.2)
-    real.until(real.is_running)
-    real.supervisor.stop()
-    assert real.end() == 1
-
-
-@pytest.mark.medium
-def test_a_worker_outlives_its_supervisor_only_for_its_commit() -> None:
-    """A supervisor that is killed can tell nobody: its end of the worker's standard input closes."""
-    code = (
-        "import sys, time\n"
-        "from tidegate.live.process import WorkerProcess\n"
-        f"worker = WorkerProcess([sys.executable, {str(WORKER)!r}, 'a', 'orphan'], lambda message: None)\n"
-        "print(worker.pid, flush=True)\n"
-        "time.sleep(600)\n"
-    )
-    supervisor = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert supervisor.stdout is not None
-    worker = int(supervisor.stdout.readline())
-    assert _alive(worker)
-    supervisor.kill()
-    supervisor.communicate()
-    deadline = time.monotonic() + 20
-    while _alive(worker):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def test_memory_is_that_of_the_whole_family() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "print('up', flush=True); input()"], stdin=-1, stdout=-1)
-    assert child.stdout is not None
-    assert child.stdin is not None
-    child.stdout.readline()
-    sizes = resident_bytes(os.getpid())
-    assert sizes["worker"] > 10 << 20
-    assert 1 << 20 < sizes["python"] < 1 << 30
-    child.communicate(b"\n")
-    assert resident_bytes(2**22 + 1) == {}
+def test_groups_that_are_to_be_alone_are_so_from_the_start() -> None:
+    bench = Bench(A, B, alone=["b"])
+    assert bench.alone == [False, True]

@@ -1,4 +1,5 @@
-"""A worker without Spark, for tests of the supervisor: `python worker.py GROUP BEHAVIOUR`, events as JSON lines."""
+"""A worker process without Spark, for tests of the supervisor: `python worker.py BEHAVIOUR`. It is told of groups on
+its standard input, and writes lines of theirs, as that of `tidegate live` does."""
 
 from __future__ import annotations
 
@@ -6,47 +7,46 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 
-GROUP, BEHAVIOUR = sys.argv[1], sys.argv[2]
+BEHAVIOUR = sys.argv[1]
 
 
-def notify(event: str, **facts: object) -> None:
-    print(json.dumps({"event": event, "group": GROUP, **facts}), flush=True)
+def say(group: str, **line: object) -> None:
+    print(json.dumps({"of": group, **line}), flush=True)
 
 
-def tick(number: int) -> None:
-    notify("tick_finished", tick=number, rows=7, backlog=False, seconds=0.5, commit_seconds=0.1, failing=[])
+def notify(group: str, event: str, **facts: object) -> None:
+    say(group, event={"event": event, "group": group, **facts})
 
 
-def main() -> int:
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    print("words that are no event", file=sys.stderr, flush=True)
-    notify("worker_started", names=["a", "b"], pid=os.getpid())
-    tick(1)
-    match BEHAVIOUR:
-        case "definition":
-            notify("worker_failed", code="TG506", message="changed", hint="DROP it", curable=False)
-            return 2
-        case "crash":
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "deaf":
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            time.sleep(600)
-        case "orphan":
-            # As a real worker: without its supervisor it ends.
-            while os.read(0, 100):
-                pass
-            return 0
-        case "idle":
-            return 0
-    while not stop.wait(0.02):
-        pass
-    notify("worker_stopping", why="asked to", ticks=1)
-    return 0
+def opened(group: str, members: list[str], interval: float) -> None:
+    """Its one tick takes as long as its interval, it says."""
+    print("words that are no line", file=sys.stderr, flush=True)
+    say(group, begins=True)
+    notify(group, "worker_started", names=members, pid=os.getpid())
+    if BEHAVIOUR == "poison" and group == "a":
+        os.kill(os.getpid(), signal.SIGKILL)
+    tick = {"tick": 1, "rows": 7, "backlog": False, "commit_seconds": 0.1, "failing": []}
+    notify(group, "tick_finished", seconds=interval, **tick)
+    if BEHAVIOUR == "definition":
+        notify(group, "worker_failed", code="TG506", message="changed", hint="DROP it", curable=False)
+        say(group, exit=2)
+    elif BEHAVIOUR == "idle":
+        say(group, exit=0)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        told = json.loads(line)
+        if "open" in told:
+            opened(told["open"], told["members"], told["interval"])
+        elif BEHAVIOUR != "deaf":
+            notify(told["stop"], "worker_stopping", why="asked to", ticks=1)
+            say(told["stop"], exit=0)
+    if BEHAVIOUR == "deaf":
+        time.sleep(600)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

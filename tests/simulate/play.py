@@ -31,7 +31,6 @@ from tidegate.amend.run import amend
 from tidegate.errors import TidegateError
 from tidegate.maintenance.upkeep import maintain_all
 from tidegate.project.jobs.maintenance import Policy
-from tidegate.runtime.runner import Drive
 from tidegate.session.session import Session
 
 #: How a run may end that faults have met. Anything else is a defect of the engine.
@@ -152,18 +151,16 @@ class _Play:
         for known in [one for one in self.world.drivers if one.machine == "a"]:
             self._ended(known)
 
-        def process(drive: Drive) -> Session:
+        def begun() -> None:
             self.outside.driver = self._started("a")
             self.outside.armed = True
-            session = self._sessions[self.outside.driver.name] = self.world.open(drive)
-            return session
 
         def ended() -> None:
             self.outside.armed = False
             self._ended(self.outside.driver)
 
         arrive = [partial(self._arrive, Arrive(rows)) for rows in act.files]
-        if Living(self.world, process, ended, self._failed, arrive).play():
+        if Living(self.world, begun, ended, self._failed, arrive).play():
             self.checks.read()
 
     def _failed(self, error: BaseException) -> None:

@@ -92,8 +92,9 @@ REVIEWED: dict[str, dict[str, str]] = {
         "jvm/jars.py": "….open ….read_text ….stat",
         "jvm/packages.py": "….expanduser ….glob ….is_file",
         "jvm/secrecy.py": "_jvm tempfile.TemporaryDirectory tidegate.jvm.java.java_class ….open ….write_text",
-        "jvm/spark.py": "_jsc _jvm os.close os.dup os.dup2 os.write socket.create_connection tempfile.mkdtemp "
-        "tidegate.jvm.java.java_class ….is_file ….open ….read_text ….resolve ….rglob",
+        "jvm/spark.py": "_jsc _jvm os.close os.cpu_count os.dup os.dup2 os.write socket.create_connection "
+        "tempfile.mkdtemp tidegate.jvm.java.java_class ….is_file ….open ….read_text ….resolve ….rglob",
+        "jvm/within.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/ui_token.py": "os.fdopen os.open secrets.token_bytes ….mkdir ….unlink",
     },
     "The supervisor's shell: processes, logs, the page of metrics. What follows from them is live/schedule.py, which "
@@ -156,6 +157,7 @@ def test_every_room_is_looked_at_or_no_part_of_a_run() -> None:
         "pages",
         "plots",
         "quality",
+        "show",
         "testing",
     }
     values = {"confidential", "errors", "masking", "page", "sql", "wording"}

@@ -31,7 +31,7 @@ from tidegate.iceberg.protocol import (
 )
 from tidegate.iceberg.table_change import ChangingUpdate, TableChange
 from tidegate.jvm.java import java_class
-from tidegate.jvm.spark import settings
+from tidegate.jvm.within import settings
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.jvm.java import java_class
-from tidegate.jvm.spark import active
+from tidegate.jvm.within import active
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

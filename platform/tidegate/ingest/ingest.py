@@ -15,7 +15,7 @@ from tidegate.iceberg.protocol import Snapshot, going_on
 from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
-from tidegate.jvm.spark import settings
+from tidegate.jvm.within import settings
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import GateStage, LogStage, batch_stages

@@ -22,18 +22,17 @@ if TYPE_CHECKING:
 
 
 class _Beats:
-    """Runs a step in each micro-batch, one at a time, until it returns False, fails, or `stop` is set: `over` then."""
+    """Runs a step in each micro-batch, one at a time, until it returns False or fails: `over` then."""
 
-    def __init__(self, step: Callable[[], bool], stop: threading.Event | None) -> None:
-        self._step, self._stop = step, stop
+    def __init__(self, step: Callable[[], bool]) -> None:
+        self._step = step
         self._running = threading.Lock()
         self.over = threading.Event()
         self.failure: BaseException | None = None
 
     def __call__(self, _: DataFrame, __: int) -> None:
         with self._running:
-            if self.over.is_set() or self._stopped():
-                self.over.set()
+            if self.over.is_set():
                 return
             try:
                 if not self._step():
@@ -43,29 +42,11 @@ class _Beats:
                 self.over.set()
                 raise
 
-    def end_if_stopped(self) -> None:
-        """Let no further step begin once `stop` is set."""
-        if self._stopped():
-            with self._running:  # the step that is under way ends first
-                self.over.set()
 
-    def _stopped(self) -> bool:
-        return self._stop is not None and self._stop.is_set()
-
-
-def drive(
-    spark: SparkSession,
-    name: str,
-    step: Callable[[], bool],
-    interval: float = 0.0,
-    stop: threading.Event | None = None,
-) -> None:
-    """Run `step` in the micro-batches of a streaming query called `name`, until it returns False or `stop` is set.
-
-    `interval`: seconds between the starts of two micro-batches; one that takes longer is followed at once. A step that
-    runs when `stop` is set is finished first. Errors of a step are raised as they are, not wrapped in the query's.
-    """
-    beats = _Beats(step, stop)
+def drive(spark: SparkSession, name: str, step: Callable[[], bool]) -> None:
+    """Run `step` in the micro-batches of a streaming query called `name`, one after the other, until it returns False.
+    Errors of a step are raised as they are, not wrapped in the query's."""
+    beats = _Beats(step)
     scratch = Path(tempfile.mkdtemp(prefix="tidegate-beat-", dir=temporary_space()))
     try:
         query = (
@@ -76,12 +57,11 @@ def drive(
             .writeStream.queryName(name)
             .foreachBatch(beats)
             .option("checkpointLocation", f"file://{scratch}")
-            .trigger(processingTime=f"{round(interval * 1000)} milliseconds")
             .start()
         )
         try:
-            while not beats.over.wait(0.2) and query.isActive:
-                beats.end_if_stopped()
+            while query.isActive and not beats.over.wait(0.2):
+                pass
         finally:
             query.stop()
         if beats.failure is not None:

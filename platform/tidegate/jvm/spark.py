@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from tidegate.jvm.jars import ivy_name, verify
 from tidegate.jvm.java import java_class, remember_classes
 from tidegate.jvm.packages import ICEBERG_PACKAGE, cached_jar, jar_settings
 from tidegate.jvm.ui_token import guarded
+from tidegate.jvm.within import active
 from tidegate.project.disk import private_folder, temporary_space, trouble
 from tidegate.project.storage import CATALOG, S3A_PACKAGES, SQLITE_PACKAGE, Storage
 from tidegate.store import sqlite_catalog
@@ -99,6 +101,9 @@ _REMOTE_SETTINGS = {
 }
 _MASTER_SECONDS = 5.0
 
+#: How many tasks of each core run at a time in a process that works for several groups.
+_TASKS_PER_CORE = 4
+
 #: How many tasks run at a time: a setting of the session, so that whoever has only that knows it.
 _CORES = "spark.tidegate.cores"
 
@@ -137,6 +142,8 @@ def start(
     settings |= _LOCAL_SETTINGS if local else _REMOTE_SETTINGS
     if local:
         settings |= _scratch(environment.spark.conf.get("spark.local.dir"))
+    if purpose.lasting:
+        settings |= _shared(environment.spark.master)
     packages = [ICEBERG_PACKAGE, *packages]
     settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
     if SparkSession.getActiveSession() is None:
@@ -165,6 +172,20 @@ def start(
         ) from error
     _verified([package for package in packages if package not in here], environment)  # what Spark has fetched
     return started
+
+
+def _shared(master: str) -> dict[str, str]:
+    """Settings of a Spark that works for several groups at a time: each gets its share of the cores. A task of Spark is
+    not interrupted for another one, but a process is by the operating system: with more tasks at a time than cores, one
+    that never ends slows the others down, and does not stop them."""
+    settings = {"spark.scheduler.mode": "FAIR"}
+    if (found := re.fullmatch(r"local\[(\d+|\*)\]", master)) is not None:
+        count = os.cpu_count() or 1 if found[1] == "*" else int(found[1])
+        settings |= {
+            "spark.master": f"local[{_TASKS_PER_CORE * count}]",
+            "spark.default.parallelism": str(count),
+        }
+    return settings
 
 
 def _scratch(configured: str | None) -> dict[str, str]:
@@ -289,35 +310,6 @@ def _require_sqlite(spark: SparkSession) -> None:
 def cores(spark: SparkSession) -> int:
     """How many tasks run at a time, as `child` has found it."""
     return int(spark.conf.get(_CORES) or 1)
-
-
-@contextmanager
-def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
-    """While the block runs, these settings of the session are as given."""
-    before = {key: spark.conf.get(key, None) for key in given}
-    for key, value in given.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
-
-
-@contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
-    """While the block runs, `spark` is this thread's session in the JVM: what finds its settings or catalog by that
-    would have another one, or none in a thread that Spark has not started."""
-    sessions = java_class(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
 
 
 def is_running(spark: SparkSession) -> bool:

@@ -1,6 +1,6 @@
-"""Live mode's supervisor: one worker process for each group, watched, restarted, stopped; health and metrics over HTTP.
+"""Live mode's supervisor: processes that work for groups, watched, restarted, stopped; health and metrics over HTTP.
 
-No Spark here: a worker is the same command with another option, and tells what it does as JSON lines.
+No Spark here: a worker process is the same command with another option, and tells what it does as JSON lines.
 """
 
 from __future__ import annotations

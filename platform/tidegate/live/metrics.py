@@ -127,7 +127,8 @@ class _Groups:
 
 
 class Metrics:
-    """A registry of its own. `read`: the committed state, asked at most every `fresh` seconds; `pids`: of workers."""
+    """A registry of its own. `read`: the committed state, asked at most every `fresh` seconds; `pids`: of worker
+    processes, by the group whose own one it is (`*`: that of all others)."""
 
     def __init__(
         self,
@@ -206,8 +207,8 @@ class _Workers(Collector):
         yield from (up, running)
         memory = GaugeMetricFamily(
             "tidegate_worker_resident_memory_bytes",
-            "Resident memory of a worker: `worker` (its own process), `jvm`, `python` (the "
-            "Python processes of Spark). It should be flat over days.",
+            "Resident memory of a worker process: `worker` (itself), `jvm`, `python` (the Python processes of Spark). "
+            "The group is * for the process of all groups. It should be flat over days.",
             labels=["group", "process"],
         )
         for name, pid in self._pids().items():

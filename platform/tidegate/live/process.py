@@ -1,4 +1,4 @@
-"""A worker as a process: started, read, told to stop, ended; and how much memory it and its JVM take."""
+"""A worker process: started, told which groups it has, read, ended; and how much memory it and its JVM take."""
 
 from __future__ import annotations
 
@@ -10,30 +10,18 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
-#: What a worker process has to say: ("event", document), ("output", text) or ("exit", code).
+#: What is heard of a worker process: ("line", document), ("output", text) or ("exit", code).
 Message = tuple[str, Any]
 _LONGEST_LINE = 2000
 
 
-class Worker(Protocol):
-    """What the supervisor needs of a worker."""
-
-    pid: int
-
-    def stop(self) -> None:
-        """Ask it to end when it has finished its commit."""
-
-    def kill(self) -> None:
-        """End it, and everything that it has started, now."""
-
-
 class WorkerProcess:
-    """A worker in a process group of its own: Ctrl-C at a terminal is the supervisor's, and its JVM ends with it.
+    """A process in a process group of its own: Ctrl-C at a terminal is the supervisor's, and its JVM ends with it.
 
-    Its standard input stays open as long as the supervisor lives: a worker whose supervisor is gone stops by itself.
-    `notify` is called from threads.
+    It reads from its standard input what it is told, a JSON document in each line. That stays open as long as the
+    supervisor lives: a worker process whose supervisor is gone stops by itself. `notify` is called from threads.
     """
 
     def __init__(
@@ -52,17 +40,27 @@ class WorkerProcess:
             start_new_session=True,
         )
         self.pid = self._process.pid
+        self._telling = threading.Lock()
         readers = [
             threading.Thread(target=self._read, args=(stream, read), daemon=True)
-            for stream, read in ((self._process.stdout, self._event), (self._process.stderr, self._output))
+            for stream, read in ((self._process.stdout, self._line), (self._process.stderr, self._output))
         ]
         for thread in readers:
             thread.start()
         threading.Thread(target=self._wait, args=(readers,), daemon=True).start()
 
-    def stop(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
+    def tell(self, **document: Any) -> None:
+        """Write a line to it. One that is gone does not hear it: that it is gone is told by itself."""
+        assert self._process.stdin is not None
+        with self._telling, contextlib.suppress(OSError, ValueError):
+            self._process.stdin.write(json.dumps(document).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def close(self) -> None:
+        """Tell it that nothing more comes: it lets its groups finish their commits, and ends."""
+        assert self._process.stdin is not None
+        with self._telling, contextlib.suppress(OSError):
+            self._process.stdin.close()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -74,13 +72,13 @@ class WorkerProcess:
             if text:
                 read(text)
 
-    def _event(self, text: str) -> None:
+    def _line(self, text: str) -> None:
         try:
             document = json.loads(text)
         except ValueError:
             document = None
-        if isinstance(document, dict) and "event" in document:
-            self._notify(("event", document))
+        if isinstance(document, dict) and "of" in document:
+            self._notify(("line", document))
         else:
             self._output(text)
 

@@ -16,6 +16,8 @@ from tidegate.plan.pauses import Pauses
 
 State = Literal["starting", "running", "backing_off", "failed", "stopped"]
 DONE, UNCLEAN, GIVEN_UP = 0, 1, 2
+#: After so many deaths of the common process in the work of one group, this group is moved to a process of its own.
+_MOST_DEATHS = 3
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,13 @@ class BackOff(Pauses):
 
 @dataclass(frozen=True)
 class Watched:
-    """What is known of one group. `alive`: whether it has a worker; `pid`: of it. Times are of one clock, None: not
-    yet."""
+    """What is known of one group. `alive`: whether it has a worker; `pid`: of it. `alone`: whether its worker is a
+    process of its own; `deaths`: how often in a row the process of all groups has died while it worked for this one.
+    Times are of one clock, None: not yet."""
 
     group: Group
+    alone: bool = False
+    deaths: int = 0
     state: State = "starting"
     alive: bool = False
     pid: int | None = None
@@ -80,12 +85,15 @@ class Said:
 
 @dataclass(frozen=True)
 class Exited:
-    """The worker of a group is gone. `chance` in [0, 1) makes its pause longer."""
+    """The worker of a group is gone. `chance` in [0, 1) makes its pause longer. `died`: its process has; `working`:
+    while it worked for this group, and not for another one."""
 
     group: str
     code: int
     at: float
     chance: float
+    died: bool = False
+    working: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,9 +113,10 @@ class TimePassed:
 
 @dataclass(frozen=True)
 class Spawn:
-    """Start a worker for a group; `Spawned` follows."""
+    """Start a worker for a group; `Spawned` follows. `alone`: in a process of its own."""
 
     group: Group
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,12 +219,12 @@ def _each(schedule: GroupSchedule, change: Callable[[Watched], tuple[Watched, tu
 def _spawned(one: Watched) -> tuple[Watched, tuple[Action, ...]]:
     """With a worker, as one that has said nothing yet."""
     one = replace(one, state="starting", alive=True, restart_at=None, failed=None)
-    return replace(one, ticking_since=None, last_tick=None), (Spawn(one.group),)
+    return replace(one, ticking_since=None, last_tick=None), (Spawn(one.group, one.alone),)
 
 
 def _heard(one: Watched, event: Event, at: float) -> Watched:
     if isinstance(event, TickFinished):
-        one = replace(one, tick=event, last_tick=at)
+        one = replace(one, tick=event, last_tick=at, deaths=0)
         return replace(one, state="running", ticking_since=at) if one.state == "starting" else one
     if isinstance(event, WorkerFailed):
         return replace(one, failed=event, last_error=(event.code, event.message))
@@ -237,14 +246,26 @@ def _exited(schedule: GroupSchedule, event: Exited) -> Step:
         one = replace(one, state="stopped")
         schedule = replace(schedule, unclean=schedule.unclean or code != 0)
     else:
-        ticked = 0.0 if one.ticking_since is None else event.at - one.ticking_since
-        failures = schedule.back_off.failures(one.failures, ticked)
-        pause = schedule.back_off.pause(failures, event.chance)
-        one = replace(one, state="backing_off", failures=failures, restart_at=event.at + pause)
+        one, pause = _backed_off(one, event, schedule.back_off)
         if one.failed is None:
             one = replace(one, last_error=(None, why))
     told = WorkerExited(event.group, code, None if pause is None else round(pause, 3), why)
     return schedule._with(one), (Tell(one.group, told),)
+
+
+def _backed_off(one: Watched, event: Exited, back_off: BackOff) -> tuple[Watched, float]:
+    """Waiting for its next start, and for how long. What another group has done to their common process is no failure
+    of this one; the group in whose work that process dies again and again gets a process of its own."""
+    ticked = None if one.ticking_since is None else event.at - one.ticking_since
+    if event.died and not event.working and not one.alone and ticked is not None:
+        failures = max(1, one.failures)
+        pause = back_off.pause(1, event.chance)
+    else:
+        failures = back_off.failures(one.failures, ticked or 0.0)
+        pause = back_off.pause(failures, event.chance)
+    deaths = one.deaths + (event.died and event.working)
+    one = replace(one, deaths=deaths, alone=one.alone or deaths >= _MOST_DEATHS)
+    return replace(one, state="backing_off", failures=failures, restart_at=event.at + pause), pause
 
 
 def _stopped(one: Watched, kill_at: float, again: bool) -> tuple[Watched, tuple[Action, ...]]:

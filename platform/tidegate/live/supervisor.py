@@ -1,7 +1,7 @@
-"""Keeps one worker running for each group: does what the schedule says (`schedule.py`).
+"""Keeps a worker running for each group: does what the schedule says (`schedule.py`).
 
-One thread; workers' readers, signal handlers and HTTP only put messages into its queue, or look at the schedule, which
-is never half of a change. Time, chance and processes are given from outside.
+One thread; readers of processes, signal handlers and HTTP only put messages into its queue, or look at the schedule,
+which is never half of a change. Time, chance and processes are given from outside.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import queue
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from tidegate.live.groups import Group
-from tidegate.live.process import Message, Worker
+from tidegate.live.process import Message
 from tidegate.live.schedule import (
+    UNCLEAN,
     BackOff,
     Begun,
     Exited,
@@ -33,10 +34,13 @@ from tidegate.live.schedule import (
     Watched,
     step,
 )
+from tidegate.live.workers import Death, Hear, Worker
 from tidegate.plan.events import Event, LiveStarted, LiveStopped, event_of
 
-Start = Callable[[Group, Callable[[Message], None]], Worker]
-#: Told of everything that happens: the group (None: the supervisor itself), and the event, or what a worker printed.
+#: Starts the worker of a group, in a process of its own or not.
+Spawning = Callable[[Group, bool, Hear], Worker]
+#: Told of everything that happens: the group (None: the supervisor itself, or a process of several groups), and the
+#: event, or what a process printed.
 Notify = Callable[[str | None, Event | str], None]
 
 
@@ -46,11 +50,12 @@ class Supervisor:
     stopped; 2 if a group has given up (an error that a restart does not cure).
 
     `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself has done its
-    work. `stuck`: a group whose last tick is older than this (seconds) is not healthy.
+    work. `stuck`: a group whose last tick is older than this (seconds) is not healthy. `alone`: names of the groups
+    that get processes of their own; `close`: ends the processes, whether within so many seconds.
     """
 
     groups: Iterable[Group]
-    spawn: Start
+    spawn: Spawning
     notify: Notify
     grace: float = 60.0
     stuck: float = 300.0
@@ -59,10 +64,12 @@ class Supervisor:
     clock: Callable[[], float] = time.monotonic
     back_off: BackOff = field(default_factory=BackOff)
     chance: Callable[[], float] = random.random
+    alone: Collection[str] = ()
+    close: Callable[[float], bool] = lambda seconds: True
     schedule: GroupSchedule = field(init=False)
 
     def __post_init__(self) -> None:
-        watched = tuple(Watched(group) for group in self.groups)
+        watched = tuple(Watched(group, alone=group.name in self.alone) for group in self.groups)
         self.schedule = GroupSchedule(watched, self.grace, self.until_idle, self.back_off)
         self._queue: queue.SimpleQueue[tuple[str | None, Message]] = queue.SimpleQueue()
         self._workers: dict[str, Worker] = {}
@@ -84,9 +91,9 @@ class Supervisor:
             status = "degraded" if any(one["failing"] for one in groups.values()) else "ok"
         return {"status": status, "groups": groups}
 
-    def pids(self) -> dict[str, int]:
-        """Of the workers that run now."""
-        return {one.group.name: one.pid for one in self.schedule.watched if one.pid is not None}
+    def printed(self, text: str) -> None:
+        """A process has printed something."""
+        self._queue.put((None, ("output", text)))
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
@@ -108,6 +115,8 @@ class Supervisor:
                 self.handle(None, ("end", "the given time is over"))
             self.on_time()
         code = self.schedule.exit_code
+        if not self.close(self.grace):
+            code = max(code, UNCLEAN)
         failed = tuple(one.group.name for one in self.schedule.watched if one.state == "failed")
         self.notify(None, LiveStopped(code, round(self.clock() - started, 3), failed))
         return code
@@ -125,12 +134,16 @@ class Supervisor:
     def handle(self, name: str | None, message: Message) -> None:
         """Take in one message: of a group's worker, or to stop."""
         kind, content = message
-        if name is None:
+        if name is None and kind in ("stop", "end"):
             self._take(StopWanted(self.clock(), asked=kind == "stop"))
-        elif kind == "exit":
+        elif name is not None and kind == "exit":
             del self._workers[name]
             self._take(Exited(name, content, self.clock(), self.chance()))
-        elif kind == "event" and (event := event_of(content)) is not None:
+        elif name is not None and kind == "death":
+            assert isinstance(content, Death)
+            del self._workers[name]
+            self._take(Exited(name, content.code, self.clock(), self.chance(), True, content.working))
+        elif name is not None and kind == "event" and (event := event_of(content)) is not None:
             self._take(Said(name, event, self.clock()))
         else:
             self.notify(name, str(content))
@@ -140,8 +153,8 @@ class Supervisor:
         for action in actions:
             name = action.group.name
             match action:
-                case Spawn(group):
-                    self._workers[name] = self.spawn(group, partial(self._put, name))
+                case Spawn(group, alone):
+                    self._workers[name] = self.spawn(group, alone, partial(self._put, name))
                     self._take(Spawned(name, self._workers[name].pid))
                 case Stop():
                     self._workers[name].stop()

@@ -158,7 +158,7 @@ class RunFinished(Event):
     skipped: tuple[str, ...] = ()
 
 
-# -- live mode: of workers, one for each group, and of the supervisor that starts them ------------------------------
+# -- live mode: of workers, one for each group (several can be one process), and of the supervisor that starts them ---
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidegate.plan.stages import Stage
     from tidegate.project import Project
     from tidegate.runtime.runner import Runner
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 class Context:
@@ -31,13 +32,14 @@ class Context:
     `settings` what SET has changed.
     """
 
-    def __init__(self, project: Project, runner: Runner) -> None:
+    def __init__(self, project: Project, runner: Runner, catalog: Catalog | None = None) -> None:
+        """`catalog`: what the project defines, where somebody has read it already."""
         self.project = project
         self.runner, self.tables = runner, runner.tables
         self.spark = runner.tables.spark
         #: The wall clock, UTC.
         self.clock = runner.clock
-        self.catalog = project.catalog()
+        self.catalog = catalog or project.catalog()
         #: What another environment's runs write or deliver, and this one only reads (`reads:` of its file).
         self.foreign = frozenset[str]()
         if project.lender is not None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.conditional import S3Conditions
 from tidegate.jvm.heartbeat import drive
 from tidegate.jvm.spark import is_running
+from tidegate.jvm.within import working_for
 from tidegate.runtime.kafka_topics import SparkTopics
 from tidegate.runtime.lease import lease
 
@@ -42,17 +42,8 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Drive(Protocol):
-    """Runs steps one after the other, see `jvm.heartbeat.drive`."""
-
-    def __call__(
-        self,
-        name: str,
-        step: Callable[[], bool],
-        interval: float = 0.0,
-        stop: threading.Event | None = None,
-    ) -> None:
-        """Run `step` until it returns False or `stop` is set."""
+#: Runs a step again and again until it returns False, under a name; see `jvm.heartbeat.drive`.
+Drive = Callable[[str, Callable[[], bool]], None]
 
 
 @dataclass(frozen=True)
@@ -60,7 +51,8 @@ class Runner:
     """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
     them, `drive`, which carries out the steps of a run, the `topics` of Kafka, the wall `clock`, and the `lease` of a
     name (`lease.py`). `elapsed`: seconds of a clock that nobody sets; `wait`: let so many seconds pass; `answers`:
-    whether what runs tasks is still there; `conditions`: the conditional writes of a storage on S3."""
+    whether what runs tasks is still there; `conditions`: the conditional writes of a storage on S3; `working`: what a
+    thread has to be in while it works for a name, beside threads that work for other names."""
 
     tables: Tables
     drive: Drive
@@ -71,6 +63,7 @@ class Runner:
     wait: Callable[[float], None] = time.sleep
     answers: Callable[[], bool] = lambda: True
     conditions: Conditions = no_conditions
+    working: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
 
 def spark_runner(spark: SparkSession) -> Runner:
@@ -81,4 +74,5 @@ def spark_runner(spark: SparkSession) -> Runner:
         SparkTopics(spark),
         answers=partial(is_running, spark),
         conditions=S3Conditions(spark),
+        working=partial(working_for, spark),
     )

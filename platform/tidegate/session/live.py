@@ -1,4 +1,4 @@
-"""Live mode inside one process: a group of sources, views and sinks kept up to date, tick by tick.
+"""A group of live mode: a family of sources, views and sinks kept up to date, tick by tick.
 
 In a tick each source advances by at most one batch, then every view closes what that allows, then the sinks deliver.
 Logs, connectors and view tables stay open in between, and so do the leases: nobody else writes what a group writes.
@@ -22,7 +22,6 @@ from tidegate.evolve.apply import open_log
 from tidegate.ingest.sources.log import LogConnector, advance
 from tidegate.ingest.stream import SourceFeed
 from tidegate.jvm.failures import one_line, refused
-from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -31,7 +30,6 @@ from tidegate.plan.events import (
     SliceCommitted,
     TickFinished,
     WorkerStarted,
-    WorkerStopping,
 )
 from tidegate.project.disk import trouble
 from tidegate.runtime.claim import Claim, claimed
@@ -55,8 +53,6 @@ from tidegate.sql.catalog.objects import Relation, View, reads
 from tidegate.views.view_table import ViewTable
 
 if TYPE_CHECKING:
-    import threading
-
     from tidegate.ingest.connector import Connector
     from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
@@ -340,36 +336,7 @@ class LiveGroup:
         notify(MemberFailed(self.name, member.name, member.kind, code, one_line(error), failures, pause))
 
 
-def serve(
-    group: LiveGroup,
-    notify: Listener,
-    stop: threading.Event,
-    interval: float = 2.0,
-    once_idle: bool = False,
-    upkeep: bool = True,
-) -> None:
-    """Tick every `interval` seconds, at once while there is a backlog, until `stop` is set; then what is under way is
-    committed first. `once_idle`: stop when nothing waits any more; raises the error of what still fails then.
-    `upkeep`: keep the tables small in between."""
-    elapsed = group.context.runner.elapsed
-    caretaker = LiveUpkeep(group.context, group.name, group.written, clock=elapsed) if upkeep else None
-    group.prepare(notify)
-
-    def step() -> bool:
-        backlog = True
-        while backlog:
-            backlog = group.tick(notify)
-            if stop.is_set():
-                return False
-            if caretaker is not None:
-                caretaker.between_ticks(notify)
-        return not (once_idle and _settled(group))
-
-    group.context.runner.drive(f"tidegate live {group.name}", step, interval, stop)
-    notify(WorkerStopping(group.name, "asked to" if stop.is_set() else "nothing waits any more", group.ticks))
-
-
-def _settled(group: LiveGroup) -> bool:
+def settled(group: LiveGroup) -> bool:
     """Whether nothing is left to be done; raises the error of a member that has failed three times in a row, and when
     all else is done, what is wrong with inputs that were left."""
     for member in group.members:

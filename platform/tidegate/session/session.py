@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidegate.ingest.ingest import Log
     from tidegate.plan.events import Event
     from tidegate.runtime.steps import Steps
+    from tidegate.sql.catalog.catalog import Catalog
 
 
 class Session(Context):
@@ -39,8 +40,14 @@ class Session(Context):
     `settings` what SET has changed.
     """
 
-    def __init__(self, project: Project, runner: Runner, parent: SparkSession | None = None) -> None:
-        super().__init__(project, runner)
+    def __init__(
+        self,
+        project: Project,
+        runner: Runner,
+        parent: SparkSession | None = None,
+        catalog: Catalog | None = None,
+    ) -> None:
+        super().__init__(project, runner, catalog)
         self._parent = parent
 
     @classmethod
@@ -76,6 +83,14 @@ class Session(Context):
             )
         child = spark_room.child(spark, opened.storage)
         return cls(opened, spark_runner(child), owned)
+
+    def beside(self, project: Project | None = None) -> Session:
+        """A session on the same Spark, for another thread. `project`: read again; None: the same one, whose definitions
+        don't change while this session is open."""
+        catalog = self.catalog if project is None else None
+        project = project or self.project
+        child = spark_room.child(self.spark, project.storage)
+        return Session(project, spark_runner(child), catalog=catalog)
 
     def __enter__(self) -> Session:
         return self

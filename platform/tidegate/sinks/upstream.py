@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.iceberg.layout import ON_TIME, ddl, quote
 from tidegate.iceberg.protocol import AMENDMENTS
-from tidegate.jvm.spark import settings
+from tidegate.jvm.within import settings
 from tidegate.sinks.amended import AMENDMENT, Amended, amended, as_of, bound_of
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.store.positions import Position, final_keys

@@ -264,6 +264,10 @@ def test_the_process_is_told_what_jobs_say(root: Path) -> None:
         "live", "orders", "orders_hourly", "--project", "shop", "--env", "local", "--json",
         "--interval", "5s", "--max-rows-per-batch", "10", "--port", "9464", "--no-upkeep",
     ]  # fmt: skip
+    special = LiveRun(name="shop", intervals={"orders": "1 minute"}, isolate=["orders_hourly"])
+    assert live_arguments(special, [], "shop", "local")[-7:] == [
+        "--interval", "2s", "--interval", "orders=60s", "--isolate", "orders_hourly", "--no-http",
+    ]  # fmt: skip
     assert live_arguments(LiveRun(name="all"), ["orders"], "shop", "local")[:3] == [
         "live",
         "--project",

@@ -28,7 +28,7 @@ from tests.simulate.world.tables import Identifier, SimulatedCatalog
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.storage import Storage
-from tidegate.runtime.runner import Drive, Runner
+from tidegate.runtime.runner import Runner
 from tidegate.session.session import Session
 from tidegate.sql.catalog.catalog import Catalog
 
@@ -117,7 +117,7 @@ class World:
         """What its files define."""
         return Project.load(self.root).catalog()
 
-    def open(self, drive: Drive = drive) -> Session:
+    def open(self) -> Session:
         """A session, as a new process opens it."""
         project = Project.load(self.root)
         storage = Storage(self.root, project.env.warehouse, owner=project.owner)

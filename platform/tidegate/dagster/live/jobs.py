@@ -131,6 +131,10 @@ def live_arguments(run: LiveRun, names: Iterable[str], project: str, env: str) -
     """
     found = ["live", *([] if run.select == "*" else names)]
     found += ["--project", project, "--env", env, "--json", "--interval", f"{run.interval}s"]
+    for name, seconds in run.intervals.items():
+        found += ["--interval", f"{name}={seconds}s"]
+    for name in run.isolate:
+        found += ["--isolate", name]
     if run.max_rows_per_batch is not None:
         found += ["--max-rows-per-batch", str(run.max_rows_per_batch)]
     found += ["--no-http"] if run.port is None else ["--port", str(run.port)]

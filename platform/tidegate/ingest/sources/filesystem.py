@@ -27,7 +27,8 @@ from tidegate.ingest.sources.file_looks import look_at, problem_of
 from tidegate.ingest.sources.file_rows import PATH, PLACE, crashed_in, crashed_rows, read_files, surviving
 from tidegate.ingest.sources.files import InputFile, changed, folder_of, list_files, paths_of
 from tidegate.ingest.sources.moved_files import ReadFiles, Unpacked, moved
-from tidegate.jvm.spark import cores, settings
+from tidegate.jvm.spark import cores
+from tidegate.jvm.within import settings
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.limits import limits_of

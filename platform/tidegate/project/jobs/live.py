@@ -32,6 +32,12 @@ class LiveRun(StrictModel):
     interval: Seconds = 2
     """From the start of a tick to the start of the next, which starts at once while more rows wait."""
 
+    intervals: dict[str, Seconds] = Field(default_factory=dict)
+    """Intervals of single sources, views or sinks, each for its whole group: `{orders: 10 seconds}`."""
+
+    isolate: list[str] = Field(default_factory=list)
+    """Names of sources, views or sinks whose groups get worker processes of their own."""
+
     max_rows_per_batch: int | None = Field(default=None, ge=1)
     """Overrides the option of sources whose batches are measured in rows."""
 

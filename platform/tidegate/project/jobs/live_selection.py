@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.project.jobs.live import live_families
+from tidegate.project.jobs.live import live_families, live_members
 from tidegate.sql.catalog.lineage import computed
 
 if TYPE_CHECKING:
@@ -31,13 +31,25 @@ def check_live(jobs: Jobs, catalog: Catalog) -> None:
                     location=place,
                 )
             seen[run.name] = file.name
-            for j, name in enumerate(run.select if run.select != "*" else []):
+            selected = [(("select", j), n) for j, n in enumerate(run.select if run.select != "*" else [])]
+            members = live_members(catalog, run)
+            special: list[tuple[tuple[str | int, ...], str]]
+            special = [(("isolate", j), name) for j, name in enumerate(run.isolate)]
+            special += [(("intervals", name), name) for name in run.intervals]
+            for path, name in (*selected, *special):
                 if name not in names:
                     raise TidegateError(
                         "TG609",
                         f'there is no asset "{name}"',
                         hint=did_you_mean(name, names) or f"known: {', '.join(sorted(names)) or 'none'}",
-                        location=file.locate(("live", i, "select", j)),
+                        location=file.locate(("live", i, *path)),
+                    )
+                if name not in members:
+                    raise TidegateError(
+                        "TG609",
+                        f'"{name}" is not among what the live run "{run.name}" selects',
+                        hint="select it, or remove it here",
+                        location=file.locate(("live", i, *path)),
                     )
             for family in live_families(catalog, run):
                 other = owners.setdefault(family[0], run.name)

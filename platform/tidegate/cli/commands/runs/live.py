@@ -1,34 +1,34 @@
-"""`tidegate live`: keep sources, views and sinks up to date for ever, one supervised process for each group."""
+"""`tidegate live`: keep sources, views and sinks up to date for ever, in a process that is supervised."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.invocation import Invocation, guarded, show_traceback
+from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption, chosen
-from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.live.groups import Group
     from tidegate.live.http import Access
     from tidegate.live.supervisor import Supervisor
+    from tidegate.live.workers import Workers
     from tidegate.plan.events import Event
     from tidegate.project import Project
+    from tidegate.sql.catalog.catalog import Catalog
     from tidegate.store.status_values import ProjectStatus
 
-_WORKER = "--worker-group"
-#: How long a worker waits for what a worker before it may still hold.
-_LEASE_SECONDS = 30.0
+_WORKER = "--worker"
+#: Who is told of what happens, as `Supervisor` is.
+Listener = Callable[[str | None, "Event | str"], None]
 
 
 def seconds(text: str) -> float:
@@ -44,14 +44,14 @@ def seconds(text: str) -> float:
 
 
 _Interval = Annotated[
-    float,
+    list[str] | None,
     typer.Option(
-        parser=seconds,
-        metavar="TIME",
+        metavar="[NAME=]TIME",
         help=(
-            "Time from the start of one tick to the start of the next. While there is a backlog, "
-            "the next tick starts at once."
+            "Time from the start of one tick to the start of the next; with NAME=, only for the group of this source, "
+            "view or sink. While there is a backlog, the next tick starts at once. May be repeated."
         ),
+        show_default="2s",
     ),
 ]
 _MaxRows = Annotated[
@@ -113,14 +113,22 @@ _NoUpkeep = Annotated[
     bool,
     typer.Option("--no-upkeep", help="Do not compact or expire here: leave that to tidegate upkeep."),
 ]
-_WorkerGroup = Annotated[str | None, typer.Option(_WORKER, hidden=True)]
+_Isolate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--isolate",
+        help="A source, view or sink whose group gets a process of its own, with a Spark of its own. May be repeated.",
+        show_default=False,
+    ),
+]
+_Worker = Annotated[str | None, typer.Option(_WORKER, hidden=True)]
 
 
 @guarded
 def live(
     call: Invocation,
     names: NamesAndInputsArgument = None,
-    interval: _Interval = "2s",  # type: ignore[assignment]  # parsed like what is given
+    interval: _Interval = None,
     max_rows_per_batch: _MaxRows = None,
     host: _Host = "127.0.0.1",
     port: _Port = 9464,
@@ -135,10 +143,12 @@ def live(
     no_upkeep: _NoUpkeep = False,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
-    worker_group: _WorkerGroup = None,
+    isolate: _Isolate = None,
+    worker: _Worker = None,
 ) -> int:
     """Keep sources, views and sinks up to date continuously: every few seconds, a tick reads a batch of each source,
-    closes windows and delivers them. Each group of connected objects has its own process, restarted when it dies.
+    closes windows and delivers them. One process with one Spark does this for all groups of connected objects; it is
+    restarted when it dies.
 
     Ctrl-C or SIGTERM stops it when the commits in progress are done; a second one stops it at once. If it is killed
     at any point, the next run continues from there, and no row is lost or duplicated.
@@ -148,11 +158,18 @@ def live(
     Exit codes: 0 stopped, 1 a worker had to be killed, 2 a group gave up (an error that a restart does not solve).
     """
     project = call.project()
-    if worker_group is not None:
-        options = _Worker(worker_group, names, interval, max_rows_per_batch, once_idle, not no_upkeep)
-        return options.run(call, project)
+    if worker is not None:
+        from tidegate.cli.commands.runs.live_worker import LiveWorker
+        from tidegate.session.live import settled
+        from tidegate.session.live_driver import Pace
+
+        pace = Pace(upkeep=not no_upkeep)
+        if once_idle:
+            pace = replace(pace, over=settled)
+        return LiveWorker(worker, project, pace, max_rows_per_batch, call.debug).run()
     from tidegate.live import find_groups
 
+    usual, intervals = _intervals(interval or ())
     catalog = project.catalog()
     groups = find_groups(catalog, chosen(catalog, names, select, exclude))
     if not groups:
@@ -160,31 +177,53 @@ def live(
         return 0
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
-    return _supervise(
-        call,
-        project,
-        groups,
-        _worker_command(project, interval, max_rows_per_batch, once_idle, no_upkeep),
-        None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key),
-        duration,
-        once_idle,
-        grace,
-        log_file,
-    )
+    alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in isolate or ()}
+    paces = {_group_of(catalog, groups, n, f"--interval {n}=…"): value for n, value in intervals.items()}
+    command = _worker_command(project, max_rows_per_batch, once_idle, no_upkeep)
+    access = None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key)
+
+    def pace_of(group: Group) -> float:
+        return paces.get(group.name, usual)
+
+    listeners: list[Listener] = []
+    supervisor, workers = _supervisor(groups, alone, pace_of, command, grace, once_idle, listeners)
+    return _supervise(call, project, supervisor, workers, listeners, access, duration, log_file)
+
+
+def _intervals(given: Sequence[str]) -> tuple[float, dict[str, float]]:
+    """That of all groups, and those of single names."""
+    usual, of_names = 2.0, {}
+    for text in given:
+        name, equals, time = text.rpartition("=")
+        if equals:
+            of_names[name] = seconds(time)
+        else:
+            usual = seconds(time)
+    return usual, of_names
+
+
+def _group_of(catalog: Catalog, groups: Sequence[Group], name: str, option: str) -> str:
+    """The group that `name` belongs to. Raises TG201 for a name that is not there."""
+    from tidegate.live import find_groups
+
+    (found,) = find_groups(catalog, [name]) or (None,)
+    if found is None or all(found.name != group.name for group in groups):
+        raise typer.BadParameter(f"{option}: {name} is not among what is to run")
+    return found.name
 
 
 def _worker_command(
-    project: Project, interval: float, max_rows_per_batch: int | None, once_idle: bool, no_upkeep: bool
-) -> Callable[[Group], list[str]]:
-    """By which command line the worker of a group is started."""
-    arguments = [f"--interval={interval}s", f"--env={project.env_name}", f"--project={project.root}"]
+    project: Project, max_rows_per_batch: int | None, once_idle: bool, no_upkeep: bool
+) -> Callable[[str | None], list[str]]:
+    """By which command line a worker process is started: of one group alone, or (None) of all others."""
+    arguments = [f"--env={project.env_name}", f"--project={project.root}"]
     if max_rows_per_batch is not None:
         arguments.append(f"--max-rows-per-batch={max_rows_per_batch}")
     arguments += ["--once-idle"] if once_idle else []
     arguments += ["--no-upkeep"] if no_upkeep else []
 
-    def command(group: Group) -> list[str]:
-        own = [f"{_WORKER}={group.name}", *arguments, "--", *group.members]
+    def command(group: str | None) -> list[str]:
+        own = [f"{_WORKER}={group or '*'}", *arguments]
         return [sys.executable, "-P", "-m", "tidegate.cli.main", "live", *own]
 
     return command
@@ -211,38 +250,58 @@ def _access(
     return access
 
 
-def _supervise(
-    call: Invocation,
-    project: Project,
+def _supervisor(
     groups: tuple[Group, ...],
-    command: Callable[[Group], list[str]],
-    access: Access | None,
-    duration: float | None,
-    once_idle: bool,
+    alone: set[str],
+    interval: Callable[[Group], float],
+    command: Callable[[str | None], list[str]],
     grace: float,
-    log_file: Path | None,
-) -> int:
-    from tidegate.live.http import HttpServer
-    from tidegate.live.logs import FileLog
-    from tidegate.live.metrics import Metrics
+    once_idle: bool,
+    listeners: Sequence[Listener],
+) -> tuple[Supervisor, Workers]:
     from tidegate.live.process import WorkerProcess
     from tidegate.live.supervisor import Supervisor
-    from tidegate.store.status import read_status
-
-    members = [name for group in groups for name in group.members]
-    listeners: list[Callable[[str | None, Event | str], None]] = []
+    from tidegate.live.workers import Workers
 
     def notify(group: str | None, event: Event | str) -> None:
         for listener in listeners:
             listener(group, event)
 
+    workers = Workers(
+        lambda name, hear: WorkerProcess(command(name), hear),
+        lambda text: supervisor.printed(text),
+        interval,
+    )
     supervisor = Supervisor(
         groups,
-        lambda group, told: WorkerProcess(command(group), told),
+        workers.spawn,
         notify,
         grace=grace,
         until_idle=once_idle,
+        alone=alone,
+        close=workers.close,
     )
+    return supervisor, workers
+
+
+def _supervise(
+    call: Invocation,
+    project: Project,
+    supervisor: Supervisor,
+    workers: Workers,
+    listeners: list[Listener],
+    access: Access | None,
+    duration: float | None,
+    log_file: Path | None,
+) -> int:
+    """Run it, and show what happens; its exit code."""
+    from tidegate.live.http import HttpServer
+    from tidegate.live.logs import FileLog
+    from tidegate.live.metrics import Metrics
+    from tidegate.store.status import read_status
+
+    groups = tuple(supervisor.groups)
+    members = [name for group in groups for name in group.members]
 
     def status() -> ProjectStatus:
         return read_status(project, members)
@@ -251,7 +310,7 @@ def _supervise(
         return read_status(project, members, ask_brokers=False)
 
     with contextlib.ExitStack() as open_things:
-        metrics = Metrics(status, supervisor.pids, supervisor.health)
+        metrics = Metrics(status, workers.pids, supervisor.health)
         for group in groups:
             metrics.expect(group.name)
         listeners.append(metrics)
@@ -274,7 +333,7 @@ def _shown(
     committed: Callable[[], ProjectStatus],
     supervisor: Supervisor,
     open_things: contextlib.ExitStack,
-) -> Callable[[str | None, Event | str], None]:
+) -> Listener:
     """What shows the events on standard output: a screen for people, else the log."""
     from tidegate.live.logs import DEBUG, INFO, JsonLog
 
@@ -286,96 +345,3 @@ def _shown(
     screen.start()
     open_things.callback(screen.close)
     return screen
-
-
-class _Worker:
-    """The process that does the work of one group. Its standard output is for the supervisor alone."""
-
-    def __init__(
-        self,
-        group: str,
-        names: list[str] | None,
-        interval: float,
-        max_rows_per_batch: int | None,
-        once_idle: bool,
-        upkeep: bool,
-    ) -> None:
-        self._group, self._names, self._interval = group, names, interval
-        self._max_rows, self._once_idle, self._upkeep = max_rows_per_batch, once_idle, upkeep
-        self._stop = threading.Event()
-
-    def run(self, call: Invocation, project: Project) -> int:
-        """Until told to stop. Exit codes: 0; 2 for a tidegate error, 1 for any other, which was told before."""
-        from tidegate.plan.events import WorkerFailed
-
-        # Whatever Spark or a library prints must not get between the events.
-        out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        os.dup2(2, 1)
-        self._take_signals()
-        threading.Thread(target=self._watch_supervisor, daemon=True).start()
-        notify = _Pipe(out, self._stop)
-        try:
-            self._serve(call, project, notify)
-        except Exception as error:
-            from tidegate.jvm.failures import one_line
-            from tidegate.runtime.codes import is_curable
-
-            known = error if isinstance(error, TidegateError) else None
-            failed = WorkerFailed(
-                self._group,
-                known.code if known else None,
-                one_line(error),
-                known.hint if known else None,
-                is_curable(error),
-            )
-            notify(failed)
-            if known is None or call.debug:
-                show_traceback(error)
-            return 2 if known else 1
-        return 0
-
-    def _serve(self, call: Invocation, project: Project, notify: Callable[[Event], None]) -> None:
-        from tidegate.session.live import LiveGroup, serve
-        from tidegate.session.session import Session
-
-        with Session.open(project, log=f"live-{self._group}", lasting=True) as session:
-            # PySpark has taken SIGINT for itself.
-            self._take_signals()
-            try:
-                stopping, names = self._stop.is_set, self._names
-                with LiveGroup(
-                    session, names, self._group, self._max_rows, stopping, patience=_LEASE_SECONDS
-                ) as group:
-                    serve(group, notify, self._stop, self._interval, self._once_idle, self._upkeep)
-            finally:
-                # Of a JVM that is gone already nothing is heard but that; why it went is what is to be told.
-                with contextlib.suppress(Exception):
-                    session.close(stop_spark=True)
-
-    def _take_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._stop.set())
-
-    def _watch_supervisor(self) -> None:
-        """Standard input ends with the supervisor: without it nobody would ever stop this process."""
-        while os.read(0, 4096):
-            pass
-        self._stop.set()
-
-
-class _Pipe:
-    """Writes events for the supervisor. If that is gone the worker stops; a commit is never broken off by it."""
-
-    def __init__(self, out: TextIO, stop: threading.Event) -> None:
-        self._out, self._stop = out, stop
-        self._lock = threading.Lock()
-
-    def __call__(self, event: Event) -> None:
-        import json
-
-        with self._lock:
-            try:
-                self._out.write(json.dumps(event.to_dict(), ensure_ascii=False, default=str) + "\n")
-                self._out.flush()
-            except (OSError, ValueError):
-                self._stop.set()

@@ -1,0 +1,178 @@
+"""Which process does the work of which group: one for all groups, and one for each that is to be alone.
+
+The supervisor knows one worker for each group; several of them can be the same process. A line that a process writes
+names the group that it is of.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tidegate.live.groups import Group
+from tidegate.live.process import Message
+
+#: What the supervisor hears of a group's worker: ("event", document), ("exit", code) when the group has ended, and
+#: ("death", Death) when its process has.
+Hear = Callable[[Message], None]
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a process that still had groups. `working`: whether it was working for this one at that moment."""
+
+    code: int
+    working: bool
+
+
+class Worker(Protocol):
+    """What the supervisor needs of a group's worker."""
+
+    @property
+    def pid(self) -> int:
+        """Of the process that it is in."""
+
+    def stop(self) -> None:
+        """Ask it to end when it has finished its commit."""
+
+    def kill(self) -> None:
+        """End its process, and everything that this has started, now."""
+
+
+class Process(Protocol):
+    """A worker process (`WorkerProcess`)."""
+
+    pid: int
+
+    def tell(self, **document: Any) -> None:
+        """Write a line to it."""
+
+    def close(self) -> None:
+        """Tell it that nothing more comes."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+
+#: Starts a process; of a group's own one it is told the group's name. What it says is given to the function.
+Start = Callable[[str | None, Callable[[Message], None]], Process]
+
+
+class _Host:
+    """A process, and the groups that it has."""
+
+    def __init__(self, start: Start, name: str | None, output: Callable[[str], None]) -> None:
+        self._output = output
+        self._groups: dict[str, Hear] = {}
+        self._working: set[str] = set()
+        self._lock = threading.Lock()
+        self.over = threading.Event()
+        self.process = start(name, self._hear)
+
+    def take(self, group: Group, interval: float, hear: Hear) -> bool:
+        """Give it a group; False if it has ended."""
+        with self._lock:
+            if self.over.is_set():
+                return False
+            self._groups[group.name] = hear
+        self.process.tell(open=group.name, members=list(group.members), interval=interval)
+        return True
+
+    def _hear(self, message: Message) -> None:
+        kind, content = message
+        if kind == "output":
+            self._output(content)
+        elif kind == "line":
+            self._line(content)
+        else:
+            with self._lock:
+                self.over.set()
+                left, self._groups = self._groups, {}
+                working = set(self._working)
+            for name, hear in left.items():
+                hear(("death", Death(content, name in working)))
+
+    def _line(self, line: dict[str, Any]) -> None:
+        name, event = line["of"], line.get("event")
+        with self._lock:
+            hear = self._groups.get(name)
+            if line.get("begins"):
+                self._working.add(name)
+            elif "exit" in line or (event or {}).get("event") == "tick_finished":
+                self._working.discard(name)
+            if "exit" in line:
+                self._groups.pop(name, None)
+        if hear is not None and event is not None:
+            hear(("event", event))
+        if hear is not None and "exit" in line:
+            hear(("exit", line["exit"]))
+
+
+class _GroupWorker:
+    """A group in a process."""
+
+    def __init__(self, host: _Host, name: str) -> None:
+        self._host, self._name = host, name
+
+    @property
+    def pid(self) -> int:
+        return self._host.process.pid
+
+    def stop(self) -> None:
+        self._host.process.tell(stop=self._name)
+
+    def kill(self) -> None:
+        self._host.process.kill()
+
+
+class Workers:
+    """Starts workers of groups, each in the process where it belongs. `output`: is given what processes print beside
+    their lines. `interval`: seconds from a tick of a group to the next. `clock`: seconds."""
+
+    def __init__(
+        self,
+        start: Start,
+        output: Callable[[str], None],
+        interval: Callable[[Group], float] = lambda group: 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._start, self._output, self._interval, self._clock = start, output, interval, clock
+        self._shared: _Host | None = None
+        self._own: dict[str, _Host] = {}
+
+    def spawn(self, group: Group, alone: bool, hear: Hear) -> Worker:
+        """A worker for a group, which has none."""
+        interval = self._interval(group)
+        if alone:
+            if (before := self._own.get(group.name)) is not None:
+                before.process.close()
+            host = self._own[group.name] = _Host(self._start, group.name, self._output)
+            host.take(group, interval, hear)
+            return _GroupWorker(host, group.name)
+        if self._shared is None or not self._shared.take(group, interval, hear):
+            self._shared = _Host(self._start, None, self._output)
+            self._shared.take(group, interval, hear)
+        return _GroupWorker(self._shared, group.name)
+
+    def pids(self) -> dict[str, int]:
+        """Of the processes that run: by the name of the group whose own one it is, `*` for the one of all others."""
+        hosts = {"*": self._shared, **self._own}
+        return {
+            name: one.process.pid for name, one in hosts.items() if one is not None and not one.over.is_set()
+        }
+
+    def close(self, seconds: float) -> bool:
+        """End all processes; whether they did so by themselves in so many seconds."""
+        hosts = [one for one in (self._shared, *self._own.values()) if one is not None]
+        end, clean = self._clock() + seconds, True
+        for one in hosts:
+            one.process.close()
+        for one in hosts:
+            if not one.over.wait(max(0.0, end - self._clock())):
+                clean = False
+                one.process.kill()
+                one.over.wait()
+        return clean

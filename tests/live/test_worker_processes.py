@@ -1,0 +1,186 @@
+"""The supervisor with real processes that have no Spark (`worker.py`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.test_supervisor import WORKER, A, B
+from tidegate.live import Group, Supervisor
+from tidegate.live.process import WorkerProcess, resident_bytes
+from tidegate.live.schedule import BackOff
+from tidegate.live.workers import Workers
+from tidegate.plan import events
+from tidegate.plan.events import Event
+
+
+class Real:
+    """A supervisor over `worker.py`, in a thread."""
+
+    def __init__(self, behaviour: str, *groups: Group, **options: Any) -> None:
+        self.told: list[Event | str] = []
+        self.code: int | None = None
+        self.started: list[str | None] = []
+
+        def start(name: str | None, hear: Callable[[tuple[str, Any]], None]) -> WorkerProcess:
+            self.started.append(name)
+            return WorkerProcess([sys.executable, str(WORKER), behaviour], hear)
+
+        self.workers = Workers(start, lambda text: self.supervisor.printed(text))
+        self.supervisor = Supervisor(
+            groups or [A],
+            self.workers.spawn,
+            lambda group, event: self.told.append(event),
+            back_off=BackOff(first=0.05, longest=0.05),
+            close=self.workers.close,
+            **options,
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.code = self.supervisor.run()
+
+    def until(self, what: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not what():
+            assert time.monotonic() < deadline, self.told
+            time.sleep(0.01)
+
+    def end(self) -> int | None:
+        self._thread.join(20)
+        assert not self._thread.is_alive(), self.told
+        return self.code
+
+    @property
+    def spawned(self) -> list[int]:
+        return [e.pid for e in self.told if isinstance(e, events.WorkerSpawned)]
+
+    def is_running(self) -> bool:
+        return all(one.state == "running" for one in self.supervisor.schedule.watched)
+
+
+def test_a_worker_is_told_to_stop_and_ends() -> None:
+    real = Real("work")
+    real.until(real.is_running)
+    real.supervisor.stop()
+    assert real.end() == 0
+    kinds = [type(e) for e in real.told if not isinstance(e, str)]
+    assert kinds == [
+        events.LiveStarted,
+        events.WorkerSpawned,
+        events.WorkerStarted,
+        events.TickFinished,
+        events.WorkerStopping,
+        events.WorkerExited,
+        events.LiveStopped,
+    ]
+    assert "words that are no line" in real.told
+
+
+def test_a_killed_worker_is_replaced() -> None:
+    real = Real("work")
+    real.until(real.is_running)
+    first = real.spawned[0]
+    os.kill(first, signal.SIGKILL)
+    real.until(lambda: len(real.spawned) == 2 and real.is_running())
+    assert real.spawned[1] != first
+    real.supervisor.stop()
+    assert real.end() == 0
+
+
+def test_groups_share_a_process_and_start_again_together() -> None:
+    real = Real("work", A, B, alone=["b"])
+    real.until(real.is_running)
+    assert sorted(real.workers.pids()) == ["*", "b"]
+    real.supervisor.stop()
+    assert real.end() == 0
+    real = Real("work", A, B, Group("c", ("c",)))
+    real.until(real.is_running)
+    assert real.started == [None]
+    assert len(set(real.spawned)) == 1
+    os.kill(real.workers.pids()["*"], signal.SIGKILL)
+    real.until(lambda: len(real.spawned) == 6 and real.is_running())
+    assert real.started == [None, None]
+    assert len(set(real.spawned[3:])) == 1
+    real.supervisor.stop()
+    assert real.end() == 0
+    assert real.workers.pids() == {}
+
+
+def test_a_group_that_kills_the_common_process_is_moved_out_and_the_others_go_on() -> None:
+    real = Real("poison", A, B)
+    real.until(lambda: real.started.count("a") == 2)
+    real.until(lambda: real.supervisor.schedule.of("b").state == "running")
+    # Three deaths, and one more for those who are left.
+    assert real.started.count(None) == 4
+    shared = real.workers.pids()["*"]
+    real.until(lambda: real.started.count("a") == 4)
+    assert real.workers.pids()["*"] == shared
+    real.supervisor.stop()
+    assert real.end() in (0, 1)
+
+
+def test_what_a_worker_says_last_is_heard_before_its_end() -> None:
+    real = Real("definition")
+    assert real.end() == 2
+    assert real.supervisor.schedule.of("a").state == "failed"
+    assert real.spawned == [real.spawned[0]]
+
+
+def test_a_worker_that_does_not_listen_is_killed_when_its_grace_is_over() -> None:
+    real = Real("deaf", grace=0.2)
+    real.until(real.is_running)
+    real.supervisor.stop()
+    assert real.end() == 1
+
+
+@pytest.mark.medium
+def test_a_worker_outlives_its_supervisor_only_for_its_commit() -> None:
+    """A supervisor that is killed can tell nobody: its end of the worker's standard input closes."""
+    code = (
+        "import sys, time\n"
+        "from tidegate.live.process import WorkerProcess\n"
+        f"worker = WorkerProcess([sys.executable, {str(WORKER)!r}, 'work'], lambda message: None)\n"
+        "print(worker.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    supervisor = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert supervisor.stdout is not None
+    worker = int(supervisor.stdout.readline())
+    assert _alive(worker)
+    supervisor.kill()
+    supervisor.communicate()
+    deadline = time.monotonic() + 20
+    while _alive(worker):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_memory_is_that_of_the_whole_family() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "print('up', flush=True); input()"], stdin=-1, stdout=-1)
+    assert child.stdout is not None
+    assert child.stdin is not None
+    child.stdout.readline()
+    sizes = resident_bytes(os.getpid())
+    assert sizes["worker"] > 10 << 20
+    assert 1 << 20 < sizes["python"] < 1 << 30
+    child.communicate(b"\n")
+    assert resident_bytes(2**22 + 1) == {}

@@ -1,0 +1,231 @@
+"""Groups of a live driver (`session/live_driver.py`) on the runner without a JVM, by threads or one after another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.conftest import Workbench
+from tidegate.errors import TidegateError
+from tidegate.plan import events
+from tidegate.plan.events import Event
+from tidegate.session.live import LiveGroup, settled
+from tidegate.session.live_driver import LiveDriver, Opening, Pace, Threads
+from tidegate.session.session import Session
+
+pytestmark = pytest.mark.runner("inprocess")
+
+SOURCE = """CREATE SOURCE {0} (
+    page VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5 seconds'
+) WITH (connector = 'filesystem', path = 'in/{0}', max_files_per_batch = 1) FORMAT PLAIN ENCODE JSON;
+CREATE MATERIALIZED VIEW {0}_minutes AS SELECT window_start, count(*) AS n
+FROM TUMBLE({0}, ts, INTERVAL '1 minute') GROUP BY window_start EMIT ON WINDOW CLOSE;
+"""
+
+
+class OneByOne:
+    """Does the work at once, on a clock that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.time, self.messages = 0.0, deque[object]()
+
+    def start(self, work: Callable[[], None]) -> None:
+        work()
+
+    def tell(self, message: object) -> None:
+        self.messages.append(message)
+
+    def hear(self, seconds: float | None) -> object | None:
+        if self.messages:
+            return self.messages.popleft()
+        assert seconds is not None, "the driver waits for ever"
+        self.time += seconds
+        return None
+
+    def now(self) -> float:
+        return self.time
+
+
+class Heard:
+    """What the driver has told; `meanwhile` is called at each event."""
+
+    def __init__(self, meanwhile: Callable[[str, Event], None] = lambda group, event: None) -> None:
+        self.told: list[tuple[str, Any]] = []
+        self.driver: LiveDriver | None = None
+        self.left = {"a", "b"}
+        self._meanwhile, self._lock = meanwhile, threading.Lock()
+
+    def event(self, group: str, event: Event) -> None:
+        with self._lock:
+            self.told.append((group, event))
+        self._meanwhile(group, event)
+
+    def begins(self, group: str) -> None:
+        """Nobody asks."""
+
+    def ended(self, group: str, code: int, error: Exception | None) -> None:
+        with self._lock:
+            self.told.append((group, code))
+            self.left.discard(group)
+            over = not self.left
+        if over and self.driver is not None:
+            self.driver.close()
+
+    def of(self, group: str, kind: type) -> list[Any]:
+        return [told for name, told in self.told if name == group and isinstance(told, kind)]
+
+
+def opening(session: Session, name: str) -> Opening:
+    """How a group of the project is opened."""
+
+    def opened(stopping: Callable[[], bool]) -> AbstractContextManager[LiveGroup]:
+        return LiveGroup(session, [f"{name}_minutes"], name, stopping=stopping)
+
+    return opened
+
+
+def project(workbench: Workbench, *names: str) -> None:
+    workbench.assets(**{name: SOURCE.format(name) for name in names})
+    for name in names:
+        for number, minute in enumerate(("12:00", "12:01", "12:02")):
+            row = {"page": "a", "ts": f"2026-01-01 {minute}:30"}
+            workbench.json_lines(f"in/{name}/{number}.json", [row])
+
+
+def counts(session: Session, name: str) -> list[int]:
+    return [row["n"] for row in session.table(f"{name}_minutes").orderBy("window_start").collect()]
+
+
+def test_R2_groups_with_a_backlog_take_turns_and_each_ends_when_nothing_waits(workbench: Workbench) -> None:
+    project(workbench, "a", "b")
+    session, heard = workbench.session(), Heard()
+    heard.driver = driver = LiveDriver(OneByOne(), heard, Pace(over=settled, threads=1))
+    for name in ("a", "b"):
+        driver.open(name, opening(session, name))
+    assert driver.run()
+    # Three batches each, none of which waits for more than one of the other group.
+    batches = [name for name, told in heard.told if isinstance(told, events.BatchCommitted)]
+    assert batches == ["a", "b"] * 3
+    for name in ("a", "b"):
+        assert counts(session, name) == [1, 1]
+        stopping = heard.of(name, events.WorkerStopping)
+        assert [(one.why, one.ticks) for one in stopping] == [("nothing waits any more", 3)]
+        assert heard.told[-1][1] == 0
+
+
+def test_what_ends_one_group_does_not_touch_the_other(workbench: Workbench) -> None:
+    project(workbench, "a", "b")
+    session, heard = workbench.session(), Heard()
+
+    @contextmanager
+    def refused(stopping: Callable[[], bool]) -> Any:
+        raise TidegateError("TG508", "another process is writing a", hint="stop it")
+        yield
+
+    heard.driver = driver = LiveDriver(OneByOne(), heard, Pace(over=settled))
+    driver.open("a", refused)
+    driver.open("b", opening(session, "b"))
+    assert driver.run()
+    failed = [told for name, told in heard.told if name == "a"]
+    assert failed == [
+        events.WorkerFailed("a", "TG508", "another process is writing a", "stop it", False),
+        2,
+    ]
+    assert counts(session, "b") == [1, 1]
+
+
+def test_a_driver_whose_spark_is_gone_ends_at_once_and_closes_nothing(workbench: Workbench) -> None:
+    project(workbench, "a", "b")
+    session = workbench.session()
+    object.__setattr__(session.runner, "answers", lambda: False)
+
+    def fails(group: str, event: Event) -> None:
+        if isinstance(event, events.BatchCommitted):
+            raise OSError("the JVM is gone")
+
+    heard = Heard(fails)
+    driver = LiveDriver(OneByOne(), heard, Pace(over=settled))
+    for name in ("a", "b"):
+        driver.open(name, opening(session, name))
+    assert not driver.run()
+    assert [one.message for one in heard.of("a", events.WorkerFailed)] == ["OSError: the JVM is gone"]
+    # The supervisor hears that the process has died, of all of its groups.
+    assert not [told for _, told in heard.told if isinstance(told, int)]
+
+
+def test_a_group_that_is_told_to_end_commits_what_is_under_way_and_no_more(workbench: Workbench) -> None:
+    project(workbench, "a", "b")
+    session = workbench.session()
+
+    def stop(group: str, event: Event) -> None:
+        if isinstance(event, events.BatchCommitted) and group == "a":
+            driver.stop("a")
+
+    heard = Heard(stop)
+    hands = OneByOne()
+    heard.driver = driver = LiveDriver(hands, heard, Pace(over=settled, threads=1))
+    for name in ("a", "b"):
+        driver.open(name, opening(session, name))
+    assert driver.run()
+    assert len(heard.of("a", events.BatchCommitted)) == 1
+    assert [one.why for one in heard.of("a", events.WorkerStopping)] == ["asked to"]
+    assert len(heard.of("b", events.BatchCommitted)) == 3
+    # Its leases are free again, and it goes on where it was.
+    session.run(["a_minutes"])
+    assert counts(session, "a") == [1, 1]
+
+
+def test_a_tick_that_hangs_holds_its_own_group_only() -> None:
+    """With threads, as in a process: of three groups one hangs, and the two others tick on."""
+    released, ticks = threading.Event(), {"a": 0, "b": 0, "c": 0}
+
+    class Fake:
+        ticks, written, name = 0, (), "fake"
+
+        def __init__(self, name: str) -> None:
+            self.group = name
+            self.context = self
+            self.runner = self
+            self.answers = lambda: True
+
+        def working(self, name: str) -> AbstractContextManager[None]:
+            return threading.Lock()  # type: ignore[return-value]  # a context, and nothing more
+
+        def prepare(self, notify: object) -> None:
+            pass
+
+        def tick(self, notify: object) -> bool:
+            ticks[self.group] += 1
+            if self.group == "a":
+                released.wait(60)
+            return False
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    heard = Heard()
+    heard.left = set(ticks)
+    driver = LiveDriver(Threads(time.monotonic), heard, Pace(interval=0.01, upkeep=False, threads=2))
+    for name in ticks:
+        driver.open(name, lambda stopping, name=name: Fake(name))  # type: ignore[misc, return-value]  # stands in
+    running = threading.Thread(target=driver.run)
+    running.start()
+    deadline = time.monotonic() + 30
+    while min(ticks["b"], ticks["c"]) < 20:
+        assert time.monotonic() < deadline, ticks
+        time.sleep(0.01)
+    assert ticks["a"] == 1
+    driver.close()
+    released.set()
+    running.join(30)
+    assert not running.is_alive()
+    assert [told for _, told in heard.told if isinstance(told, int)] == [0, 0, 0]
