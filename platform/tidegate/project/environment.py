@@ -53,6 +53,31 @@ class CatalogSettings(StrictModel):
             raise refuse("the uri of a rest catalog must start with http:// or https://")
         return self
 
+    @model_validator(mode="after")
+    def _commits_are_everybodys(self) -> CatalogSettings:
+        """What commits go through has to be known to all who read and write: Spark, `status`, and other processes."""
+        kind, uri = self.type, str(self.uri or "")
+        if kind == "jdbc" and not uri.startswith(("jdbc:postgresql:", "jdbc:sqlite:")):
+            raise refuse(
+                f"a catalog in {':'.join(uri.split(':')[:2])} is not supported",
+                code="TG607",
+                hint="use jdbc:postgresql: for several machines, jdbc:sqlite: for one, or a rest catalog",
+            )
+        if kind == "jdbc" and re.match(r"jdbc:sqlite:(file:)?(:memory:|\?|$)|.*[?&]mode=memory", uri):
+            raise refuse(
+                "a catalog in memory would be another one for every process, and its tables would be lost",
+                code="TG607",
+                hint="name a file: jdbc:sqlite:.tidegate/warehouse/catalog.db",
+            )
+        own = [name for name in ("type", "catalog-impl") if name in self.properties]
+        if own:
+            raise refuse(
+                f"{own[0]} under properties would be a catalog that only Spark knows",
+                code="TG607",
+                hint="set type to jdbc or rest; Glue, Hive and Nessie have a REST endpoint",
+            )
+        return self
+
 
 class StorageSettings(StrictModel):
     """Object storage: one set of credentials that Spark, pyarrow and pyiceberg all use.

@@ -313,13 +313,6 @@ def _sqlalchemy_uri(jdbc: str, properties: dict[str, str]) -> str:
     if jdbc.startswith(_SQLITE):
         return "sqlite:///" + jdbc.removeprefix(_SQLITE)
     parts = urlsplit(jdbc.removeprefix("jdbc:"))
-    drivers = {"postgresql": "postgresql+psycopg2"}
-    if parts.scheme not in drivers:
-        raise TidegateError(
-            "TG607",
-            f"status cannot read a jdbc:{parts.scheme} catalog",
-            hint="use jdbc:postgresql:, jdbc:sqlite: or a rest catalog",
-        )
     user, password = properties.pop("jdbc.user", None), properties.pop("jdbc.password", None)
     login = quote(user, safe="") if user else ""
     if user and password:
@@ -328,7 +321,7 @@ def _sqlalchemy_uri(jdbc: str, properties: dict[str, str]) -> str:
     given = {k.removeprefix("jdbc."): v for k, v in properties.items() if k.startswith("jdbc.")}
     options = urlencode(_libpq(given | dict(parse_qsl(parts.query, keep_blank_values=True))), quote_via=quote)
     query = f"?{options}" if options else ""
-    return f"{drivers[parts.scheme]}://{login}{at}{parts.netloc}{parts.path}{query}"
+    return f"postgresql+psycopg2://{login}{at}{parts.netloc}{parts.path}{query}"
 
 
 def _libpq(jdbc: dict[str, str]) -> dict[str, str]:
