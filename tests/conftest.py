@@ -80,9 +80,9 @@ class Workbench:
         """`spark`: None: sessions are those of the runner without a JVM."""
         self.root, self._spark = root, spark
         (root / "assets").mkdir(parents=True, exist_ok=True)
-        catalog = catalogs.catalog() if spark is not None else None
-        self._environment: dict[str, Any] = {"warehouse": {"catalog": catalog}} if catalog else {}
-        if catalog:
+        warehouse = catalogs.warehouse() if spark is not None else {}
+        self._environment: dict[str, Any] = {"warehouse": warehouse} if warehouse else {}
+        if warehouse:
             self._write()
 
     def assets(self, **files: str) -> Workbench:

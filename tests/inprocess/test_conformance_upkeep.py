@@ -4,10 +4,10 @@ the tests' own implementation."""
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyarrow.fs import FileSelector, FileSystem
 
 from tests.inprocess.test_conformance import EPOCH, added, made, session, shown, tagged
 from tidegate.iceberg.layout import NewTable
@@ -42,8 +42,15 @@ def logged(session: Session, table: StoredTable, epoch: int, *rows: tuple[int, s
 
 def stored(session: Session, identifier: str) -> set[str]:
     """The names of the data files in the table's folder."""
-    root = Path(session.tables.open(identifier).location.removeprefix("file:"))
-    return {file.name for file in (root / "data").rglob("*.parquet") if not file.name.startswith(".")}
+    filesystem, root = folder(session, identifier)
+    found = filesystem.get_file_info(FileSelector(f"{root}/data", recursive=True))
+    names = {file.base_name for file in found if file.extension == "parquet"}
+    return {name for name in names if not name.startswith(".")}
+
+
+def folder(session: Session, identifier: str) -> tuple[FileSystem, str]:
+    """Where a table's files are."""
+    return session.project.storage.filesystem(session.tables.open(identifier).location)
 
 
 def test_the_figures_of_a_table(session: Session) -> None:
@@ -197,18 +204,22 @@ def test_R1_orphans_go_by_their_age_and_nothing_else_does(session: Session) -> N
         added(session, upkeep.table, [(number, "x", False)], facts={EPOCH: str(number)})
     assert upkeep.compact(least_files=2) == (3, 1)
     before = shown(session, identifier)
-    root = Path(upkeep.table.location.removeprefix("file:"))
-    (root / "data" / "below").mkdir()
-    (root / "other").mkdir()
-    orphans = [root / "data" / "below" / "killed.parquet", root / "metadata" / "killed.avro"]
-    for file in (*orphans, root / "other" / "not_ours.parquet"):
-        file.write_bytes(b"x")
+    filesystem, root = folder(session, identifier)
+    for name in ("data/below", "other"):
+        filesystem.create_dir(f"{root}/{name}")
+    orphans = [f"{root}/data/below/killed.parquet", f"{root}/metadata/killed.avro"]
+    for path in (*orphans, f"{root}/other/not_ours.parquet"):
+        with filesystem.open_output_stream(path) as file:
+            file.write(b"x")
+
+    def there(paths: list[str]) -> list[bool]:
+        return [found.is_file for found in filesystem.get_file_info(paths)]
+
     later, earlier = (int((time.time() + s) * 1000) for s in (600, -600))
     assert upkeep.remove_orphans(earlier) == 0
-    assert all(file.exists() for file in orphans)
+    assert there(orphans) == [True, True]
     assert upkeep.remove_orphans(later) == 2
-    assert not any(file.exists() for file in orphans)
-    assert (root / "other" / "not_ours.parquet").exists()
+    assert there([*orphans, f"{root}/other/not_ours.parquet"]) == [False, False, True]
     assert upkeep.remove_orphans(later) == 0
     # All snapshots are whole.
     for snapshot in upkeep.table.snapshot_ids():

@@ -1,4 +1,5 @@
-"""Which catalog the projects of tests have on Spark: `TIDEGATE_TEST_CATALOG=sqlite|postgres|rest`, else a folder.
+"""Which catalog the projects of tests have on Spark: `TIDEGATE_TEST_CATALOG=sqlite|postgres|rest|rest-s3`, else a
+folder. With `rest-s3` all tables are on S3.
 
 `make catalogs` plays the conformance suite and what stands on it with each.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -16,10 +17,12 @@ from typing import Any
 
 import pytest
 
+from infra.demo_s3.s3 import make_bucket, s3_server
 from infra.kafka.broker import free_port
-from infra.rest_catalog.server import RestCatalogs
+from infra.rest_catalog.server import S3_PACKAGES, RestCatalogs
 from infra.stack.postgres import HOST, USER, Postgres
 from tests.support.rest_proxy import RestProxy
+from tests.support.s3 import SECRET, settings_of, storage_on
 from tidegate.project.environment import CatalogSettings, Warehouse
 from tidegate.project.storage import Storage
 
@@ -35,11 +38,23 @@ def chosen() -> str | None:
     return os.environ.get(_VARIABLE)
 
 
-def catalog() -> dict[str, Any] | None:
-    """The `catalog:` of a new project: nobody else's tables are in it."""
+def warehouse(file: Path | None = None) -> dict[str, Any]:
+    """The `warehouse:` of a new project, empty for a folder: nobody else's tables are in it. `file`: where SQLite's is,
+    if not in the project."""
+    found = _catalog(file)
+    if found is None:
+        return {}
+    settings: dict[str, Any] = {"catalog": found}
+    if chosen() == "rest-s3":
+        bucket = str(found["uri"]).rpartition("/")[2]
+        settings |= {"path": f"s3://{bucket}/tidegate", "storage": settings_of(_REST[0].s3 or "")}
+    return settings
+
+
+def _catalog(file: Path | None) -> dict[str, Any] | None:
     kind = chosen()
     if kind == "sqlite":
-        return {"type": "jdbc", "uri": "jdbc:sqlite:.tidegate/warehouse/catalog.db"}
+        return {"type": "jdbc", "uri": f"jdbc:sqlite:{file or '.tidegate/warehouse/catalog.db'}"}
     if kind == "postgres":
         name = f"project{next(_NUMBERS)}"
         _execute(f"CREATE DATABASE {name}")
@@ -49,7 +64,7 @@ def catalog() -> dict[str, Any] | None:
             "uri": f"jdbc:postgresql://{HOST}:{server_port()}/{name}",
             "properties": login,
         }
-    if kind == "rest":
+    if kind in _ON_REST:
         return _REST[0].project()
     assert kind is None, kind
     return None
@@ -58,8 +73,10 @@ def catalog() -> dict[str, Any] | None:
 class RestServer:
     """REST catalogs as a project meets them: over HTTP, with tokens that end, and failures that a test asks for."""
 
-    def __init__(self, folder: Path, lifetime_s: int) -> None:
-        self.catalogs = RestCatalogs(folder)
+    def __init__(self, folder: Path, lifetime_s: int, s3: str | None = None) -> None:
+        """`s3`: the URL of an S3 server, which gets a bucket for the tables of each project."""
+        self.s3 = s3
+        self.catalogs = RestCatalogs(folder, S3_PACKAGES if s3 else ())
         self.catalogs.start()
         self.proxy = RestProxy(lifetime_s)
         os.environ[CREDENTIAL] = self.proxy.credential
@@ -67,7 +84,13 @@ class RestServer:
     def project(self) -> dict[str, Any]:
         """The `catalog:` of a new project; nobody else's tables are in it."""
         name = f"project{next(_NUMBERS)}"
-        catalog = self.proxy.add(name, self.catalogs.serve(name))
+        if self.s3 is None:
+            port = self.catalogs.serve(name)
+        else:
+            storage = storage_on(self.s3, f"s3://{name}/tidegate")
+            make_bucket(storage, name)
+            port = self.catalogs.serve(name, storage.warehouse, storage)
+        catalog = self.proxy.add(name, port)
         catalog["properties"]["credential"] = f"${{{CREDENTIAL}}}"
         return catalog
 
@@ -81,14 +104,17 @@ class RestServer:
 _REST: list[RestServer] = []
 
 
+_ON_REST = ("rest", "rest-s3")
+
+
 @contextmanager
-def rest_server() -> Iterator[RestServer]:
-    """That one, else one for as long as the block runs."""
+def rest_server(s3: str | None = None) -> Iterator[RestServer]:
+    """That one, else one for as long as the block runs. `s3`: see `RestServer`."""
     if _REST:
         yield _REST[0]
         return
     with tempfile.TemporaryDirectory() as folder:
-        server = RestServer(Path(folder), lifetime_s=3600)
+        server = RestServer(Path(folder), 3600, s3)
         try:
             yield server
         finally:
@@ -101,6 +127,8 @@ _TOKEN_SECONDS = 4
 
 def packages() -> list[str]:
     """What Spark needs for it, beyond what every Spark has."""
+    if chosen() == "rest-s3":
+        return storage_on("http://nobody").packages()
     if chosen() != "postgres":
         return []
     settings = CatalogSettings(type="jdbc", uri="jdbc:postgresql://nobody/asks")
@@ -116,8 +144,11 @@ def server_port() -> int:
 @pytest.fixture(scope="session")
 def catalog_server() -> Iterator[None]:
     """The server that the chosen catalog is in, if it is in one."""
-    if chosen() == "rest":
-        with rest_server() as server:
+    if chosen() in _ON_REST:
+        with ExitStack() as running:
+            s3 = running.enter_context(s3_server()) if chosen() == "rest-s3" else None
+            os.environ["S3_SECRET"] = SECRET
+            server = running.enter_context(rest_server(s3))
             server.proxy.lifetime_s = _TOKEN_SECONDS
             _REST.append(server)
             yield

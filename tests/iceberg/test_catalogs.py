@@ -1,0 +1,178 @@
+"""What a catalog has to do beyond single commits: swap the results of a view, rename and widen columns, and serve two
+drivers at once, of which one may die. `make catalogs` plays it with every catalog, and in a store that is S3."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conftest import ROOT, Workbench
+from tests.inprocess.test_conformance import EPOCH, added, made, session, shown, tagged
+from tests.support import catalogs
+from tests.support.quick import quick
+from tidegate.errors import TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.session.session import Session
+
+__all__ = ["session"]
+
+FILES, ROWS = 6, 40
+SQL = """
+CREATE SOURCE readings (id INT, meter VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '20 seconds')
+WITH (connector = 'filesystem', path = '{input}', partition.columns = 'meter', max_files_per_batch = '1')
+FORMAT PLAIN ENCODE JSON;
+
+CREATE MATERIALIZED VIEW per_minute AS SELECT window_start, meter, count(*) AS n
+FROM TUMBLE(readings, ts, INTERVAL '1 minute') GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
+"""
+many = pytest.mark.skipif(not catalogs.chosen(), reason="one catalog after the other, by make catalogs")
+
+
+def test_R4_the_results_of_a_view_are_swapped_in_one_commit_and_the_earlier_ones_stay(
+    session: Session,
+) -> None:
+    identifier, beside = made(session), made(session, "next")
+    table = session.tables.open(identifier)
+    added(session, table, [(1, "old", False)], facts={EPOCH: "1"})
+    table.tag("generation_1")
+    was = table.current()
+    added(session, session.tables.open(beside), [(2, "new", False), (3, "new", False)])
+    rows = session.tables.rows(beside).selectExpr("id", "name", "_open", "_window_end", "id * 2 AS twice")
+    session.tables.replace_table(identifier, rows, "_open", None, {"tidegate.kind": "view"}, {EPOCH: "7"})
+    again = session.tables.open(identifier)
+    assert (again.current().integer(EPOCH), again.property("tidegate.kind")) == (7, "view")
+    assert "twice" in session.tables.rows(identifier).columns
+    assert shown(session, identifier) == [(2, "new", False), (3, "new", False)]
+    assert tagged(session, identifier, "generation_1") == 1
+    assert shown(session, identifier, was.id) == [(1, "old", False)]
+    # Whoever stood on the earlier results can't go on from them.
+    with pytest.raises(TidegateError) as caught:
+        table.append([], None, {EPOCH: "2"}, was)
+    assert caught.value.code == "TG502"
+    session.tables.drop_table(beside)
+    assert not session.tables.exists(beside)
+    assert shown(session, identifier) == [(2, "new", False), (3, "new", False)]
+
+
+def test_columns_are_renamed_dropped_and_widened_by_their_ids(session: Session) -> None:
+    """By another program; what was written before reads by the ids, and commits of ours go on."""
+    identifier = session.identifier("plain")
+    session.spark.sql(f"CREATE TABLE {identifier} (id INT, name STRING, gone INT, share FLOAT) USING iceberg")
+    session.spark.sql(f"INSERT INTO {identifier} VALUES (1, 'a', 10, 0.5)")
+    for change in (
+        "RENAME COLUMN name TO label",
+        "DROP COLUMN gone",
+        "ADD COLUMN gone STRING",
+        "ALTER COLUMN id TYPE BIGINT",
+        "ALTER COLUMN share TYPE DOUBLE",
+        "ADD COLUMN more DECIMAL(10, 2) AFTER id",
+    ):
+        session.spark.sql(f"ALTER TABLE {identifier} {change}")
+    session.spark.sql(f"INSERT INTO {identifier} VALUES ({1 << 40}, 1.25, 'b', 0.25, 'new')")
+    rows = session.tables.rows(identifier)
+    assert rows.columns == ["id", "more", "label", "share", "gone"]
+    assert sorted(map(tuple, rows.selectExpr("id", "label", "share", "gone").collect())) == [
+        (1, "a", 0.5, None),
+        (1 << 40, "b", 0.25, "new"),
+    ]
+    table = session.tables.open(identifier)
+    before = table.at(min(table.snapshot_ids(), key=lambda one: table.java.snapshot(one).sequenceNumber()))
+    assert session.tables.rows(identifier, before.id).columns == ["id", "name", "gone", "share"]
+    table.append([], None, {EPOCH: "1"}, table.current())
+    assert table.current().integer(EPOCH) == 1
+    assert session.tables.rows(identifier).count() == 2
+
+
+def shared(new_workbench: Callable[[], Workbench], where: Path) -> tuple[Workbench, Workbench]:
+    """Two checkouts of one project, each with leases of its own, and one warehouse."""
+    warehouse: dict[str, Any] = {"path": str(where / "warehouse")} | catalogs.warehouse(where / "catalog.db")
+    settings = {"project": "shop", "allow": {"folders": [str(where)]}, "warehouse": warehouse}
+    found = []
+    for _ in range(2):
+        bench = new_workbench().assets(readings=SQL.replace("{input}", str(where / "input")))
+        quick(bench.root, **settings)
+        found.append(bench)
+    (where / "input").mkdir()
+    for file in range(FILES):
+        lines = []
+        for row in range(ROWS):
+            number = file * ROWS + row
+            second = number - (45 if number % 7 == 0 else 0)
+            ts = f"2026-01-01 00:{max(second, 0) // 60:02d}:{max(second, 0) % 60:02d}"
+            lines.append(json.dumps({"id": number, "meter": "ab"[number % 2], "ts": ts}) + "\n")
+        (where / "input" / f"{file}.json").write_text("".join(lines))
+    return found[0], found[1]
+
+
+def other_driver(bench: Workbench) -> subprocess.Popen[str]:
+    """A JVM of its own, which begins to run the project."""
+    command = [sys.executable, "-m", "tests.runtime.killable", str(bench.root)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def facts(session: Session) -> tuple[list[Any], list[Any]]:
+    raw = session.table("readings$raw").select("partition", "offset", "id", "outcome", "watermark")
+    return sorted(map(tuple, raw.collect())), sorted(map(tuple, session.table("per_minute").collect()))
+
+
+def run_on(bench: Workbench) -> Session:
+    """Run, where others may be faster, until it is through."""
+    deadline = time.monotonic() + 300
+    while True:
+        session = bench.session()
+        try:
+            session.run()
+            return session
+        except TidegateError as error:
+            if error.code != "TG502" or time.monotonic() > deadline:
+                raise
+
+
+@many
+@pytest.mark.slow
+def test_R2_two_drivers_at_once_and_one_that_is_killed_lose_nothing_and_store_nothing_twice(
+    new_workbench: Callable[[], Workbench], tmp_path: Path
+) -> None:
+    (alone_at := tmp_path / "alone").mkdir()
+    (both_at := tmp_path / "both").mkdir()
+    alone, _ = shared(new_workbench, alone_at)
+    right = facts(run_on(alone))
+    assert len(right[0]) == FILES * ROWS
+    assert {row[3] for row in right[0]} == {"on_time", "late"}
+
+    one, other = shared(new_workbench, both_at)
+    process = other_driver(other)
+    session = run_on(one)
+    _, told = process.communicate(timeout=300)
+    # Of the two whoever is slower is told so.
+    assert process.returncode == 0 or "TG502" in told, told
+    run_on(other)
+    assert facts(session) == right
+
+    # Of one checkout a second driver is kept out by the lease, until the first one is killed.
+    for number, second in ((FILES, 300), (FILES + 1, 400)):
+        row = {"id": 1000 + number, "meter": "a", "ts": f"2026-01-01 00:{second // 60:02d}:00"}
+        (both_at / "input" / f"{number}.json").write_text(json.dumps(row) + "\n")
+    process = other_driver(one)
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    found = facts(run_on(one))[0]
+    assert [row for row in found if row[2] < 1000] == right[0]
+    assert sorted(row[2] for row in found if row[2] >= 1000) == [1000 + FILES, 1001 + FILES]
