@@ -1,5 +1,6 @@
-"""Two machines that do not see each other's leases deliver into the same folder on S3: what decides is a conditional
-write of the position, and the one that comes second with it has delivered nothing."""
+"""Two machines that do not see each other's leases deliver into the same folder on S3, or into the same topic: what
+decides is a conditional write of the position. The one that comes second with it has delivered nothing into a folder;
+into a topic it has sent nothing but messages whose ids the first one gives them, too."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from pyarrow.fs import FileSelector
 
 from tests.conftest import Workbench
 from tests.inprocess import session
+from tests.inprocess.broker import Broker
+from tests.inprocess.topics import running
 from tests.support.faulty_http import Answer, Asked, FaultyHttp, Forward, lose_answer, lose_request
 from tests.support.s3 import conditional_put, settings_of, storage_on
 from tests.support.s3 import s3 as s3
@@ -20,6 +23,7 @@ from tests.support.s3 import s3_server as s3_server
 from tests.support.s3 import store as store
 from tidegate.errors import TidegateError
 from tidegate.runtime.runner import Runner
+from tidegate.sinks import kafka as kafka_sink
 
 pytestmark = pytest.mark.runner("inprocess")
 
@@ -140,3 +144,65 @@ def test_R2_a_position_whose_answer_is_lost_is_its_writers_own(
     assert run(one) is None
     assert fault.met == times
     assert delivered(s3) == ["00"]
+
+
+TO_TOPIC = """
+CREATE SINK to_topic FROM per_minute WITH (connector = 'kafka', topic = 'out',
+properties.bootstrap.server = '{servers}', key.columns = 'window_start') FORMAT PLAIN ENCODE JSON;
+"""
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [("PUT", 0), ("PUT", 1), ("*", 4)],
+        pytest.param([("*", skip) for skip in range(12)], marks=pytest.mark.long_run),
+    ],
+    ids=["some", "all"],
+)
+def test_R2_two_machines_that_send_at_once_keep_one_position_and_repeat_only_ids(
+    machines: tuple[Workbench, Workbench],
+    s3: FaultyHttp,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requests: Sequence[tuple[str, int]],
+) -> None:
+    """The second one runs inside a request about the position of the first one, and has more to send."""
+    # Tables of this runner are on a disk; where they are on S3, the position is, too.
+    monkeypatch.setattr(kafka_sink, "position_file", lambda storage, sink: f"s3://lake/at/{sink.name}.json")
+    folder, minute, codes = tmp_path / "input", 1, []
+    with running(Broker()) as broker:
+        broker.create("out", 2)
+        for bench in machines:
+            without_files = SQL.partition("CREATE SINK")[0].replace("{input}", str(folder))
+            bench.assets(all=without_files + TO_TOPIC.format(servers=broker.bootstrap))
+
+        def sent() -> list[tuple[str, bytes | None]]:
+            """(minute, id) of every message."""
+            found = [message for _, message in broker.stored("out")]
+            return [(json.loads(m.value or b"")["window_start"][14:16], m.headers[0][1]) for m in found]
+
+        one, other = machines
+        close(folder, 0)
+        close(folder, 1)
+        assert run(one) is None
+        for method, skip in requests:
+            minute += 1
+            close(folder, minute)
+
+            def meanwhile(asked: Asked, forward: Forward, minute: int = minute + 1) -> Answer | None:
+                close(folder, minute)
+                codes.append(run(other))
+                return forward(asked)
+
+            fault = s3.fail(method, "lake/at/", meanwhile, 1, skip)
+            codes.append(run(one))
+            minute += fault.met
+            s3.heal()
+            assert run(one) is None
+            assert len({id_ for _, id_ in sent()}) == minute, codes
+            assert {at for at, _ in sent()} == {f"{closed:02d}" for closed in range(minute)}
+        many = len(sent())
+        assert (run(other), run(one), len(sent())) == (None, None, many)
+    assert "TG502" in codes
+    assert set(codes) <= {None, "TG502"}
