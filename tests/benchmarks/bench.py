@@ -47,6 +47,10 @@ class Options:
     out: Path = DOCS / "benchmarks"
     work: Path = ROOT / ".tidegate" / "bench"
     keep: bool = False
+    #: Of the suite `many`: only these cases; seconds before it measures, and for how long (None: as each case says).
+    cases: tuple[str, ...] = ()
+    warm_s: float = 120.0
+    measure_s: float | None = None
 
 
 class EngineFailed(Exception):
@@ -139,10 +143,11 @@ def make_project(folder: Path, *statements: str) -> Path:
     return project
 
 
-def fill_topic(bootstrap: str, topic: str, load: Load, log: Events) -> None:
-    """The topic with all of the load's messages, the partitions in turn."""
-    with Topics(bootstrap) as topics:
-        topics.create(topic, load.partitions)
+def fill_topic(bootstrap: str, topic: str, load: Load, log: Events, create: bool = True) -> None:
+    """The topic with all of the load's messages, the partitions in turn; made here, or `create` is false."""
+    if create:
+        with Topics(bootstrap) as topics:
+            topics.create(topic, load.partitions)
     wire = Wire(bootstrap)
     try:
         for part, rows in chunks(log, _BATCH):

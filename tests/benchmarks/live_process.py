@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,9 +21,18 @@ from tests.benchmarks.meter import Meter
 class LiveProcess:
     """The command on a project, in a `with`. What it says goes to `log`."""
 
-    def __init__(self, project: Path, interval: str, log: Path) -> None:
+    def __init__(self, project: Path, interval: str, log: Path, names: Sequence[str] = ()) -> None:
         self.log = log
-        command = [sys.executable, "-m", "tidegate.cli.main", "live", "--project", str(project), "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "tidegate.cli.main",
+            "live",
+            *names,
+            "--project",
+            str(project),
+            "--json",
+        ]
         command += ["--interval", interval, "--no-http"]
         with log.open("wb") as out:
             self._process = subprocess.Popen(
@@ -54,6 +64,14 @@ class LiveProcess:
         for pid in self.meter.left():
             os.kill(pid, signal.SIGKILL)
         self.meter.stop()
+
+    def kill_below(self) -> float:
+        """End all processes that it has started with SIGKILL, but not itself; when that was."""
+        for pid in self.meter.left():
+            if pid != self._process.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return time.time()
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """All of one kind that it has told so far."""

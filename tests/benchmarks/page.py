@@ -29,6 +29,8 @@ LABELS = {
     "p99_s": "p99, s",
     "max_s": "longest, s",
     "cores_used": "cores used",
+    "cores": "cores",
+    "pss_mb": "largest PSS, MB",
 }
 #: Engines that ratios are of.
 BASES = ("native", "native+copy", "flink")

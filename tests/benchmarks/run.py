@@ -51,12 +51,15 @@ def parse(arguments: list[str] | None = None) -> tuple[list[str], Options]:
     parser.add_argument(
         "--work", type=Path, default=d.work, help="folder for data, runs and the peers' environments"
     )
+    parser.add_argument("--cases", default="", help="of the suite many, only these, with semicolons")
+    parser.add_argument("--warm", type=float, default=d.warm_s, help="seconds before the suite many measures")
+    parser.add_argument("--measure", type=float, help="seconds that it measures a case (default: minutes)")
     parser.add_argument("--keep", action="store_true", help="keep the data for the next time")
     given = parser.parse_args(arguments)
     unknown = [name for name in given.suites if name not in SUITES]
     if unknown:
         parser.error(f"no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
-    out = given.out or (d.out if given.scale == 1.0 else given.work / "results")
+    out = given.out or (d.out if (given.scale, given.measure) == (1.0, None) else given.work / "results")
     options = Options(
         given.scale,
         given.repeats,
@@ -67,6 +70,9 @@ def parse(arguments: list[str] | None = None) -> tuple[list[str], Options]:
         out.resolve(),
         given.work.resolve(),
         given.keep,
+        tuple(name.strip() for name in given.cases.split(";") if name.strip()),
+        given.warm,
+        given.measure,
     )
     return given.suites or list(SUITES), options
 

@@ -120,23 +120,26 @@ class Wire:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._number = 0
 
-    def send(self, topic: str, batches: dict[int, bytes]) -> None:
-        """One record batch for each of these partitions; returns when all are acknowledged.
+    def send(self, topic: str, batches: dict[int, bytes]) -> float:
+        """One record batch for each of these partitions; returns when all are acknowledged: the latest time (s since
+        1970) that the broker gave one of them, where its topic has LogAppendTime, else -0.001.
 
         Partitions of a new topic that have no leader yet are waited for. Raises ConnectionError if the broker refuses.
         """
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline, appended = time.monotonic() + _PATIENCE_S, -1
         while batches:
-            refused = {part: code for part, code in self._produce(topic, batches).items() if code}
+            codes, last = self._produce(topic, batches)
+            refused, appended = {part: code for part, code in codes.items() if code}, max(appended, last)
             final = {part: code for part, code in refused.items() if code not in _NOT_YET}
             if final or (refused and time.monotonic() > deadline):
                 raise ConnectionError(f"{topic}: the broker refuses (partition: error) {final or refused}")
             batches = {part: data for part, data in batches.items() if part in refused}
             if batches:
                 time.sleep(0.1)
+        return appended / 1000
 
-    def _produce(self, topic: str, batches: dict[int, bytes]) -> dict[int, int]:
-        """Partition to error code, 0 where it is written."""
+    def _produce(self, topic: str, batches: dict[int, bytes]) -> tuple[dict[int, int], int]:
+        """Partition to error code, 0 where it is written; the latest time of the broker's, in ms."""
         self._number += 1
         name = topic.encode()
         # No transaction, acknowledged by all replicas, within 30 s.
@@ -147,13 +150,13 @@ class Wire:
         head = struct.pack(">hhih", _PRODUCE, _VERSION, self._number, 5) + b"bench"
         self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
         answer = self._exactly(struct.unpack(">i", self._exactly(4))[0])
-        codes = {}
+        codes, appended = {}, -1
         at = 4 + 4 + 2 + len(name) + 4
         for _ in batches:
-            partition, code = struct.unpack_from(">ih", answer, at)
-            codes[partition] = code
+            partition, code, _, stamp = struct.unpack_from(">ihqq", answer, at)
+            codes[partition], appended = code, max(appended, stamp)
             at += 4 + 2 + 8 + 8
-        return codes
+        return codes, appended
 
     def _exactly(self, size: int) -> bytes:
         data = b""

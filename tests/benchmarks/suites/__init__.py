@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.suites import contests, growth, live, ttl
+from tests.benchmarks.suites import contests, growth, live, many, ttl
 from tests.benchmarks.suites.suite import Suite
 
 SUITES: dict[str, Suite] = {
-    suite.name: suite for suite in (*contests.SUITES, *ttl.SUITES, *growth.SUITES, *live.SUITES)
+    suite.name: suite for suite in (*contests.SUITES, *ttl.SUITES, *growth.SUITES, *live.SUITES, *many.SUITES)
 }
