@@ -43,18 +43,12 @@ def _bring_up(
     log = Log.of(context, replace(old, name=relation.name, location=relation.location))
     identity = relation_identity(relation)
     step = ColumnStep(log.progress.epoch + 1, relation_identity(old), identity, wanted.changes)
-    change = TableChange(
-        dropped=tuple(c.column for c in wanted.changes if c.kind == "drop"),
-        renamed=tuple((c.column, c.to or "") for c in wanted.changes if c.kind == "rename"),
-        widened=tuple((c.column, c.to or "") for c in wanted.changes if c.kind == "widen"),
-        added=tuple((c.column, c.to or "") for c in wanted.changes if c.kind == "add"),
-        order=tuple(name for name, _ in log_columns(relation)),
-        properties={
-            "tidegate.definition": relation.definition,
-            "tidegate.identity": identity,
-            CHANGES: with_step(properties.get(CHANGES), step),
-        },
-    )
+    facts = {
+        "tidegate.definition": relation.definition,
+        "tidegate.identity": identity,
+        CHANGES: with_step(properties.get(CHANGES), step),
+    }
+    change = TableChange.of(wanted.changes, [name for name, _ in log_columns(relation)], facts)
     log.change_columns(change, [name for name, _ in change.added], f"definition changed: {wanted.text}")
     notify(DefinitionChanged(relation.name, step.epoch, wanted.text))
 

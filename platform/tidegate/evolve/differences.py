@@ -171,8 +171,6 @@ def _of_gate(old: Relation, new: Relation, changes: tuple[ColumnChange, ...]) ->
         change.names or change.kind == "reorder" for change in changes
     ):
         yield "a recording is stored with its columns"
-    if new.primary_key and changes:
-        yield "the columns of a table with a PRIMARY KEY can't be changed yet"
     fixed = {"the watermark": [new.watermark.column] if new.watermark is not None else []}
     fixed["the PRIMARY KEY"] = list(new.primary_key)
     columns = ("partition_columns", "order_columns")

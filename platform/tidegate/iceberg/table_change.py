@@ -4,12 +4,13 @@ when the file was written (E2)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.iceberg.layout import quote
 from tidegate.jvm.java import java_class
+from tidegate.plan.column_changes import ColumnChange
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,18 @@ class TableChange:
     added: tuple[tuple[str, str], ...] = ()
     order: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, changes: Sequence[ColumnChange], order: Sequence[str], properties: Mapping[str, str]
+    ) -> TableChange:
+        """Of the columns of a source or table, as its definitions differ."""
+
+        def named(kind: str) -> tuple[tuple[str, str], ...]:
+            return tuple((c.column, c.to or "") for c in changes if c.kind == kind)
+
+        dropped = tuple(c.column for c in changes if c.kind == "drop")
+        return cls(dropped, named("rename"), named("widen"), named("add"), tuple(order), properties)
 
 
 class ChangingUpdate:

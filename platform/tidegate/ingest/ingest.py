@@ -16,6 +16,7 @@ from tidegate.ingest.connector import BatchRows
 from tidegate.ingest.relearn import relearned
 from tidegate.ingest.shape import gate_input
 from tidegate.jvm.within import settings
+from tidegate.plan.column_changes import CHANGES
 from tidegate.plan.crashes import and_crashed, named
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import GateStage, LogStage, batch_stages
@@ -113,9 +114,10 @@ class Log(StoredLog):
         self.stages, self._clock = stages, clock
         self._memories = MemoryFiles.of(storage, relation.name)
         self._memories.remove_orphans(self.progress.states.values(), clock())
-        self.state = (
-            KeyedTable(tables, relation, identifier, clock, storage.owner) if relation.primary_key else None
-        )
+        self.state = None
+        if relation.primary_key:
+            changes = self.table.property(CHANGES)
+            self.state = KeyedTable(tables, relation, identifier, clock, storage.owner, changes)
         if (state := self.state) is not None and state.applied().epoch < self.progress.epoch:
             # What a run that broke off left (R2).
             stages.carry_out(LogStage, lambda _: state.catch_up())
@@ -286,7 +288,8 @@ class Log(StoredLog):
             self._memories.remove_orphans(after.states.values(), self._clock())
         self.progress = after
         committed_at = time.monotonic()
-        if self.state is not None:
+        # The state of a table with other columns gets them when the log is opened by its new definition.
+        if self.state is not None and change is None:
             self.state.catch_up()
         return committed_at
 

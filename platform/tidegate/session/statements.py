@@ -105,7 +105,9 @@ def _(statement: st.InsertValues | st.InsertSelect, context: Context) -> Result:
 
 @_execute.register(st.Change)
 def _(statement: st.Change, context: Context) -> Result:
-    return change(context, statement, lambda: _register(context, statement.relations, statement.hidden))
+    return change(
+        context, statement, lambda: _register(context, statement.relations, statement.hidden), open_log
+    )
 
 
 @_execute.register(st.SetSetting)

@@ -181,7 +181,7 @@ def current_rows(
     state = state_identifier(log)
     if not tables.exists(state):
         return tables.rows(log).where("false").select(*[quote(c.name) for c in relation.columns], *system)
-    stored, rows = tables.open(state), tables.rows(state, snapshot)
+    stored, rows = tables.open(state), _rows_at(tables, relation, state, snapshot)
     if relation.ttl:
         assert relation.watermark is not None
         now = applied_of(stored.current() if snapshot is None else stored.at(snapshot))
@@ -196,6 +196,20 @@ def current_rows(
             )
             rows = rows.withColumn(_RANK, F.row_number().over(order)).where(F.col(_RANK) == 1)
     return rows.where(~F.col("_tombstone")).select(*[quote(c.name) for c in relation.columns], *system)
+
+
+def _rows_at(tables: Tables, relation: Relation, state: str, snapshot: int | None) -> DataFrame:
+    """The rows of a state; columns that have come since the snapshot are NULL (E2)."""
+    rows = tables.rows(state, snapshot)
+    if snapshot is None:
+        return rows
+    there = {name.casefold() for name in rows.columns}
+    added = [c for c in relation.columns if c.name.casefold() not in there]
+    return (
+        rows.selectExpr("*", *(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in added))
+        if added
+        else rows
+    )
 
 
 def changes_frame(
@@ -218,7 +232,7 @@ def changes_frame(
     from pyspark.sql import functions as F
 
     assert relation.watermark is not None
-    rows = tables.rows(state_identifier(log), snapshot)
+    rows = _rows_at(tables, relation, state_identifier(log), snapshot)
     kind, column = relation.watermark.kind, F.col(quote(relation.watermark.column))
     if low is not None:
         rows = rows.where(column >= F.expr(kind.spark_literal(low)))

@@ -17,6 +17,9 @@ from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import new_state, quote, relation_identity
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot
+from tidegate.iceberg.table_change import TableChange
+from tidegate.plan.column_changes import ColumnStep
+from tidegate.plan.column_changes import steps as steps_of
 from tidegate.plan.gaps import RETAINED_FROM
 from tidegate.plan.resets import Step, steps, until
 from tidegate.project.owner import Owner
@@ -37,7 +40,7 @@ from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame
@@ -76,19 +79,37 @@ class KeyedTable:
         log: str,
         clock: Callable[[], datetime],
         owner: Owner | None = None,
+        changes: str | None = None,
     ) -> None:
+        """`changes`: of the columns of its log, as that records them (`plan/column_changes.py`)."""
         self.relation, self._clock = relation, clock
         self._tables, self._log, self._owner = tables, log, owner
         self.identifier = state_identifier(log)
         tables.create_table(new_state(relation, self.identifier, owner))
         self.table = tables.open(self.identifier, owner)
-        stored = self.table.property("tidegate.identity")
-        if stored != relation_identity(relation):
+        if not self._follow(steps_of(changes)):
             raise TidegateError(
                 "TG506",
                 f'the definition of "{relation.name}" has changed since its table was made',
                 hint=f'DROP "{relation.name}" and run again to read everything again',
             )
+
+    def _follow(self, changes: Sequence[ColumnStep]) -> bool:
+        """Have the columns that the log has, each step in a commit of its own (E7): a crash between the log's commit
+        and this one leaves a state that its identity says to be of before. Whether it is of the relation's definition
+        then."""
+        wanted = relation_identity(self.relation)
+        for step in changes:
+            if self.table.property("tidegate.identity") not in (step.before, wanted):
+                continue
+            if self.table.property("tidegate.identity") == wanted:
+                break
+            order = state_names(self.relation) if step.after == wanted else []
+            change = TableChange.of(step.changes, order, {"tidegate.identity": step.after})
+            base = self.table.current()
+            self.table.append([], None, _text(applied_of(base).facts()), base, change=change)
+            self.table = self._tables.open(self.identifier, self._owner)
+        return self.table.property("tidegate.identity") == wanted
 
     def applied(self) -> Applied:
         """Where the state stands."""

@@ -101,6 +101,8 @@ def require_columns(context: Context, relation: Relation, log: StoredTable) -> N
     be other values until the log is changed, too (E2). TG516 as `require_lent`."""
     stored = log.property("tidegate.identity")
     if stored is None or stored == relation_identity(relation):
+        if relation.primary_key and relation.name not in context.foreign:
+            _require_followed(context, relation, log.identifier, stored)
         return
     old = stored_relation(log.property("tidegate.definition") or "")
     known = {(c.name, c.type) for c in old.columns} if old is not None else set()
@@ -111,6 +113,20 @@ def require_columns(context: Context, relation: Relation, log: StoredTable) -> N
             "TG506",
             f'the definition of "{relation.name}" has changed, and its log does not have these columns yet',
             hint=f"tidegate run {relation.name} changes the log, and tidegate plan {relation.name} shows how",
+            location=relation.location,
+        )
+
+
+def _require_followed(context: Context, relation: Relation, log: str, identity: str | None) -> None:
+    """TG506 if the state of a table does not have the columns of its log yet: a run was interrupted in between."""
+    state = state_identifier(log)
+    if not context.tables.exists(state):
+        return
+    if context.tables.open(state).property("tidegate.identity") != identity:
+        raise TidegateError(
+            "TG506",
+            f'the columns of "{relation.name}" are being changed: its log has them, and its rows do not yet',
+            hint=f"tidegate run {relation.name} continues",
             location=relation.location,
         )
 
