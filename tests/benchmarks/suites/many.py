@@ -22,11 +22,8 @@ import numpy as np
 from tests.benchmarks.bench import ENVIRON, ROOT, Bench, EngineFailed, fill_topic
 from tests.benchmarks.live_process import LiveProcess
 from tests.benchmarks.load import Load, events
-from tests.benchmarks.meter import Mark, metered, pss_mb
-from tests.benchmarks.results import Result
-from tests.benchmarks.streams import Commits, Sender, Stream
-from tests.benchmarks.suites.suite import Suite
-from tests.benchmarks.team import (
+from tests.benchmarks.many.streams import Commits, Sender, Stream
+from tests.benchmarks.many.team import (
     DELAY_S,
     KEYS,
     PARTITIONS,
@@ -41,6 +38,9 @@ from tests.benchmarks.team import (
     stored,
     team_streams,
 )
+from tests.benchmarks.meter import Mark, metered, pss_mb
+from tests.benchmarks.results import Result
+from tests.benchmarks.suites.suite import Suite
 from tests.benchmarks.truth import judge
 from tidegate.project import Project
 

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from tests.benchmarks.bench import EngineFailed, make_project
 from tests.benchmarks.load import Load, events
+from tests.benchmarks.many.streams import Stream
 from tests.benchmarks.queries import Query, tidegate_source, tidegate_view
-from tests.benchmarks.streams import Stream
 from tests.benchmarks.truth import differing, judge, windows
 from tidegate.project import Project
 from tidegate.store.metadata import CommittedTable, load_table

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.benchmarks.load import Load, events
-from tests.benchmarks.streams import Commits, Stream, encoded_ticks
+from tests.benchmarks.many.streams import Commits, Stream, encoded_ticks
+from tests.benchmarks.many.team import DELAY_S, SECOND
 from tests.benchmarks.suites.many import CASES, delays, rank
-from tests.benchmarks.team import DELAY_S, SECOND
 from tests.benchmarks.truth import judge
 
 LOAD = Load(600, 3, 5, 100, disorder_s=0.5, payload=10)

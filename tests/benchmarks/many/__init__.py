@@ -1,0 +1,1 @@
+"""What the suite `many` is made of."""
