@@ -120,15 +120,20 @@ class Sender:
                     ]
                     began = began or time.time()
                     for tick in range(first, last):
-                        due = began + (tick - 1) * self._tick_s
-                        time.sleep(max(0.0, due - time.time()))
-                        self.behind_s = max(self.behind_s, time.time() - due)
-                        for stream, chunk in zip(active, found, strict=True):
-                            rows = chunk[tick - first]
-                            stream.sent_at[tick] = wire.send(stream.topic, rows) if rows else time.time()
+                        rows = [
+                            (stream, chunk[tick - first]) for stream, chunk in zip(active, found, strict=True)
+                        ]
+                        self._send(wire, tick, began + (tick - 1) * self._tick_s, rows)
                 wire.close()
         except (OSError, ConnectionError) as error:
             self._errors.append(error)
+
+    def _send(self, wire: Wire, tick: int, due: float, rows: list[tuple[Stream, dict[int, bytes]]]) -> None:
+        """One tick of all streams, when it is due."""
+        time.sleep(max(0.0, due - time.time()))
+        self.behind_s = max(self.behind_s, time.time() - due)
+        for stream, batches in rows:
+            stream.sent_at[tick] = wire.send(stream.topic, batches) if batches else time.time()
 
 
 class Commits:
