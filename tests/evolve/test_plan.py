@@ -59,7 +59,10 @@ def test_E1_a_plan_says_per_object_what_a_run_makes_of_it(
     assert before == {
         "orders": ("in place", text),
         "per_minute": ("unchanged", ""),
-        "largest": ("new version", 'it reads "orders", of which column "x" is widened from INT to BIGINT'),
+        "largest": (
+            "new version",
+            'its results are of before a change: of "orders", which it reads, column "x" is widened from INT to BIGINT',
+        ),
         "hourly": ("new version", "it reads largest, which is a new version"),
         "out": ("refused", 'it has delivered rows of "largest", whose results are replaced (TG542)'),
     }

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Workbench
@@ -100,8 +100,9 @@ EDIT = st.tuples(
 )
 
 
+@example([[("rename", 0, "INT")], [("replace", 0, "INT")]])
 @given(st.lists(st.lists(EDIT, max_size=1), min_size=2, max_size=5))
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 7, suppress_health_check=list(HealthCheck))
 def test_E2_E3_values_stay_under_their_columns(
     workbench: Workbench, turns: list[list[tuple[str, int, str]]]
 ) -> None:

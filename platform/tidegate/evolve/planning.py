@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate.evolve.differences import Evolution, pending
 from tidegate.iceberg.layout import is_of_view, relation_identity, strategy_identity
-from tidegate.plan.column_changes import CHANGES, concerned, described, other_columns
+from tidegate.plan.column_changes import CHANGES, ColumnStep, other_columns, with_step
 from tidegate.sql.catalog.lineage import readers_of, reads_of
 from tidegate.sql.catalog.objects import Relation, Sink, View
 from tidegate.store.metadata import CommittedTable, load_table
@@ -124,15 +124,13 @@ def _other(planning: _Planning, view: View, properties: Mapping[str, str]) -> st
         return "its query has changed"
 
     def changes(name: str) -> str | None:
-        table = planning.table(name)
-        return None if table is None else table.properties.get(CHANGES)
+        """As its log will say once the next run has changed it."""
+        table, wanted = planning.table(name), planning.evolutions.get(name)
+        text = None if table is None else table.properties.get(CHANGES)
+        return text if wanted is None else with_step(text, ColumnStep(0, "", "", wanted.changes))
 
     if (other := other_columns(view, properties, changes)) is not None:
-        return f"its results were computed before {other}"
-    for name in view.reads:
-        wanted = planning.evolutions.get(name)
-        if wanted is not None and (seen := list(concerned(view, wanted.changes))):
-            return f'it reads "{name}", of which {described(seen)}'
+        return f"its results are of before a change: {other}"
     below = [name for name in view.reads if name in planning.replaced]
     below = below or list(filter(None, [properties.get(_STALE)]))
     return f"it reads {', '.join(below)}, which is a new version" if below else None

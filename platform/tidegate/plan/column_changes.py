@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from tidegate.sql.dialect.types import display
@@ -109,10 +109,41 @@ def other_columns(
     before = json.loads(properties.get(SEEN) or "{}")
     for name in view.reads:
         since = steps(property_of(name))[before.get(name, 0) :]
-        found = list(concerned(view, (change for step in since for change in step.changes)))
+        found = list(concerned(view, in_all(change for step in since for change in step.changes)))
         if found:
             return f'of "{name}", which it reads, {described(found)}'
     return None
+
+
+def in_all(changes: Iterable[ColumnChange]) -> list[ColumnChange]:
+    """What several changes come to in all, of those that a query can see: a column that was renamed and has its name
+    again is none."""
+    #: By present names: the name before all of them (None: it was added), and how it was widened.
+    columns: dict[str, tuple[str | None, ColumnChange | None]] = {}
+    gone: list[ColumnChange] = []
+    for change in changes:
+        if not change.names:
+            continue
+        before, wider = columns.pop(change.column, (change.column, None))
+        match change.kind:
+            case "drop":
+                gone += [] if before is None else [ColumnChange("drop", before)]
+            case "add":
+                columns[change.column] = None, change
+            case "rename":
+                columns[change.to or ""] = before, wider
+            case "widen":
+                was = wider.was if wider is not None else change.was
+                columns[change.column] = before, replace(change, was=was)
+    found = gone
+    for name, (before, last) in columns.items():
+        if before is None:
+            kind = last.to if last is not None else None
+            found.append(ColumnChange("add", name, kind))
+            continue
+        found += [] if before == name else [ColumnChange("rename", before, name)]
+        found += [] if last is None else [replace(last, column=name)]
+    return found
 
 
 def concerned(view: View, changes: Iterable[ColumnChange]) -> Iterator[ColumnChange]:
