@@ -212,7 +212,7 @@ GUARDS = (
         "lagging-hint",
         "R2",
         "The newest commit is found although the hint points to an earlier one.",
-        "store/metadata.py",
+        "store/folder_catalog.py",
         "while (newer := _version_file(folder, start + 1)) is not None:",
         "while current is None and (newer := _version_file(folder, start + 1)) is not None:",
         ("tests/store/test_metadata.py::test_a_hint_that_lags_behind_or_is_missing_or_damaged",),

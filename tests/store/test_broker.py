@@ -12,7 +12,8 @@ from tests.support.kafka import Broker as TestBroker
 from tidegate.errors import TidegateError
 from tidegate.project.reading.variables import expand
 from tidegate.sql.options.kafka_options import KafkaOptions
-from tidegate.store.broker import BrokerConnection, read_offsets
+from tidegate.store import broker as broker_module
+from tidegate.store.broker import BrokerConnection, read_all_offsets, read_offsets
 from tidegate.store.broker_access import OnlyForJava, client_settings
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -139,6 +140,24 @@ def test_a_broker_that_is_not_there_is_named_unless_the_environment_names_it() -
     assert threading.active_count() == before
 
 
+def test_one_cluster_is_connected_to_once_for_all_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    class Silent:
+        def __init__(self, properties: dict[str, str], *_: object) -> None:
+            opened.append(properties["bootstrap.servers"])
+            raise TidegateError("TG621", "it does not answer")
+
+    monkeypatch.setattr(broker_module, "BrokerConnection", Silent)
+    sources = {f"s{n}": options(f"t{n}", f"host{n % 2}:9092") for n in range(100)}
+    found = read_all_offsets(sources)
+    assert opened == ["host0:9092", "host1:9092"], (
+        "and one that does not answer is not waited for a hundred times"
+    )
+    assert found.keys() == sources.keys()
+    assert all(isinstance(one, TidegateError) for one in found.values())
+
+
 @pytest.mark.slow
 def test_offsets_are_those_of_the_broker(kafka: TestBroker) -> None:
     topic = kafka.topic("orders", partitions=3)
@@ -151,6 +170,20 @@ def test_offsets_are_those_of_the_broker(kafka: TestBroker) -> None:
         read_offsets(options(f"{topic}s", kafka.bootstrap))
     assert missing.value.code == "TG621"
     assert f'did you mean "{topic}"?' in (missing.value.hint or "")
+    # Many sources at once: what is wrong with one says nothing about the others.
+    other = kafka.topic("orders-too", partitions=2)
+    asked = {"a": topic, "b": other, "none": f"{topic}s", "again": topic}
+    all_at_once = read_all_offsets(
+        {name: options(one, kafka.bootstrap) for name, one in asked.items()}
+        | {"away": options(topic, "127.0.0.1:1")},
+        timeout_s=1.0,
+    )
+    assert all_at_once["a"] == all_at_once["again"] == {0: (1, 2), 1: (0, 0), 2: (0, 1)}
+    assert all_at_once["b"] == {0: (0, 0), 1: (0, 0)}
+    failed = [
+        one.message for one in (all_at_once["none"], all_at_once["away"]) if isinstance(one, TidegateError)
+    ]
+    assert [f'does not have topic "{topic}s"' in failed[0], "Connection refused" in failed[1]] == [True, True]
     with BrokerConnection({"bootstrap.servers": kafka.bootstrap}) as broker:
         first = broker.topic_id(topic)
         assert first is not None

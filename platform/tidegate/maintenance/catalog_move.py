@@ -22,7 +22,8 @@ from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import Storage
 from tidegate.runtime.lease import lease
 from tidegate.store import sqlite_catalog
-from tidegate.store.metadata import is_of_folder, load_table, table_names
+from tidegate.store.folder_catalog import is_of_folder
+from tidegate.store.metadata import load_table, table_names
 
 if TYPE_CHECKING:
     from tidegate.project import Project

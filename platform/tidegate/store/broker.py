@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,29 @@ def read_offsets(options: KafkaOptions | KafkaSinkOptions, timeout_s: float = 5.
     """
     with BrokerConnection(java_properties(options), timeout_s, options.properties) as broker:
         return broker.offsets(topic_name(options))
+
+
+def read_all_offsets(
+    topics: Mapping[str, KafkaOptions], timeout_s: float = 5.0
+) -> dict[str, Offsets | TidegateError]:
+    """Of many sources, by name, what `read_offsets` says, or raises: each cluster is connected to once, and asked once
+    for all of its topics. One that does not answer is not waited for again."""
+    clusters: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    found: dict[str, Offsets | TidegateError] = {}
+    for name, options in topics.items():
+        try:
+            clusters.setdefault(tuple(sorted(java_properties(options).items())), []).append(name)
+        except TidegateError as error:
+            found[name] = error
+    for properties, names in clusters.items():
+        first = topics[names[0]]
+        try:
+            with BrokerConnection(dict(properties), timeout_s, first.properties) as broker:
+                of_topics = broker.offsets_of([topic_name(topics[name]) for name in names])
+        except TidegateError as error:
+            of_topics = {topic_name(topics[name]): error for name in names}
+        found |= {name: of_topics[topic_name(topics[name])] for name in names}
+    return found
 
 
 class BrokerConnection:
@@ -84,23 +107,59 @@ class BrokerConnection:
         """See `read_offsets`. Where `isolation.level` is read_committed, a partition ends at its oldest open
         transaction: nobody who asks for committed rows gets further."""
         from kafka import TopicPartition
-        from kafka.admin import OffsetSpec
         from kafka.errors import KafkaError
-        from kafka.protocol.consumer import IsolationLevel
 
-        level = IsolationLevel.READ_COMMITTED if self._committed else IsolationLevel.READ_UNCOMMITTED
         found = self._described(topic)
         partitions = [TopicPartition(topic, part["partition_index"]) for part in found["partitions"]]
         try:
-            earliest, end = (
-                self._client.list_partition_offsets(
-                    dict.fromkeys(partitions, spec), level, int(self._timeout_s * 1000)
-                )
-                for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
-            )
+            earliest, end = self._bounds(partitions)
         except KafkaError as error:
             raise self._refused(_named(topic), error) from None
         return {part.partition: (earliest[part].offset, end[part].offset) for part in sorted(partitions)}
+
+    def offsets_of(self, topics: Sequence[str]) -> dict[str, Offsets | TidegateError]:
+        """Of each topic what `offsets` says, or raises, asked for all at once. Where one of them is in the way, each is
+        asked for by itself, as long as the broker answers."""
+        from kafka import TopicPartition
+        from kafka import errors as ke
+
+        wanted = [*dict.fromkeys(topics)]
+        try:
+            described = self._client.describe_topics(wanted)
+            good = [one for one in described if not one["error_code"]]
+            partitions = [
+                TopicPartition(t["name"], p["partition_index"]) for t in good for p in t["partitions"]
+            ]
+            earliest, end = self._bounds(partitions)
+        except ke.KafkaError as error:
+            if isinstance(error, (ke.KafkaTimeoutError, ke.KafkaConnectionError, ke.RequestTimedOutError)):
+                return {topic: self._refused(_named(topic), error) for topic in wanted}
+            return {topic: self._alone(topic) for topic in wanted}
+        found: dict[str, Offsets | TidegateError] = {one["name"]: {} for one in good}
+        for part in sorted(partitions):
+            of_topic = found[part.topic]
+            assert isinstance(of_topic, dict)
+            of_topic[part.partition] = earliest[part].offset, end[part].offset
+        return {topic: found[topic] if topic in found else self._alone(topic) for topic in wanted}
+
+    def _alone(self, topic: str) -> Offsets | TidegateError:
+        try:
+            return self.offsets(topic)
+        except TidegateError as error:
+            return error
+
+    def _bounds(self, partitions: Sequence[Any]) -> list[dict[Any, Any]]:
+        """The earliest offsets of partitions, and the end offsets."""
+        from kafka.admin import OffsetSpec
+        from kafka.protocol.consumer import IsolationLevel
+
+        level = IsolationLevel.READ_COMMITTED if self._committed else IsolationLevel.READ_UNCOMMITTED
+        return [
+            self._client.list_partition_offsets(
+                dict.fromkeys(partitions, spec), level, int(self._timeout_s * 1000)
+            )
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+        ]
 
     def newest(self, topic: str) -> dict[int, int]:
         """Of each partition that has messages the largest timestamp of one (ms since 1970): by the producer's clock, or

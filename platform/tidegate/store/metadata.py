@@ -7,10 +7,8 @@ Other catalogs are asked through pyiceberg.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +20,10 @@ from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
 from tidegate.store import sqlite_catalog
+from tidegate.store.folder_catalog import current_file, is_of_folder
+from tidegate.store.once import kept, location
 from tidegate.store.version import require_known
 
-_VERSION = re.compile(r"^v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?$")
 _PROGRESS_FIELDS = (
     "watermark",
     "published",
@@ -122,6 +121,11 @@ def load_table(storage: Storage, name: str, namespace: str | None = None) -> Com
 
     Raises TG620 if its metadata can't be read, TG622 for a table of a later release.
     """
+    namespace = namespace or storage.namespace_of(name)
+    return kept((storage.warehouse, namespace, name), lambda: _loaded(storage, name, namespace))
+
+
+def _loaded(storage: Storage, name: str, namespace: str) -> CommittedTable | None:
     found = _metadata(storage, name, namespace)
     if found is None:
         return None
@@ -142,7 +146,7 @@ def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, 
         folder = storage.local_warehouse
         assert folder is not None  # Warehouse refuses a hadoop catalog on object storage (TG607)
         metadata = folder / namespace / name / "metadata"
-        return _newest(storage, f'"{name}"', lambda: _current_file(metadata))
+        return _newest(storage, f'"{name}"', lambda: current_file(metadata))
     if (file := storage.sqlite) is not None:
         return _newest(storage, f'"{name}"', lambda: _in_sqlite(storage, file, namespace, name))
     return _from_catalog(storage, namespace, name)
@@ -151,12 +155,12 @@ def _metadata(storage: Storage, name: str, namespace: str | None) -> tuple[str, 
 def _in_sqlite(storage: Storage, file: Path, namespace: str, name: str) -> str | None:
     """What the catalog in SQLite says. TG620 for a table that the warehouse's folder has as a catalog, and has newer:
     a run would begin it again, and read everything anew."""
-    found, folder = sqlite_catalog.location(file, namespace, name), storage.local_warehouse
+    found, folder = location(file, namespace, name), storage.local_warehouse
     if folder is None:
         return found
     metadata = folder / namespace / name / "metadata"
     if found is None or is_of_folder(metadata, found):
-        left = _current_file(metadata)
+        left = current_file(metadata)
         if left is not None and found != f"file://{left}" and Path(left).is_file():
             raise TidegateError(
                 "TG620",
@@ -164,12 +168,6 @@ def _in_sqlite(storage: Storage, file: Path, namespace: str, name: str) -> str |
                 hint="tidegate catalog migrate moves the folder's tables; or remove what is left of the table",
             )
     return found
-
-
-def is_of_folder(folder: Path, uri: str) -> bool:
-    """Whether a metadata file is a version that a catalog which is a folder has written into this one."""
-    path = Path(uri.removeprefix("file://"))
-    return path.parent == folder and _VERSION.match(path.name) is not None
 
 
 def read_progress(
@@ -224,30 +222,6 @@ def _newest(
         except (ValueError, OSError) as error:
             raise TidegateError("TG620", f"{path} is damaged: {error}") from None
     raise TidegateError("TG620", f"{table} changes faster than it can be read", hint="try again")
-
-
-def _current_file(folder: Path) -> str | None:
-    """In a catalog that is a folder. The hint may lag behind a commit."""
-    start = 0
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        start = int((folder / "version-hint.text").read_text().strip())
-    if start == 0:
-        # No usable hint (its writer was killed): the highest number is the newest commit.
-        names = (p.name for p in folder.glob("*.metadata.json*")) if folder.is_dir() else iter(())
-        start = max((int(m.group(1)) for n in names if (m := _VERSION.match(n))), default=0)
-        if start == 0:
-            return None
-    current = _version_file(folder, start)
-    while (newer := _version_file(folder, start + 1)) is not None:
-        current, start = newer, start + 1
-    return str(current or folder / f"v{start}.metadata.json")
-
-
-def _version_file(folder: Path, version: int) -> Path | None:
-    for name in (f"v{version}.metadata.json", f"v{version}.gz.metadata.json", f"v{version}.metadata.json.gz"):
-        if (folder / name).is_file():
-            return folder / name
-    return None
 
 
 def table_names(storage: Storage, namespace: str) -> list[str]:

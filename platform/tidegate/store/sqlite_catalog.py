@@ -53,13 +53,19 @@ def prepare(file: Path) -> None:
 def location(file: Path, namespace: str, name: str) -> str | None:
     """Where the newest metadata of a table are, or None if there is no such table. Raises TG620."""
     found = _rows(file, "metadata_location", f"{_OF_NAMESPACE} AND table_name = ?", (namespace, name))
-    return str(found[0]) if found else None
+    return str(found[0][0]) if found else None
+
+
+def locations(file: Path, namespace: str) -> dict[str, str]:
+    """Where the newest metadata are of all tables of a namespace, by name. Raises TG620."""
+    values = _rows(file, "table_name, metadata_location", _OF_NAMESPACE, (namespace,))
+    return {str(name): str(where) for name, where in values if where is not None}
 
 
 def names(file: Path, namespace: str) -> list[str]:
     """The tables of a namespace, in their order of name. Raises TG620."""
     return [
-        str(one) for one in _rows(file, "table_name", f"{_OF_NAMESPACE} ORDER BY table_name", (namespace,))
+        str(one) for (one,) in _rows(file, "table_name", f"{_OF_NAMESPACE} ORDER BY table_name", (namespace,))
     ]
 
 
@@ -93,15 +99,15 @@ def register(file: Path, namespace: str, name: str, where: str, is_older: Callab
         return True
 
 
-def _rows(file: Path, column: str, where: str, values: Sequence[str]) -> list[Any]:
-    """The values of a column of the catalog's tables; empty before the catalog is made."""
+def _rows(file: Path, columns: str, where: str, values: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The values of columns of the catalog's tables; empty before the catalog is made."""
     if not file.is_file():
         return []
     with _open(file, "ro") as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchone():
             return []
-        question = f"SELECT {column} FROM iceberg_tables WHERE {where}"
-        return [one for (one,) in database.execute(question, (CATALOG, *values))]
+        question = f"SELECT {columns} FROM iceberg_tables WHERE {where}"
+        return list(database.execute(question, (CATALOG, *values)))
 
 
 @contextlib.contextmanager

@@ -19,12 +19,14 @@ from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.gates import gates_of, is_gate, read_by
 from tidegate.store.holding import holding_back
 from tidegate.store.metadata import CommittedTable, ProgressRow, load_table, read_progress
+from tidegate.store.once import read_once
 from tidegate.store.sinks import SinkStatus, sink_status
 from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus
 from tidegate.watermark import Mark, SessionMark, TimeKind
 
 if TYPE_CHECKING:
     from tidegate.project import Project
+    from tidegate.store.broker import Offsets
 
 
 def read_status(
@@ -45,17 +47,29 @@ def read_status(
     if not names:
         wanted = [*catalog.relations, *catalog.views, *catalog.sinks]
     clock = now or datetime.now(UTC)
+    items = [found.relation if isinstance(found, SystemTable) else found for found in wanted]
+    with read_once():
+        return _read_status(project, catalog, items, clock, ask_brokers)
+
+
+def _read_status(
+    project: Project,
+    catalog: Catalog,
+    items: Sequence[Object | Sink],
+    clock: datetime,
+    ask_brokers: bool,
+) -> ProjectStatus:
     relations: dict[str, RelationStatus] = {}
     views: list[ViewStatus] = []
     sinks: list[SinkStatus] = []
-    items = [found.relation if isinstance(found, SystemTable) else found for found in wanted]
+    ends = _ends(items) if ask_brokers else {}
     for item in items:
         if isinstance(item, Sink):
             sinks.append(sink_status(project.storage, item, catalog))
         elif isinstance(item, View):
             views.append(_view(project.storage, item, catalog))
         else:
-            relations[item.name] = _relation(project.storage, item, clock, ask_brokers, catalog)
+            relations[item.name] = _relation(project.storage, item, clock, ends, catalog)
     gates = [gate for gate in gates_of(catalog, items) if gate.name not in relations]
     return ProjectStatus(
         project.name,
@@ -64,7 +78,7 @@ def read_status(
         tuple(relations.values()),
         tuple(views),
         tuple(sinks),
-        tuple(_relation(project.storage, gate, clock, ask_brokers, catalog) for gate in gates),
+        tuple(_relation(project.storage, gate, clock, ends, catalog) for gate in gates),
     )
 
 
@@ -81,7 +95,11 @@ def read_marks(storage: Storage, catalog: Catalog, found: Object) -> dict[str, M
 
 
 def _relation(
-    storage: Storage, relation: Relation, clock: datetime, ask_broker: bool, catalog: Catalog
+    storage: Storage,
+    relation: Relation,
+    clock: datetime,
+    brokers: Mapping[str, Offsets | TidegateError],
+    catalog: Catalog,
 ) -> RelationStatus:
     kind = relation.watermark.kind if relation.watermark else None
     table = load_table(storage, relation.name)
@@ -92,7 +110,9 @@ def _relation(
     newest = max((r.max_event_time for r in rows if r.max_event_time is not None), default=None)
     behind = None if watermark is None or newest is None else _seconds(kind, newest - watermark)
     held = holding_back(watermark, partitions)
-    ends, problem = _ends(relation) if ask_broker else ({}, None)
+    said = brokers.get(relation.name, {})
+    problem = f"{said.code}: {said.message}" if isinstance(said, TidegateError) else None
+    ends = {} if isinstance(said, TidegateError) else {str(part): end for part, (_, end) in said.items()}
     shown = tuple(_partition(kind, r, clock, ends, held) for r in partitions)
     waiting = [p.lag_rows for p in shown if p.lag_rows is not None]
     return RelationStatus(
@@ -122,17 +142,18 @@ def _relation(
     )
 
 
-def _ends(relation: Relation) -> tuple[dict[str, int], str | None]:
-    """The end offset of each partition at the broker, and why there is none, if so."""
-    if not isinstance(relation.connector, KafkaOptions):
-        return {}, None
-    from tidegate.store.broker import read_offsets
+def _ends(items: Sequence[Object | Sink]) -> dict[str, Offsets | TidegateError]:
+    """The offsets of each Kafka source at its broker, or why there are none."""
+    topics = {
+        item.name: item.connector
+        for item in items
+        if isinstance(item, Relation) and isinstance(item.connector, KafkaOptions)
+    }
+    if not topics:
+        return {}
+    from tidegate.store.broker import read_all_offsets
 
-    try:
-        offsets = read_offsets(relation.connector, timeout_s=3.0)
-    except TidegateError as error:
-        return {}, f"{error.code}: {error.message}"
-    return {str(partition): end for partition, (_, end) in offsets.items()}, None
+    return read_all_offsets(topics, timeout_s=3.0)
 
 
 def _partition(

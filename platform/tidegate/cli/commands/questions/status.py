@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, chosen
+from tidegate.errors import TidegateError, did_you_mean
 from tidegate.plan.closing import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
 
 if TYPE_CHECKING:
+    from tidegate.sql.catalog.catalog import Catalog
     from tidegate.store.sinks import SinkStatus
     from tidegate.store.status_values import ProjectStatus, RelationStatus, ViewStatus
 
@@ -26,26 +28,63 @@ def status(
     ] = False,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", metavar="NAME", help="Show this group of live mode only.", show_default=False
+        ),
+    ] = None,
+    failing: Annotated[
+        bool, typer.Option("--failing", help="Show only what needs attention.", show_default=False)
+    ] = False,
 ) -> int:
     """Show rows by outcome, watermarks and frontiers of the last commits, and what sinks have delivered. It takes about
-    a second, and starts no JVM.
+    a second, and starts no JVM. What needs attention comes first: brokers that do not answer, partitions that stand
+    still, changed definitions, missing rows.
 
     Example: tidegate status flights --partitions
     """
+    from tidegate.store.attention import first_of_all, wants_attention
+    from tidegate.store.once import read_once
     from tidegate.store.status import read_status
 
     project = call.project()
-    wanted = chosen(project.catalog(), names, select, exclude) if select or exclude else names or None
+    catalog = project.catalog()
+    wanted = chosen(catalog, names, select, exclude) if select or exclude else names or None
+    if group is not None:
+        wanted = _members(catalog, group, wanted)
     from tidegate.session.deployed import changed_definitions
 
-    found = read_status(project, wanted)
-    shown = [x.name for x in found.all]
-    changed = changed_definitions(project, project.catalog(), shown)
+    with read_once():
+        found = read_status(project, wanted, catalog=catalog)
+        changed = changed_definitions(project, catalog, [x.name for x in found.all])
+    attention = [x.name for x in found.all if wants_attention(x, changed)]
+    if failing:
+        found = first_of_all(found, changed, only=True)
     data = found.to_dict() | {"changed": [{"name": name} | w.to_dict() for name, w in changed.items()]}
-    text = "" if call.json else render(found, partitions, changed)
+    data["attention"] = attention
+    text = "" if call.json else render(first_of_all(found, changed), partitions, changed)
+    if failing and not attention:
+        text = "nothing needs attention"
     notes = [f"{w.code}: {w.message}; {w.hint}" for w in changed.values()]
     call.console.document(data, "\n".join([text, *(["", *notes] if notes else [])]))
     return 0
+
+
+def _members(catalog: Catalog, group: str, wanted: Sequence[str] | None) -> list[str]:
+    """The names of a group, those that are wanted. Raises TG201 for a group that is not there."""
+    from tidegate.live.groups import find_groups
+
+    groups = {one.name: one.members for one in find_groups(catalog)}
+    members = next((m for name, m in groups.items() if name.casefold() == group.casefold()), None)
+    if members is None:
+        hint = did_you_mean(group, [*groups]) or f"available groups: {', '.join([*groups][:10])}"
+        raise TidegateError("TG201", f'there is no group "{group}"', hint=hint)
+    asked = None if wanted is None else {name.casefold() for name in wanted}
+    found = [name for name in members if asked is None or name.casefold() in asked]
+    if not found:
+        raise TidegateError("TG201", f'none of these names is in the group "{group}"', hint="drop --group")
+    return found
 
 
 def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()) -> str:

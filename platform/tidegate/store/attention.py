@@ -1,0 +1,43 @@
+"""What of a status wants a person's attention: it is shown first, and alone where only that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from tidegate.store.sinks import SinkStatus
+from tidegate.store.status_values import ProjectStatus, RelationStatus, ViewStatus
+
+_One = TypeVar("_One", RelationStatus, ViewStatus, SinkStatus)
+#: States of a partition (W8) that do not pass by themselves.
+_STANDING = ("stalled", "future")
+
+
+def wants_attention(one: RelationStatus | ViewStatus | SinkStatus, changed: Collection[str] = ()) -> bool:
+    """Whether something is to be done about it. `changed`: names whose definition is not that of what is stored."""
+    if one.name in changed:
+        return True
+    if isinstance(one, RelationStatus):
+        standing = any(partition.state in _STANDING for partition in one.partitions)
+        return one.broker_error is not None or bool(one.undeclared) or standing
+    if isinstance(one, ViewStatus):
+        return one.missing is not None or one.goes_back_to is not None or bool(one.lost_totals)
+    return one.made_anew
+
+
+def first_of_all(found: ProjectStatus, changed: Collection[str] = (), only: bool = False) -> ProjectStatus:
+    """The same status with those that want attention at the front of each list; the others behind them in their order,
+    or (`only`) not at all."""
+
+    def sorted_out(ones: Sequence[_One]) -> tuple[_One, ...]:
+        ranked = sorted(ones, key=lambda one: not wants_attention(one, changed))
+        return tuple(one for one in ranked if not only or wants_attention(one, changed))
+
+    return replace(
+        found,
+        relations=sorted_out(found.relations),
+        views=sorted_out(found.views),
+        sinks=sorted_out(found.sinks),
+        gates=sorted_out(found.gates),
+    )
