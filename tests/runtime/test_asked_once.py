@@ -38,11 +38,11 @@ def test_X3_a_statement_asks_once_whose_a_table_is(shop: Path, monkeypatch: pyte
     opened = Session(Project.load(shop), spark_runner(no_spark))
     orders = opened.relation("orders")
     with opened.lease("orders", ".upkeep"), opened.lease("orders"), opened.lease("orders"):
-        assert isinstance(opened.log(orders), Log)
+        assert isinstance(Log.of(opened, orders), Log)
         with opened.lease("hourly"):
             assert asked == ["orders", "hourly"]
     # The next one asks anew: `tidegate adopt` may have moved it meanwhile. So does whoever has no lease.
-    opened.log(orders)
+    Log.of(opened, orders)
     with opened.lease("orders"):
         assert asked == ["orders", "hourly", "orders", "orders"]
 
