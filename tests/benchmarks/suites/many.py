@@ -245,7 +245,7 @@ def _beside(bench: Bench, case: Case) -> dict[str, Any]:
         project = make_team(folder, bootstrap, case, streams)
         command = ["run", case.source(1), case.view(1, 0)]
         _command(project, command, folder)
-        with LiveProcess(project.root, case.interval, folder / "live.log", [case.source(0)]) as live:
+        with LiveProcess(project.root, case.interval, folder / "live.log", [case.view(0, 0)]) as live:
             live.wait(lambda: has_ticked(project, case, [0]), _START_S, "its source has ticked")
             time.sleep(bench.options.warm_s / 4)
             counted = _counted(project, case, 1)
