@@ -65,6 +65,8 @@ READS = {
     "audit",
     "check",
     "explain",
+    "plan",
+    "show",
     "status",
     "why",
     "late",

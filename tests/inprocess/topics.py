@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from unittest.mock import patch
@@ -189,6 +189,15 @@ class Connection:
         earliest = self._ask(lambda broker: broker.earliest(topic))
         latest = self._ask(lambda broker: broker.latest(topic, committed))
         return {number: (earliest[number], end) for number, end in latest.items() if number in earliest}
+
+    def offsets_of(self, topics: Sequence[str]) -> dict[str, Offsets | TidegateError]:
+        return {topic: self._offsets_or_error(topic) for topic in topics}
+
+    def _offsets_or_error(self, topic: str) -> Offsets | TidegateError:
+        try:
+            return self.offsets(topic)
+        except TidegateError as error:
+            return error
 
     def newest(self, topic: str) -> dict[int, int]:
         def ask(broker: Broker) -> dict[int, int]:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Workbench
+from tidegate.errors import TidegateError
 from tidegate.iceberg.progress import FilesRead
 from tidegate.ingest.connector import BatchPlan
 from tidegate.ingest.stream import PlanInbox
@@ -104,6 +105,21 @@ def test_a_plan_and_a_new_file_are_work_although_nothing_else_is(workbench: Work
     assert look(workbench)
     workbench.json_lines("input/b.json", [row])
     assert not look(workbench)
+
+
+def test_a_store_that_refuses_the_question_is_an_error_that_says_what_to_do(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workbench.assets(s=SOURCE)
+    refusal = "When listing objects: AWS Error UNKNOWN (HTTP status 400): Unable to parse ExceptionName: ExpiredToken"
+
+    def refuses(*_: object) -> None:
+        raise OSError(refusal)
+
+    monkeypatch.setattr("tidegate.session.up_to_date.load_table", refuses)
+    with pytest.raises(TidegateError, match="refuses temporary credentials") as caught:
+        workbench.session().run()
+    assert caught.value.code == "TG624"
 
 
 @pytest.mark.spark

@@ -24,7 +24,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "sinks/iceberg.py": "….writeTo",
     },
     "The side of a port that reaches the outside: Storage.filesystem, Runner.clock, Runner.lease.": {
-        "project/object_store.py": "pyarrow.fs.S3FileSystem time.sleep",
+        "project/object_store.py": "time.sleep",
+        "project/s3_files.py": "time.sleep ….open_input_file",
         "project/storage.py": "pyarrow.fs.LocalFileSystem ….expanduser ….read_bytes",
         "runtime/lease.py": "datetime.datetime.now fcntl.flock open os.getpid socket.gethostname ….read_text",
         "runtime/runner.py": "datetime.datetime.now",
@@ -109,8 +110,9 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/broker_access.py": "os.fdopen os.unlink tempfile.mkstemp",
         "store/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
         "kafka.net.selector.NetworkSelector",
-        "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….glob ….is_dir ….is_file "
-        "….iterdir ….read_text",
+        "store/folder_catalog.py": "….glob ….is_dir ….is_file ….read_text",
+        "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….is_file "
+        "….iterdir",
         "store/status.py": "datetime.datetime.now",
         "store/writers.py": "os.kill os.sysconf socket.gethostname ….read_text ….stat",
     },

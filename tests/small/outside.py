@@ -155,7 +155,9 @@ class Table:
         found = next(one for one in self._outside.durable.commits if one.id == snapshot)
         return dict(found.summary), found.parent
 
-    def append(self, files: Any, target: Any, summary: dict[str, str], base: Snapshot, *_: Any) -> int:
+    def append(
+        self, files: Any, target: Any, summary: dict[str, str], base: Snapshot, change: None = None
+    ) -> int:
         return committed(self.identifier, base, self._look, lambda at: self._attempt(files, summary, at))
 
     def _look(self, commit: int | None) -> Found:

@@ -20,6 +20,7 @@ from tidegate.plan.gaps import ABSENT_BEFORE
 from tidegate.plan.resets import FOLLOWED_RESETS, RESETS, with_step
 from tidegate.plan.undeclared import UNDECLARED, Undeclared
 from tidegate.store.holding import UNKNOWN_PARTITION
+from tidegate.tasks.parquet.parquet import open_file
 from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import GateState, Strategy, publish, start_watermark
 from tidegate.watermark.memory import StrategyMemory
@@ -138,7 +139,8 @@ class LogProgress:
         if uri is None:
             return cls()
         path = target.data_path + uri.removeprefix(target.data_uri)
-        table = pq.read_table(path, filesystem=target.filesystem, columns=["_source_partition", "_progress"])
+        with open_file(target.filesystem, path) as file:
+            table = file.read(columns=["_source_partition", "_progress"], use_threads=False)
         states, sightings = {}, {}
         for name, entry in zip(
             table.column("_source_partition").to_pylist(), table.column("_progress").to_pylist(), strict=True

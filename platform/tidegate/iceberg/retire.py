@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from tidegate.iceberg.layout import PROGRESS, REJECTED, quote
 from tidegate.plan.gaps import RETAINED_FROM
+from tidegate.tasks.parquet.parquet import open_file
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
@@ -89,7 +90,9 @@ def retired(table: StoredTable, storage: Storage) -> Retired:
     found = {}
     if name is not None:
         filesystem, path = storage.filesystem(f"{table.location}/{_FOLDER}/{name}")
-        for row in pq.read_table(path, filesystem=filesystem).to_pylist():
+        with open_file(filesystem, path) as file:
+            rows = file.read(use_threads=False).to_pylist()
+        for row in rows:
             found[row["partition"]] = Gone(*(row[n] for n in _FIELDS))
     return Retired(None if before is None else int(before), int(table.property(ROWS) or 0), found)
 

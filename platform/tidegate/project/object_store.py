@@ -62,8 +62,6 @@ _BY_WORDS = (
         _FAILED,
     ),
 )
-#: Seconds between tries, and how pyarrow's client says what it does not repeat itself.
-_PAUSES, _NO_ROOM = (0.1, 0.4, 1.6), "AWS Error INTERNAL_FAILURE"
 #: What stands before the message in a stack trace.
 _EXCEPTION = re.compile(r"^(?:[\w.]+(?:Exception|Error): )+")
 
@@ -94,9 +92,9 @@ class ConditionalPut(Protocol):
 def s3_filesystem(**options: object) -> FileSystem:
     """pyarrow's client. It is made once in a process: a new one asks who gives credentials again, and the server twice
     for its kind, and credentials that expire are renewed by it. A small file is one request, and not three."""
-    from pyarrow import fs
+    from tidegate.project.s3_files import S3Files
 
-    return fs.S3FileSystem(**options, allow_delayed_open=True)
+    return S3Files(**options, allow_delayed_open=True)
 
 
 def is_object_store(filesystem: FileSystem) -> bool:
@@ -111,22 +109,15 @@ def make_folder(filesystem: FileSystem, path: str) -> None:
 
 
 def read_whole(filesystem: FileSystem, path: str) -> bytes:
-    """All bytes of a small file. The client repeats a request that a server refuses for now; but not if the refusal is
-    longer than the file, since it has no room for its text."""
-    for seconds in _PAUSES if is_object_store(filesystem) else ():
-        try:
-            return _read(filesystem, path)
-        except OSError as error:
-            if _NO_ROOM not in str(error):
-                raise
-            time.sleep(seconds)
-    return _read(filesystem, path)
+    """All bytes of a small file."""
+    with filesystem.open_input_stream(path) as stream:
+        return bytes(stream.read())
 
 
 def read_json(filesystem: FileSystem, path: str) -> Any:
     """The JSON document in a small file. On S3 it may be written while it is read: then pyarrow gets as many bytes of
     the new one as the old one had, and the beginning of a document is none."""
-    for seconds in _PAUSES if is_object_store(filesystem) else ():
+    for seconds in (0.1, 0.4, 1.6) if is_object_store(filesystem) else ():
         try:
             return json.loads(read_whole(filesystem, path))
         except ValueError:
@@ -141,11 +132,6 @@ def version_of(filesystem: FileSystem, path: str) -> str | None:
             return bytes(file.metadata()["ETag"]).decode()
     except FileNotFoundError:
         return None
-
-
-def _read(filesystem: FileSystem, path: str) -> bytes:
-    with filesystem.open_input_stream(path) as stream:
-        return bytes(stream.read())
 
 
 def put_whole(filesystem: FileSystem, path: str, aside: str, content: bytes) -> None:

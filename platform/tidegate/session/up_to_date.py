@@ -23,6 +23,7 @@ from tidegate.ingest.sources.files import list_files
 from tidegate.ingest.sources.replay import fingerprint_of, stage_uri
 from tidegate.plan.column_changes import other_columns
 from tidegate.plan.events import Event, RunFinished, RunStarted, SourceFinished, SourceStarted, ViewFinished
+from tidegate.project.disk import trouble
 from tidegate.project.object_store import read_json
 from tidegate.project.owner import OWNER
 from tidegate.runtime.result import RunReport, SinkReport, SourceReport, ViewReport
@@ -50,7 +51,23 @@ def up_to_date(
     upstream: bool = True,
 ) -> RunReport | None:
     """The report of a run that has nothing to do, and its events; None if there may be something. Arguments as those of
-    `Session.run`. Raises TG503 for an input that is not there, and TG620 if tables can't be read."""
+    `Session.run`. Raises TG503 for an input that is not there, TG620 if tables can't be read, and TG624 if it is object
+    storage that refuses."""
+    try:
+        return _report(project, catalog, names, on_event, upstream)
+    except OSError as error:
+        if (known := trouble(error)) is not None:
+            raise known from error
+        raise
+
+
+def _report(
+    project: Project,
+    catalog: Catalog,
+    names: Iterable[str] | None,
+    on_event: Callable[[Event], None] | None,
+    upstream: bool,
+) -> RunReport | None:
     started = time.monotonic()
     names = None if names is None else list(names)
     if project.lender is not None:

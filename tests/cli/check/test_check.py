@@ -99,7 +99,9 @@ def test_R4_check_status_and_why_say_without_spark_what_differs_from_what_is_dep
         [("TG907", "assets/a.sql", 1, 15), ("TG907", "assets/a.sql", 3, 26)],
     )
     status = tidegate("status").stdout
-    assert 'TG907: "s" has changed since it was deployed: its log has the earlier definition' in status
+    assert (
+        'TG907: "s" has changed since it was deployed: its log is changed in place by the next run' in status
+    )
     assert (
         'TG907: "v" has changed since it was deployed: its results are those of the earlier query' in status
     )

@@ -1,0 +1,93 @@
+"""pyarrow's client of S3 whose files can be read to their end although answers break off.
+
+A file is read by many requests, and the client repeats one that a server refuses for now. It does not repeat one whose
+answer ends too early: it has passed on a part of it by then. Here this part is asked for again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs
+
+Answer = TypeVar("Answer")
+
+#: Seconds between tries.
+PAUSES = (0.1, 0.4, 1.6)
+#: What the client says where an answer broke off, and where a refusal had more bytes than were asked for.
+_BROKEN_OFF = "AWS Error INTERNAL_FAILURE"
+
+
+def repeated(ask: Callable[[], Answer]) -> Answer:
+    """The answer to a request that changes nothing, asked for again where it breaks off. Raises OSError."""
+    for seconds in PAUSES:
+        try:
+            return ask()
+        except OSError as error:
+            if _BROKEN_OFF not in str(error):
+                raise
+            time.sleep(seconds)
+    return ask()
+
+
+class S3Files(fs.S3FileSystem):  # type: ignore[misc]  # pyarrow has no types
+    """`pyarrow.fs.S3FileSystem`, with `open_input_file` and `open_input_stream` that repeat what broke off."""
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return S3File(_Parts(repeated(lambda: super(S3Files, self).open_input_file(path))), "r")
+
+    def open_input_stream(
+        self, path: str, compression: str | None = "detect", buffer_size: int | None = None
+    ) -> pa.NativeFile:
+        """See pyarrow. `buffer_size` must be None: nobody needs it here."""
+        if buffer_size is not None:
+            raise ValueError("a stream on S3 has no buffer of its own")
+        file = self.open_input_file(path)
+        if compression == "detect":
+            compression = pa.lib._detect_compression(path)
+        return file if compression is None else pa.CompressedInputStream(file, compression)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, settings = super().__reduce__()
+        return _made_of, settings
+
+
+def _made_of(settings: dict[str, Any]) -> S3Files:
+    return S3Files(**settings)
+
+
+class S3File(pa.PythonFile):  # type: ignore[misc]  # pyarrow has no types
+    """A file on S3, open to be read anywhere."""
+
+    def __init__(self, parts: _Parts, mode: str) -> None:
+        # pyarrow has taken both before.
+        self.metadata = parts.metadata
+
+
+class _Parts:
+    """What `pa.PythonFile` asks of a file: a part, or to go to another place. `metadata`: what the store says of it, an
+    ETag for one."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        self.seek, self.tell, self.close, self.metadata = file.seek, file.tell, file.close, file.metadata
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+    def read(self, size: int | None = None) -> bytes:
+        return bytes(self.read_buffer(size))
+
+    def read_buffer(self, size: int | None = None) -> pa.Buffer:
+        """The next `size` bytes, without a copy; fewer only at the end of the file."""
+        start = self._file.tell()
+
+        def ask() -> pa.Buffer:
+            self._file.seek(start)
+            return self._file.read_buffer(size)
+
+        return repeated(ask)
