@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.inprocess.test_conformance import EPOCH, added, made, shown
+from tests.inprocess.test_conformance_statements import merge
 from tests.support import catalogs
 from tests.support.catalogs import HOST
 
@@ -23,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Proxy:
-    """Between the catalog's clients and its server. `armed`: of the next commit it takes the answer, and breaks the
-    connection; `lost`: how often it has."""
+    """Between the catalog's clients and its server. `armed`: of the next commit, or of one after it (`passing`: how
+    many it lets through before), it takes the answer, and breaks the connection; `lost`: how often it has."""
 
     def __init__(self, server: int) -> None:
-        self._server, self.armed, self.lost = server, False, 0
+        self._server, self.armed, self.passing, self.lost = server, False, 0, 0
         self._socket = socket.create_server((HOST, 0))
         self.port = self._socket.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
@@ -48,8 +50,11 @@ class Proxy:
         with suppress(OSError), server:
             while data := client.recv(1 << 16):
                 if self.armed and b"UPDATE iceberg_tables" in data:
-                    self.armed, self.lost = False, self.lost + 1
-                    broken.set()
+                    if self.passing:
+                        self.passing -= 1
+                    else:
+                        self.armed, self.lost = False, self.lost + 1
+                        broken.set()
                 server.sendall(data)
 
     def _answered(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
@@ -91,3 +96,27 @@ def test_R1_a_commit_whose_answer_was_lost_is_stored_once_and_can_be_read(
     assert (proxy.lost, len(table.snapshot_ids())) == (2, 3)
     session.execute("INSERT INTO t VALUES (3, '2026-01-03')")
     assert sorted(session.execute("SELECT v FROM t")) == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("passing", [0, 1, 2])
+def test_R1_a_statement_whose_answer_was_lost_can_lose_only_its_own_branch(
+    new_workbench: Callable[[], Workbench], proxy: Proxy, passing: int
+) -> None:
+    """It makes three commits: its branch, its rows, and the branch's snapshot as the table's."""
+    workbench = new_workbench()
+    file: Path = workbench.root / "resources" / "local.yaml"
+    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
+    session = workbench.session()
+    session.spark.sql("CREATE NAMESPACE IF NOT EXISTS tidegate.main")
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    added(session, table, [(0, "a", False)])
+    proxy.armed, proxy.passing = True, passing
+    with suppress(Exception) if passing < 2 else nullcontext():
+        merge(session, table, 1, "2", table.current())
+    assert proxy.lost == 1
+    there = [(1, "m", False)] if table.current().integer(EPOCH) == 2 else []
+    assert there or passing < 2
+    assert shown(session, identifier) == [(0, "a", False), *there]
+    merge(session, table, 3, "3", table.current())
+    assert shown(session, identifier) == [(0, "a", False), *there, (3, "m", False)]

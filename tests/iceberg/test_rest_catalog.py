@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import Workbench
 from tests.inprocess.test_conformance import EPOCH, added, made, shown
+from tests.inprocess.test_conformance_statements import merge
 from tests.support.catalogs import CREDENTIAL, RestServer, rest_server
 from tests.support.faulty_http import delay, lose_answer, lose_request
 from tests.support.rest_proxy import CLIENT, after, refuse
@@ -96,6 +98,32 @@ def test_R1_a_commit_of_which_nothing_is_known_is_no_success_and_the_next_one_go
         assert (caught.value.code, rest.proxy.waiting) == ("TG620", 0), number
         added(session, table, [(number, "a", False)])
     assert shown(session, identifier) == [(number, "a", False) for number in range(len(UNKNOWN))]
+
+
+def test_R1_a_statement_is_stored_as_a_whole_or_not_at_all_whatever_is_answered(
+    session: Session, rest: RestServer
+) -> None:
+    """It makes three commits: its branch, its rows, and the branch's snapshot as the table's."""
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    added(session, table, [(0, "a", False)])
+    for number, act in enumerate(LOST, 1):
+        rest.proxy.next_commit(delay(0), delay(0), act)
+        merge(session, table, number, str(number), table.current())
+        assert rest.proxy.waiting == 0, number
+    there = list(range(1, len(LOST) + 1))
+    for act in (*LOST, *UNKNOWN):
+        for before in range(2 if act in LOST else 3):
+            number = there[-1] + 1
+            rest.proxy.next_commit(*[delay(0)] * before, act)
+            # (Iceberg's client asks again by itself after some failures.)
+            with suppress(Exception):
+                merge(session, table, number, str(number), table.current())
+                there.append(number)
+            assert rest.proxy.waiting == 0
+            assert shown(session, identifier) == [(0, "a", False), *((n, "m", False) for n in there)]
+            assert table.current().integer(EPOCH) == there[-1]
+    assert len(there) < len(LOST) + 2 * len(LOST) + 3 * len(UNKNOWN)
 
 
 def test_R2_a_conflict_is_one_and_a_late_answer_is_none(session: Session, rest: RestServer) -> None:

@@ -11,7 +11,6 @@ from tests.conftest import Workbench
 from tests.support import catalogs
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import NewTable
-from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import Snapshot, going_on
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.version import NEWEST, STORAGE_VERSION
@@ -350,33 +349,6 @@ def test_files_with_their_bounds(session: Session) -> None:
     assert found(6, None) == {(1, 10, 10)}
     assert found(None, 10) == {(2, 1, 5)}
     assert found(5, 11) == {(2, 1, 5), (1, 10, 10)}
-
-
-def test_rows_are_merged_and_deleted_in_one_commit_each(session: Session) -> None:
-    identifier = made(session)
-    table = session.tables.open(identifier)
-    added(session, table, [(1, "a", False), (2, "b", False), (3, "c", False)])
-    changes = session.spark.createDataFrame(
-        [(1, "A", False, False), (2, None, False, True), (4, "d", False, False), (5, "e", False, True)],
-        "id bigint, name string, _open boolean, gone boolean",
-    )
-    table.merge_rows(
-        Merge(
-            changes,
-            "t.`id` = s.`id`",
-            (("s.gone", None), (None, ("`name`",))),
-            ("`id`", "`name`", "`_open`"),
-            "NOT s.gone",
-            {EPOCH: "2"},
-        )
-    )
-    assert shown(session, identifier) == [(1, "A", False), (3, "c", False), (4, "d", False)]
-    assert table.current().summary[EPOCH] == "2"
-    table.delete_rows("`name` = 'c' OR `name` IS NULL", {EPOCH: "3"})
-    assert shown(session, identifier) == [(1, "A", False), (4, "d", False)]
-    assert table.current().summary[EPOCH] == "3"
-    table.delete_rows("`id` = 77", {EPOCH: "4"})
-    assert shown(session, identifier) == [(1, "A", False), (4, "d", False)]
 
 
 def test_a_column_that_comes_later_is_NULL_in_rows_that_were_there(session: Session, runner: str) -> None:

@@ -7,8 +7,27 @@ from tests.mutants.guard import Guard
 _SESSION, _AMEND = "tests/session/test_session.py", "tests/views/test_amend.py"
 _PROTOCOL, _SCHEDULE = "tests/iceberg/test_protocol.py", "tests/live/test_schedule.py"
 _CLAIM, _TURNS = "tests/runtime/test_claim.py", "tests/session/test_turns.py"
+_STATEMENTS = "tests/inprocess/test_conformance_statements.py"
 
 GUARDS = (
+    Guard(
+        "fence-statement",
+        "R2",
+        "A MERGE is put on the snapshot that it was made for, and not on another writer's commit.",
+        "iceberg/statement.py",
+        "if newest is None or {newest.snapshotId(), table.snapshot(own).parentId()} != {self._base}:",
+        "if False:",
+        (f"{_STATEMENTS}::test_R2_a_statement_is_committed_on_the_snapshot_that_it_was_made_for",),
+    ),
+    Guard(
+        "statement-branch",
+        "R1",
+        "What a MERGE has written into its branch alone is not taken for stored.",
+        "iceberg/commit.py",
+        "Found(found.now, bool(known(self._table, commit)))",
+        "found",
+        (f"{_STATEMENTS}::test_R2_a_statement_is_committed_on_the_snapshot_that_it_was_made_for",),
+    ),
     Guard(
         "rebased",
         "R2",

@@ -15,6 +15,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/table_change.py": "tidegate.jvm.java.java_class",
         "iceberg/commit.py": "_jvm tidegate.jvm.java.java_class ….exists",
         "iceberg/fence.py": "tidegate.jvm.java.java_class",
+        "iceberg/statement.py": "tidegate.jvm.java.java_class uuid.uuid4",
         "iceberg/tables.py": "….read.option ….writeTo",
         "iceberg/upkeep_table.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/conditional.py": "_jvm tidegate.jvm.java.java_class",

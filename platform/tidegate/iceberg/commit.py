@@ -29,6 +29,7 @@ from tidegate.iceberg.protocol import (
     standing,
     stands,
 )
+from tidegate.iceberg.statement import StatementBranch
 from tidegate.iceberg.table_change import ChangingUpdate, TableChange
 from tidegate.jvm.java import java_class
 from tidegate.jvm.within import settings
@@ -38,8 +39,6 @@ from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.tasks.writer import WriteTarget
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pyspark.sql import SparkSession
 
     from tidegate.project import Storage
@@ -50,7 +49,7 @@ _PROPERTY = "spark.sql.iceberg.snapshot-property."
 #: What MERGE reads its changes from.
 _CHANGES = "_tidegate_changes"
 #: How often a commit is tried where each time somebody's upkeep was faster.
-_TRIES = 4
+TRIES = 4
 
 
 class IcebergTable:
@@ -261,7 +260,7 @@ class IcebergTable:
         known = None if newest is None else newest.snapshotId()
         now = base if known == base.id else self._look(None).now
         answer: Stored | Conflict | AnswerLost = Conflict()
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             if not stands(base, now):
                 break
             answer = attempted(made().validateWith(only_on(self._jvm, now.id)))
@@ -327,20 +326,37 @@ class IcebergTable:
         found = self._table.snapshot(commit)
         return found is not None and self._table.io().newInputFile(found.manifestListLocation()).exists()
 
-    def merge_rows(self, merge: Merge) -> None:
-        """Change rows by those of a frame, in one commit; none where nothing matches."""
+    def merge_rows(self, merge: Merge, base: Snapshot) -> None:
+        """See `StoredTable.merge_rows`."""
         merge.changes.createOrReplaceTempView(_CHANGES)
-        with self._saying(merge.summary or {}):
-            self._spark.sql(merge.sql(self.identifier, _CHANGES))
+        self._carry_out(lambda table: merge.sql(table, _CHANGES), merge.summary or {}, base)
 
-    def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
-        """See `Table.delete_rows`."""
-        with self._saying(summary):
-            self._spark.sql(f"DELETE FROM {self.identifier} WHERE {where}")
+    def delete_rows(self, where: str, summary: Mapping[str, str], base: Snapshot) -> None:
+        """See `StoredTable.delete_rows`."""
+        self._carry_out(lambda table: f"DELETE FROM {table} WHERE {where}", summary, base)
 
-    def _saying(self, summary: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Statements inside commit with these facts in their snapshot's summary."""
-        return settings(self._spark, {_PROPERTY + key: value for key, value in summary.items()})
+    def _carry_out(self, statement: Callable[[str], str], summary: Mapping[str, str], base: Snapshot) -> None:
+        """A statement on `base`, or on upkeep that came on top of it; its snapshot says `summary`."""
+        facts = {_PROPERTY + key: value for key, value in summary.items()}
+        if base.id is None:
+            # A branch begins at a snapshot.
+            base = Snapshot(self.append([], None, {}, base), {})
+
+        def attempt(on: Snapshot) -> Stored | Conflict | AnswerLost:
+            assert on.id is not None
+            branch = StatementBranch(self._table, on.id)
+            with settings(self._spark, facts):
+                self._spark.sql(statement(branch.of(self.identifier)))
+            self.refresh()
+            return branch.publish(self._jvm, self._table)
+
+        committed(self.identifier, base, self._look_at_main, attempt, TRIES)
+
+    def _look_at_main(self, commit: int | None) -> Found:
+        """As `_look`; a snapshot of a branch alone is not there."""
+        found = self._look(commit)
+        known = java_class(self._jvm, "org.apache.iceberg.util.SnapshotUtil").isAncestorOf
+        return found if not found.own else Found(found.now, bool(known(self._table, commit)))
 
 
 def committed(
@@ -348,10 +364,11 @@ def committed(
     base: Snapshot,
     look: Callable[[int | None], Found],
     attempt: Callable[[Snapshot], Stored | Conflict | AnswerLost],
+    tries: int = 1,
 ) -> int:
-    """The id of the snapshot that one attempt on `base` has made. Raises TG502 if others were faster, and the error of
-    an attempt of which nobody knows what became of it."""
-    end = drive(Commit(base), look, attempt)
+    """The id of the snapshot that an attempt on `base`, or on upkeep that came on top of it, has made. Raises TG502 if
+    others were faster, and the error of an attempt of which nobody knows what became of it."""
+    end = drive(Commit(base, tries=tries), look, attempt)
     if isinstance(end, Done):
         return int(end.value)
     if end.why == "unknown" and end.error is not None:

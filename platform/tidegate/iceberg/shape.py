@@ -23,11 +23,23 @@ class TableShape:
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> TableShape:
         """Of a table with this metadata, as Iceberg writes it in JSON."""
-        tagged = {r["snapshot-id"] for n, r in (metadata.get("refs") or {}).items() if n != "main"}
-        kept = [s for s in metadata.get("snapshots") or [] if s["snapshot-id"] not in tagged]
-        found = sorted(kept, key=lambda s: s["timestamp-ms"])
+        refs = metadata.get("refs") or {}
+        tagged = {r["snapshot-id"] for n, r in refs.items() if n != "main"}
+        snapshots = metadata.get("snapshots") or []
+        # What a statement that broke off has left is no commit to the table (`statement.py`).
+        parents = {s["snapshot-id"]: s.get("parent-snapshot-id") for s in snapshots}
+        main, at = set(), refs["main"]["snapshot-id"] if "main" in refs else None
+        while at in parents:
+            main.add(at)
+            at = parents[at]
+        found = sorted(
+            (s for s in snapshots if s["snapshot-id"] not in tagged), key=lambda s: s["timestamp-ms"]
+        )
         return cls(
-            tuple((s["timestamp-ms"], _ours(s["summary"]), s["summary"]) for s in found),
+            tuple(
+                (s["timestamp-ms"], s["snapshot-id"] in main and _ours(s["summary"]), s["summary"])
+                for s in found
+            ),
             dict(metadata.get("properties") or {}),
         )
 

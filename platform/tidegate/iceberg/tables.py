@@ -106,12 +106,14 @@ class StoredTable(Protocol):
     ) -> int:
         """Commit `files` on top of `base`; returns the new snapshot's id. See `IcebergTable.append`."""
 
-    def merge_rows(self, merge: Merge) -> None:
-        """Change rows by those of a frame, in one commit; none where nothing matches."""
+    def merge_rows(self, merge: Merge, base: Snapshot) -> None:
+        """Change rows by those of a frame, in one commit on top of `base`; none where nothing matches. Raises TG502 if
+        tidegate has committed to the table since `base`; upkeep that came in between is no conflict."""
 
-    def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
-        """Delete the rows for which a condition in SQL holds, in one commit at most. Whole files go without being read,
-        and such a commit may say nothing of `summary`; so may one where there was nothing to delete."""
+    def delete_rows(self, where: str, summary: Mapping[str, str], base: Snapshot) -> None:
+        """Delete the rows for which a condition in SQL holds, in one commit at most, as `merge_rows`. Whole files go
+        without being read, and such a commit may say nothing of `summary`; so may one where there was nothing to
+        delete."""
 
 
 class Upkeep(Protocol):
@@ -141,13 +143,11 @@ class Upkeep(Protocol):
         rested: Rested | None = None,
         target_bytes: int | None = None,
         least_files: int = FEW_FILES,
-        properties: Mapping[str, str] | None = None,
         bounds: Sequence[str] = (),
     ) -> tuple[int, int]:
         """Put small files of a partition together, `least_files` or more, and rewrite those with rows marked as
         deleted, in one commit: how many files went, and how many came. Rows of one file keep their order. `rested`: of
-        these files alone. `properties`: of the snapshot. `bounds`: the columns by whose bounds slices skip files, which
-        must not be lost.
+        these files alone. `bounds`: the columns by whose bounds slices skip files, which must not be lost.
         """
 
     def merge_manifests(self) -> None:

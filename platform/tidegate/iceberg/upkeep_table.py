@@ -46,7 +46,6 @@ class SparkUpkeep:
         rested: Rested | None = None,
         target_bytes: int | None = None,
         least_files: int = FEW_FILES,
-        properties: Mapping[str, str] | None = None,
         bounds: Sequence[str] = (),
     ) -> tuple[int, int]:
         self._keep_bounds(bounds)
@@ -57,8 +56,6 @@ class SparkUpkeep:
                 rewrite.option("target-file-size-bytes", str(target_bytes))
             if rested is not None:
                 rewrite.filter(self._expression(rested))
-            for key, value in (properties or {}).items():
-                rewrite.snapshotProperty(key, value)
             done = rewrite.execute()
         self.table.current()
         return done.rewrittenDataFilesCount(), done.addedDataFilesCount()

@@ -23,6 +23,7 @@ from tidegate.plan import upkeep_stages as plan
 from tidegate.project.jobs.maintenance import Policy
 from tidegate.runtime.steps import Steps
 from tidegate.sql.catalog.objects import Relation, View
+from tidegate.tables.table import note_again
 
 if TYPE_CHECKING:
     from tidegate.runtime.context import Context
@@ -298,10 +299,9 @@ class _Work:
         policy, shape = self._policy, self._upkeep.shape()
         if self._is_state:
             # Its rows change all the time; a catalog of commits says nothing about which of them rest.
-            facts = self._table.current().facts
-            gone, _ = self._upkeep.compact(None, policy.target_file_size, properties=facts)
+            gone, _ = self._upkeep.compact(None, policy.target_file_size)
             self.done.compacted += gone
-            return
+            return note_again(self._table, gone)
         key = "tidegate.tick" if isinstance(self._source, View) else "tidegate.epoch"
         last = shape.last_before(key, self._now - policy.settle)
         if last is None:

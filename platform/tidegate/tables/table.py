@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import Tables
+    from tidegate.iceberg.tables import StoredTable, Tables
     from tidegate.sql.catalog.objects import Relation
 
 #: A state is compacted where more rows than this share, and this number, are replaced; and after so many merges.
@@ -143,7 +143,7 @@ class KeyedTable:
         newest = upto == log.integer("tidegate.epoch")
         watermark = log.integer("tidegate.watermark") if newest else before.watermark
         after = replace(before, epoch=upto, watermark=watermark, merges=before.merges + 1)
-        self._merge(lives(self.relation, changes), before.watermark, after)
+        self._merge(lives(self.relation, changes), base, after)
         self._note_unless(after, base)
 
     def _go_back(self, stood: Snapshot, step: Step) -> None:
@@ -163,7 +163,7 @@ class KeyedTable:
             keys = [*(quote(k) for k in self.relation.primary_key), "_source_partition", "_offset"]
             same = " AND ".join(f"t.{k} = s.{k}" for k in keys)
             matched = ((f"s.{quote(GOES_ON)}", None), (None, ("_since",)))
-            self.table.merge_rows(Merge(changes, same, matched, summary=_text(after.facts())))
+            self.table.merge_rows(Merge(changes, same, matched, summary=_text(after.facts())), base)
         self._note_unless(after, base)
 
     def _note_unless(self, after: Applied, base: Snapshot) -> None:
@@ -206,18 +206,19 @@ class KeyedTable:
         kind, column = self.relation.watermark.kind, quote(self.relation.watermark.column)
         facts = replace(now, cleaned=upto).facts()
         # "< the next tick" instead of "<=": at a day's start it takes whole partitions, which are dropped unread.
-        self.table.delete_rows(f"{column} < {kind.spark_literal(upto + 1)}", _text(facts))
+        self.table.delete_rows(f"{column} < {kind.spark_literal(upto + 1)}", _text(facts), base)
         if self.applied().cleaned != upto:
             self._note(facts, base)
         return Cleaned(self.relation.name, upto, files, self._files())
 
     def compact(self) -> None:
         """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
-        facts = replace(self.applied(), merges=0).facts()
-        self._tables.upkeep(self.identifier, self._owner).compact(least_files=2, properties=_text(facts))
-        if self.applied().merges:
-            # There was nothing to rewrite, so nothing was committed: it need not be looked for again so soon.
-            self._note(facts, self.table.current())
+        gone, _ = self._tables.upkeep(self.identifier, self._owner).compact(least_files=2)
+        base = self.table.current()
+        now = applied_of(base)
+        if gone or now.merges:
+            # Also where there was nothing to rewrite: it need not be looked for again so soon.
+            self._note(replace(now, merges=0).facts(), base)
 
     def expire_snapshots(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
         """Expire snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
@@ -229,9 +230,10 @@ class KeyedTable:
             if bound is not None:
                 upkeep.expire(bound, KEEP_SNAPSHOTS)
 
-    def _merge(self, changes: DataFrame, watermark: int | None, after: Applied) -> None:
-        """`watermark`: `G` before these changes; no row at or below it is touched, so its files are not read."""
-        relation = self.relation
+    def _merge(self, changes: DataFrame, base: Snapshot, after: Applied) -> None:
+        """On `base`. No row at or below the watermark `G` before these changes is touched, so its files are not
+        read."""
+        relation, watermark = self.relation, applied_of(base).watermark
         keys = [f"t.{quote(k)} = s.{quote(k)}" for k in relation.primary_key]
         stored = [quote(c) for c in state_names(relation)]
         replaced = tuple(c for c in stored if c != "`_since`")
@@ -251,7 +253,7 @@ class KeyedTable:
             matched = (("s._tombstone", None), *matched)
             missing = "NOT s._tombstone"
         on, summary = " AND ".join(keys), _text(after.facts())
-        self.table.merge_rows(Merge(changes, on, matched, tuple(stored), missing, summary))
+        self.table.merge_rows(Merge(changes, on, matched, tuple(stored), missing, summary), base)
 
     def _is_worn(self) -> bool:
         """Whether so many rows are replaced, and still in the files they were in, or so many small files have come,
@@ -278,6 +280,20 @@ def needs_upkeep(tables: Tables, relation: Relation, log: str, keep_from: int | 
     if _cleanable(relation, applied_of(table.current()), keep_from, rewrite=False) is not None:
         return True
     return len(table.snapshot_ids()) > 2 * MANY_SNAPSHOTS
+
+
+def note_again(table: StoredTable, compacted: int) -> None:
+    """Where files of a state were compacted, say again what was said of it last, in a snapshot of its own. A compaction
+    itself says nothing: it may be committed on top of changes that came after the look at the facts."""
+    base = table.current()
+    if not compacted:
+        return
+    try:
+        table.append([], None, base.facts, base)
+    except TidegateError as error:
+        # Whoever was faster has said more.
+        if error.code != "TG502":
+            raise
 
 
 def _cleanable(relation: Relation, now: Applied, keep_from: int | None, rewrite: bool) -> int | None:

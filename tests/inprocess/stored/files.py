@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.exceptions import ValidationException
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.transforms import DayTransform
 from pyiceberg.typedef import Record
 
 from tidegate.iceberg.data_files import ordinary
@@ -149,3 +151,22 @@ def _like(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         names = [f.name for f in kind]
         return pa.chunked_array([pa.StructArray.from_arrays(fields, names, mask=array.is_null())])
     return column.cast(kind)
+
+
+def split(rows: pa.Table, table: PyTable) -> Iterator[tuple[pa.Table, list[Any]]]:
+    """Rows by the partition that they belong to."""
+    keys = []
+    for field in table.spec().fields:
+        column = rows.column(table.schema().find_column_name(field.source_id) or "")
+        by_day = isinstance(field.transform, DayTransform)
+        keys.append(column.cast(pa.date32()).cast(pa.int32()) if by_day else column)
+    if not keys:
+        if rows.num_rows:
+            yield rows, []
+        return
+    found = pa.table(keys, names=[str(i) for i in range(len(keys))])
+    for partition in found.group_by(found.column_names).aggregate([]).to_pylist():
+        where = pa.chunked_array([pa.array([True] * rows.num_rows, pa.bool_())])
+        for key, value in zip(keys, partition.values(), strict=True):
+            where = pc.and_(where, pc.is_null(key) if value is None else pc.equal(key, value))
+        yield rows.filter(pc.fill_null(where, False)), list(partition.values())

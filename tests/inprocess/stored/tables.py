@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +12,6 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, visit_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.transforms import DayTransform
 
 from tests.inprocess.frames import frame_of
 from tests.inprocess.stored.catalog import FolderCatalog
@@ -26,11 +25,12 @@ from tests.inprocess.stored.files import (
     files_of,
     path_of,
     schema_of,
+    split,
     summary_of,
 )
 from tests.inprocess.stored.merge import merged
 from tests.inprocess.stored.upkeep import InProcessUpkeep
-from tidegate.iceberg.commit import committed, require_owner
+from tidegate.iceberg.commit import TRIES, committed, require_owner
 from tidegate.iceberg.data_files import ordinary, packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable
 from tidegate.iceberg.merge import Merge
@@ -315,55 +315,55 @@ class InProcessTable:
         partition = [file["split"], *([file["day"]] if target.day is not None else [])]
         return data_file(file["uri"], partition, file["rows"], file["bytes"], low, high)
 
-    def merge_rows(self, merge: Merge) -> None:
+    def merge_rows(self, merge: Merge, base: Snapshot) -> None:
         """Every row of the table is written anew."""
-        base = self.current()
-        rows = merged(self._tables.spark, self._tables.rows(self.identifier, base.id), merge)
-        if rows is not None:
-            self.replace(rows, merge.summary or {}, base)
+
+        def rows(on: Snapshot) -> Sequence[pa.Table] | None:
+            return merged(self._tables.spark, self._tables.rows(self.identifier, on.id), merge)
+
+        self._carry_out(rows, merge.summary or {}, base)
+
+    def delete_rows(self, where: str, summary: Mapping[str, str], base: Snapshot) -> None:
+        def rows(on: Snapshot) -> Sequence[pa.Table] | None:
+            found = self._tables.rows(self.identifier, on.id)
+            kept = found.where(f"NOT COALESCE({where}, FALSE)").toArrow()
+            return [kept] if kept.num_rows != found.count() else None
+
+        self._carry_out(rows, summary, base)
+
+    def _carry_out(
+        self,
+        rows: Callable[[Snapshot], Sequence[pa.Table] | None],
+        summary: Mapping[str, str],
+        base: Snapshot,
+    ) -> None:
+        """A statement: the rows that the table has afterwards, of those that it has at a snapshot; None: the same."""
+
+        def attempt(on: Snapshot) -> Stored | Conflict | AnswerLost:
+            after = rows(on)
+            if after is None:
+                return Stored(on.id or 0)
+            return self._attempt(self._files_of(after), self._files_at(on), summary, on, None)
+
+        committed(self.identifier, base, self._look, attempt, TRIES)
 
     def schema(self) -> pa.Schema:
         return schema_of(self._table)
 
-    def delete_rows(self, where: str, summary: Mapping[str, str]) -> None:
-        base = self.current()
-        rows = self._tables.rows(self.identifier, base.id)
-        kept = rows.where(f"NOT COALESCE({where}, FALSE)").toArrow()
-        if kept.num_rows != rows.count():
-            self.replace([kept], summary, base)
-
     def replace(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: Snapshot) -> None:
         """Have these rows and no others."""
-        gone = [task.file for task in files_of(self._table, base.id)] if base.id is not None else []
-        self._commit(self._files_of(tables), gone, summary, base)
+        self._commit(self._files_of(tables), self._files_at(base), summary, base)
 
     def add(self, tables: Sequence[pa.Table], summary: Mapping[str, str], base: Snapshot) -> None:
         """Have these rows, too."""
         self._commit(self._files_of(tables), [], summary, base)
 
+    def _files_at(self, snapshot: Snapshot) -> list[DataFile]:
+        return [t.file for t in files_of(self._table, snapshot.id)] if snapshot.id is not None else []
+
     def _files_of(self, tables: Sequence[pa.Table]) -> list[DataFile]:
         rows = pa.concat_tables([conformed(table, self.schema()) for table in tables])
-        return [self._written(part, partition) for part, partition in self._split(rows)]
-
-    def _split(self, rows: pa.Table) -> Iterator[tuple[pa.Table, list[Any]]]:
-        """Rows by the partition that they belong to."""
-        import pyarrow.compute as pc
-
-        keys = []
-        for field in self._table.spec().fields:
-            column = rows.column(self._table.schema().find_column_name(field.source_id) or "")
-            by_day = isinstance(field.transform, DayTransform)
-            keys.append(column.cast(pa.date32()).cast(pa.int32()) if by_day else column)
-        if not keys:
-            if rows.num_rows:
-                yield rows, []
-            return
-        found = pa.table(keys, names=[str(i) for i in range(len(keys))])
-        for partition in found.group_by(found.column_names).aggregate([]).to_pylist():
-            where = pa.chunked_array([pa.array([True] * rows.num_rows, pa.bool_())])
-            for key, value in zip(keys, partition.values(), strict=True):
-                where = pc.and_(where, pc.is_null(key) if value is None else pc.equal(key, value))
-            yield rows.filter(pc.fill_null(where, False)), list(partition.values())
+        return [self._written(part, partition) for part, partition in split(rows, self._table)]
 
     def _written(self, rows: pa.Table, partition: list[Any]) -> DataFile:
         path = f"{path_of(self.location)}/data/{uuid.uuid4().hex}.parquet"

@@ -75,7 +75,12 @@ class InProcessUpkeep:
                 "properties": metadata.properties,
                 "refs": {name: {"snapshot-id": ref.snapshot_id} for name, ref in metadata.refs.items()},
                 "snapshots": [
-                    {"snapshot-id": s.snapshot_id, "timestamp-ms": s.timestamp_ms, "summary": summary_of(s)}
+                    {
+                        "snapshot-id": s.snapshot_id,
+                        "parent-snapshot-id": s.parent_snapshot_id,
+                        "timestamp-ms": s.timestamp_ms,
+                        "summary": summary_of(s),
+                    }
                     for s in metadata.snapshots
                 ],
             }
@@ -112,7 +117,6 @@ class InProcessUpkeep:
         rested: Rested | None = None,
         target_bytes: int | None = None,
         least_files: int = FEW_FILES,
-        properties: Mapping[str, str] | None = None,
         bounds: Sequence[str] = (),
     ) -> tuple[int, int]:
         groups: dict[tuple[Any, ...], list[DataFile]] = defaultdict(list)
@@ -130,7 +134,7 @@ class InProcessUpkeep:
                 gone += files
                 new.append(self._together(files, list(partition), bounds))
         if new:
-            self._replace(gone, new, properties or {})
+            self._replace(gone, new)
         return len(gone), len(new)
 
     def _data_files(self) -> list[DataFile]:
@@ -167,19 +171,16 @@ class InProcessUpkeep:
 
     def merge_manifests(self) -> None:
         if self.manifests() > 1:
-            self._replace((), (), {}, _Gathering)
+            self._replace((), (), _Gathering)
 
     def _replace(
         self,
         gone: Iterable[DataFile],
         new: Iterable[DataFile],
-        properties: Mapping[str, str],
         producer: type[_Replacing] | None = None,
     ) -> None:
         change = self._py.transaction()
-        with (producer or _Replacing)(
-            Operation.REPLACE, change, self._py.io, snapshot_properties=dict(properties)
-        ) as update:
+        with (producer or _Replacing)(Operation.REPLACE, change, self._py.io) as update:
             for file in gone:
                 update.delete_data_file(file)
             for file in new:

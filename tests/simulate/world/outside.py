@@ -216,7 +216,7 @@ class Outside:
             patch.object(snapshots, "time", clock),
             patch.object(ExecutorFactory, "get_or_create", _AtOnce),
             patch.object(file_looks, "ThreadPoolExecutor", _AtOnce),
-            patch.object(InProcessUpkeep.compact, "__defaults__", (None, None, 2, None, ())),
+            patch.object(InProcessUpkeep.compact, "__defaults__", (None, None, 2, ())),
         ):
             yield self
 

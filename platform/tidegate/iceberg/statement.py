@@ -1,0 +1,65 @@
+"""A statement of Spark that changes a table (MERGE, DELETE), committed on one snapshot and on no other (R2).
+
+Spark puts a statement on the snapshot that is the newest when the statement begins. But its changes, and what its
+summary says, follow from an earlier look at the table, and are wrong on top of another writer's commit. So a statement
+works on a branch of its own, which begins at the snapshot that it was made for. What it has written becomes the newest
+snapshot of the table in a second commit, and only while the table still stands where the branch began.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from tidegate.iceberg.attempt import attempted
+from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
+from tidegate.jvm.java import java_class
+
+#: Expiry removes the branch of a statement whose process has ended, once its newest snapshot is as old as this (ms).
+_LONGEST = 86_400_000
+
+
+class StatementBranch:
+    """A branch of a table (Iceberg's own object, given anew after each look at the table) for one statement, begun at
+    the snapshot `base`."""
+
+    def __init__(self, table: Any, base: int) -> None:
+        self._name, self._base = f"tidegate_{uuid.uuid4().hex}", base
+        change = table.manageSnapshots().createBranch(self._name, base)
+        change.setMaxRefAgeMs(self._name, _LONGEST).commit()
+
+    def of(self, identifier: str) -> str:
+        """What the statement calls the table."""
+        return f"{identifier}.`branch_{self._name}`"
+
+    def publish(self, jvm: Any, table: Any) -> Stored | Conflict | AnswerLost:
+        """Make what the statement has written the table's newest snapshot. Where it has changed nothing, nothing is
+        committed, and the answer is the snapshot at which the branch began."""
+        own = int(table.refs().get(self._name).snapshotId())
+        if own == self._base:
+            table.manageSnapshots().removeBranch(self._name).commit()
+            return Stored(own)
+        newest = table.currentSnapshot()
+        if newest is None or {newest.snapshotId(), table.snapshot(own).parentId()} != {self._base}:
+            return Conflict(None, own)
+        return attempted(_Publication(jvm, table, self._name, own))
+
+
+class _Publication:
+    """For whoever commits it, an update like any other (`attempt.py`). It is committed as it was made or not at all:
+    a catalog refuses what was not made of its newest metadata, and here nothing repeats it on others."""
+
+    def __init__(self, jvm: Any, table: Any, branch: str, own: int) -> None:
+        self._operations, self._own = table.operations(), own
+        self._known = self._operations.current()
+        change = java_class(jvm, "org.apache.iceberg.TableMetadata").buildFrom(self._known)
+        self._change = change.setBranchSnapshot(own, "main").removeRef(branch)
+
+    def commit(self) -> None:
+        self._operations.commit(self._known, self._change.build())
+
+    def updateEvent(self) -> _Publication:
+        return self
+
+    def snapshotId(self) -> int:
+        return self._own
