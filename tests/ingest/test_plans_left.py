@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
 from tests.conftest import Workbench
@@ -27,6 +29,7 @@ def test_R2_the_plan_of_a_committed_batch_goes_whatever_came_between(
     folder = workbench.root / ".tidegate/warehouse/_streams/main/events/plans"
     assert [file.name for file in sorted(folder.iterdir())] == ["plan-000000000001", "plan-000000000002"]
     (folder / ".plan-000000000002").write_text("{}")
+    (folder / f".plan-000000000002.{uuid4().hex}").write_text("{}")
     (folder / "plan-000000000003").write_text("{}")  # of the batch that comes next: not ours to remove
     PlanInbox(session.project.storage, str(folder)).tidy(2)
     assert [file.name for file in folder.iterdir()] == ["plan-000000000003"]

@@ -203,8 +203,7 @@ PLANTED = (
         "R2",
         "A plan is there as a whole, or not at all.",
         _STREAM,
-        '        hidden = f"{self._path}/.plan-{plan.epoch:012d}"\n'
-        "        put_whole(self._filesystem, self._file(plan.epoch), hidden, plan.to_json().encode())",
+        "        put_whole(self._filesystem, self._file(plan.epoch), plan.to_json().encode())",
         "        with self._filesystem.open_output_stream(self._file(plan.epoch)) as out:\n"
         "            out.write(plan.to_json().encode())",
         "torn file taken as whole",

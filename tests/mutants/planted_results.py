@@ -242,7 +242,7 @@ PLANTED = (
         "R2",
         "A sink's position is there as a whole, or as it was.",
         "sinks/statefile.py",
-        '        put_whole(self._filesystem, self._path, f"{self._path}.new", json.dumps(document).encode())',
+        "        put_whole(self._filesystem, self._path, json.dumps(document).encode())",
         "        with self._filesystem.open_output_stream(self._path) as stream:\n"
         "            stream.write(json.dumps(document).encode())",
         "torn file taken as whole",

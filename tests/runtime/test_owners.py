@@ -86,6 +86,7 @@ GUARDS = {
     "sinks/iceberg.py:IcebergSink.begin": "looks at the namespace, and at the table that is made",
     "sinks/iceberg.py:IcebergSink.deliver": SINK,
     "sinks/kafka.py:KafkaSink.forget": SINK,
+    "sinks/statefile.py:StateFile._tidy": SINK,
     "sinks/statefile.py:StateFile.remove": SINK,
     "sinks/statefile.py:StateFile.write": SINK,
     "ingest/sources/replay.py:ReplayConnector.pending": OPEN,

@@ -25,7 +25,7 @@ from tidegate.jvm.failures import (
 )
 from tidegate.plan.events import BatchCommitted
 from tidegate.plan.stages import SourceStage
-from tidegate.project.object_store import make_folder, put_whole, read_json
+from tidegate.project.object_store import is_object_store, make_folder, put_whole, read_json, whole_name
 from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ class PlanInbox:
         return BatchPlan(**read_json(self._filesystem, path))
 
     def write(self, plan: BatchPlan) -> None:
-        hidden = f"{self._path}/.plan-{plan.epoch:012d}"
-        put_whole(self._filesystem, self._file(plan.epoch), hidden, plan.to_json().encode())
+        put_whole(self._filesystem, self._file(plan.epoch), plan.to_json().encode())
 
     def forget(self, epoch: int) -> None:
-        """Remove the plan of a committed epoch."""
+        """Remove the plan of a committed epoch, and what writers of it that broke off have left."""
+        if not is_object_store(self._filesystem):
+            return self.tidy(epoch)
         path = self._file(epoch)
         if self._filesystem.get_file_info(path).type == pafs.FileType.File:
             self._filesystem.delete_file(path)
@@ -61,7 +62,9 @@ class PlanInbox:
     def tidy(self, epoch: int) -> None:
         """Remove what runs that broke off have left of plans up to this epoch, which is committed."""
         for info in self._filesystem.get_file_info(pafs.FileSelector(self._path, allow_not_found=True)):
-            number = info.base_name.removeprefix(".").removeprefix("plan-")
+            # (Earlier versions wrote it as ".plan-" and its number.)
+            name = whole_name(info.base_name) or info.base_name.removeprefix(".")
+            number = name.removeprefix("plan-")
             if number.isdecimal() and int(number) <= epoch:
                 self._filesystem.delete_file(info.path)
 

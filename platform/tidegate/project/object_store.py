@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+import uuid
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -134,10 +135,23 @@ def version_of(filesystem: FileSystem, path: str) -> str | None:
         return None
 
 
-def put_whole(filesystem: FileSystem, path: str, aside: str, content: bytes) -> None:
+#: What a file is called until it is whole (`put_whole`).
+_ASIDE = re.compile(r"\.(.+)\.[0-9a-f]{32}")
+
+
+def whole_name(name: str) -> str | None:
+    """Of a file that a writer which broke off has left beside the one that it was to be: that one's name; else None."""
+    found = _ASIDE.fullmatch(name)
+    return None if found is None else found[1]
+
+
+def put_whole(filesystem: FileSystem, path: str, content: bytes) -> None:
     """Write a file that is the old one (or not there) or the new one, whenever the process is killed: on a disk beside
-    it, as `aside`, and renamed; in object storage by a single request, for which nothing has to be renamed."""
+    it, under a name of its own, and renamed; in object storage by a single request, for which nothing has to be
+    renamed. (A name that another machine's writer has, too, would be renamed when that one has written half of it.)"""
     if not is_object_store(filesystem):
+        folder, _, name = path.rpartition("/")
+        aside = f"{folder}/.{name}.{uuid.uuid4().hex}"
         with filesystem.open_output_stream(aside) as stream:
             stream.write(content)
         filesystem.move(aside, path)

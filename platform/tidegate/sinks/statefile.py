@@ -7,9 +7,18 @@ import uuid
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.fs as pafs
+
 from tidegate.errors import TidegateError
 from tidegate.iceberg.commit import require_owner
-from tidegate.project.object_store import is_object_store, make_folder, put_whole, read_json, version_of
+from tidegate.project.object_store import (
+    is_object_store,
+    make_folder,
+    put_whole,
+    read_json,
+    version_of,
+    whole_name,
+)
 from tidegate.project.owner import Owner
 
 if TYPE_CHECKING:
@@ -72,8 +81,18 @@ class StateFile:
                 raise self._overtaken()
             self._version = version
             return
-        make_folder(self._filesystem, self._path.rpartition("/")[0])
-        put_whole(self._filesystem, self._path, f"{self._path}.new", json.dumps(document).encode())
+        folder, _, name = self._path.rpartition("/")
+        make_folder(self._filesystem, folder)
+        if not self._written:
+            self._tidy(folder, name)
+        self._written += 1
+        put_whole(self._filesystem, self._path, json.dumps(document).encode())
+
+    def _tidy(self, folder: str, name: str) -> None:
+        """Remove what writers that broke off have left of it."""
+        for info in self._filesystem.get_file_info(pafs.FileSelector(folder)):
+            if whole_name(info.base_name) == name:
+                self._filesystem.delete_file(info.path)
 
     def take(self, document: dict[str, Any]) -> None:
         """From here on whoever read the document before can't write it any more. (On a disk that is the lease's.)"""

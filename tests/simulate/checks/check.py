@@ -18,12 +18,12 @@ from tests.oracles.oracle import Oracle, Row
 from tests.oracles.tables import Table
 from tests.simulate.checks import keyed
 from tests.simulate.checks.deliveries import Deliveries
+from tests.simulate.checks.leftovers import files_are_known, live_files
 from tests.simulate.checks.topic_check import Recorded, SinkTopic, SourceChecks, SourceTopic
 from tests.simulate.checks.wrong import Judged, Place, Wrong
 from tests.simulate.scripts.pipelines import VIEWS, Pipeline, mark, seconds
 from tests.simulate.world.driver import World
 from tests.simulate.world.outside import HUNG
-from tests.simulate.world.store import path_in
 from tests.simulate.world.tables import Identifier
 from tidegate.session.session import Session
 
@@ -241,7 +241,11 @@ class Checks:
         if what == "went":
             self.wrong = self.wrong or Wrong(f"W4: the plan of epoch {epoch} went before it was committed")
             return
-        now = json.loads(self.world.store.files[path])
+        try:
+            now = json.loads(self.world.store.files[path])
+        except ValueError:
+            self.wrong = self.wrong or Wrong(f"R2: half of the plan of epoch {epoch} is there")
+            return
         before = self._plans.setdefault(epoch, now)
         if now != before and self.alone and not self._may_be_planned_anew(before):
             self.wrong = self.wrong or Wrong(f"W4: the plan of epoch {epoch} was {before}, and is {now}")
@@ -283,7 +287,7 @@ class Checks:
             for name in self.pipeline.views:
                 self._amended(name, session, published)
         self.deliveries.finish()
-        self._files_are_known()
+        files_are_known(self.world)
 
     def _amended(self, name: str, session: Session, published: int | None) -> None:
         """B1, B3: every window that is closed holds its late rows, too."""
@@ -334,23 +338,6 @@ class Checks:
                 raise Wrong(f"W6: after epoch {epoch} {published} was published, by the rules {oracle.g}")
         return oracle.g
 
-    def _files_are_known(self) -> None:
-        """Whatever a table is made of is there; and what lies about is where upkeep looks for it."""
-        store, catalog = self.world.store, self.world.catalog
-        homes = [f"{self.world.root}/input/", f"{self.world.root}/out/"]
-        with self.world.outside.looking():
-            for table, versions in catalog.tables.items():
-                for path in live_files(self.world, table, versions[-1]):
-                    if path not in store.files:
-                        raise Wrong(f"R1: {table[-1]} has a file that is not there: {path}")
-                homes.append(f"{path_in(versions[-1].location)}/")
-        for path in store.files:
-            if "/_streams/" in path:
-                if "/plans/" in path:
-                    raise Wrong(f"a plan stays that nobody needs: {path}")
-            elif not any(path.startswith(home) for home in homes):
-                raise Wrong(f"a file where upkeep never looks: {path}")
-
 
 def window_of(row: dict[str, Any]) -> tuple[Any, Any]:
     """The window of a stored row."""
@@ -382,18 +369,6 @@ def _said(table: Stored) -> dict[str, str]:
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
     return {}
-
-
-def live_files(world: World, table: Identifier, metadata: TableMetadata) -> list[str]:
-    """The data files of the newest snapshot."""
-    snapshot = world.catalog.table(table, metadata).current_snapshot()
-    if snapshot is None:
-        return []
-    found, io = [], world.catalog._io
-    for manifest in snapshot.manifests(io):
-        entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
-        found += [path_in(entry.data_file.file_path) for entry in entries]
-    return found
 
 
 def _few(found: Counter[Any]) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from pyiceberg.table.metadata import TableMetadata
+
 from tests.simulate.checks.wrong import Wrong
 from tests.simulate.scripts.pipelines import Pipeline
 from tests.simulate.world.driver import World
 from tests.simulate.world.store import path_in
+from tests.simulate.world.tables import Identifier
 
 #: Where a sink stands, beside its deliveries.
 _STANDS = ("deployed.json", "kafka-announced.json")
@@ -46,5 +49,34 @@ def _is_kept(world: World, path: str, delivers: bool) -> bool:
     if place.parts[0] == "input":
         return True
     if place.parts[0] == "out":
-        return delivers and ("_tidegate" not in place.parts or place.name.startswith("position"))
+        return delivers and ("_tidegate" not in place.parts or place.name.lstrip(".").startswith("position"))
     return delivers and place.parent.name == "delivered" and place.name in _STANDS
+
+
+def files_are_known(world: World) -> None:
+    """Whatever a table is made of is there; and what lies about is where upkeep looks for it."""
+    homes = [f"{world.root}/input/", f"{world.root}/out/"]
+    with world.outside.looking():
+        for table, versions in world.catalog.tables.items():
+            for path in live_files(world, table, versions[-1]):
+                if path not in world.store.files:
+                    raise Wrong(f"R1: {table[-1]} has a file that is not there: {path}")
+            homes.append(f"{path_in(versions[-1].location)}/")
+    for path in world.store.files:
+        if "/_streams/" in path:
+            if "/plans/" in path:
+                raise Wrong(f"a plan stays that nobody needs: {path}")
+        elif not any(path.startswith(home) for home in homes):
+            raise Wrong(f"a file where upkeep never looks: {path}")
+
+
+def live_files(world: World, table: Identifier, metadata: TableMetadata) -> list[str]:
+    """The data files of the newest snapshot."""
+    snapshot = world.catalog.table(table, metadata).current_snapshot()
+    if snapshot is None:
+        return []
+    found, io = [], world.catalog._io
+    for manifest in snapshot.manifests(io):
+        entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+        found += [path_in(entry.data_file.file_path) for entry in entries]
+    return found

@@ -35,7 +35,7 @@ from tidegate.sql.catalog.catalog import Catalog
 _ROLES = (
     (re.compile(r"/_streams/[^/]+/[^/]+/plans(/|$)"), "plan"),
     (re.compile(r"/_streams/[^/]+/[^/]+/memory(/|$)"), "memory"),
-    (re.compile(r"/_tidegate/position"), "position"),
+    (re.compile(r"/_tidegate/\.?position"), "position"),
     (re.compile(r"/_tidegate/staging(/|$)"), "staging"),
     (re.compile(r"/out(/|$)"), "delivery"),
     (re.compile(r"/input(/|$)"), "input"),

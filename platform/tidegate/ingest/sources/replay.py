@@ -95,7 +95,7 @@ class ReplayConnector(Connector):
         if not filesystem.get_file_info(marker).is_file:
             undeclared = check_files(self._spark, self._project, self._relation, files)
             facts = self._write_surviving(files) | {"undeclared": undeclared}
-            put_whole(filesystem, marker, f"{marker}.new", json.dumps(facts).encode())
+            put_whole(filesystem, marker, json.dumps(facts).encode())
         facts = read_json(filesystem, marker)
         self._total, self._partitions = facts["rows"], facts["partitions"]
         # A copy of an earlier version says nothing of these.
