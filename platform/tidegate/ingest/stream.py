@@ -8,6 +8,7 @@ and decides the same (W4), and the log's epoch says whether it is committed alre
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,9 @@ class PlanInbox:
             name = whole_name(info.base_name) or info.base_name.removeprefix(".")
             number = name.removeprefix("plan-")
             if number.isdecimal() and int(number) <= epoch:
-                self._filesystem.delete_file(info.path)
+                # Another machine may have removed it since.
+                with suppress(FileNotFoundError):
+                    self._filesystem.delete_file(info.path)
 
     def _file(self, epoch: int) -> str:
         return f"{self._path}/plan-{epoch:012d}"
@@ -96,7 +99,7 @@ class SourceFeed:
         return self._planned is not None
 
     def advance(self, on_batch: Callable[[BatchCommitted], None]) -> bool:
-        """Carry out at most one batch; whether more waits. Raises TG513 if Spark fails; then nothing of it is kept."""
+        """Carry out one batch at most; whether more may wait. TG513 if Spark fails; then nothing of it is kept."""
         if not self.ready():
             return False
         plan, self._planned = self._planned, None
@@ -114,7 +117,8 @@ class SourceFeed:
         else:
             self._inbox.forget(plan.epoch)
         on_batch(event)
-        return self.connector.waits()
+        # What an adopted plan does not know may be worth a batch without any row: a new partition, for one (W6, W8).
+        return self._resumed or self.connector.waits()
 
     def _carried_out(self, plan: BatchPlan) -> BatchCommitted:
         rows = self.log.stages.carry_out(SourceStage, lambda _: self.connector.read(plan))

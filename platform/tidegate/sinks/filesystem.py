@@ -7,6 +7,7 @@ run finishes if this one can't. Names say which commits are in a file, and sort 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,9 @@ class FilesystemSink:
 
     def _remove(self, folder: str) -> None:
         if self._filesystem.get_file_info(folder).type.name == "Directory":
-            self._filesystem.delete_dir(folder)
+            # Another machine may have removed it since.
+            with suppress(FileNotFoundError):
+                self._filesystem.delete_dir(folder)
 
     def _not_ours(self, why: str) -> TidegateError:
         return TidegateError(

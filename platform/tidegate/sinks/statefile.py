@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,8 @@ class StateFile:
         """Remove what writers that broke off have left of it."""
         for info in self._filesystem.get_file_info(pafs.FileSelector(folder)):
             if whole_name(info.base_name) == name:
-                self._filesystem.delete_file(info.path)
+                with suppress(FileNotFoundError):
+                    self._filesystem.delete_file(info.path)
 
     def take(self, document: dict[str, Any]) -> None:
         """From here on whoever read the document before can't write it any more. (On a disk that is the lease's.)"""
