@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulate.play import Played
 
 #: Seeds that one task of a process plays, and tasks after which the process is a new one.
 TOGETHER, TASKS = 10, 40
@@ -94,10 +97,21 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
             tally.faults[len(played.met)] += 1
             tally.pairs.update(f"{fault.step}: {fault.kind}" for fault in played.met)
             if played.wrong is not None:
-                tally.failures[seed] = f"{played.wrong}\n{played.script.text()}"
+                tally.failures[seed] = f"{played.wrong}\n{_again(played)}{played.script.text()}"
     gc.set_threshold(*often)
     tally.cpu_seconds = time.process_time() - began
     return tally
+
+
+def _again(failed: Played) -> str:
+    """What became of a failed history that is played once more. A seed is the same history whenever it is played: what
+    is not wrong again depends on what this process had done before, or on the machine."""
+    from tests.simulate.play import play
+
+    wrong = play(failed.script).wrong
+    if wrong == failed.wrong:
+        return ""
+    return f"(played again, at once: {wrong or 'every promise was kept'})\n"
 
 
 def tally_of(path: Path) -> Tally:

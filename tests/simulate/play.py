@@ -387,4 +387,4 @@ def _keep(outside: Outside, orphans: bool, session: Session, guard: float | None
 
 def _told(error: BaseException) -> str:
     lines = traceback.format_exception(error)
-    return f"{type(error).__name__}: {error}\n{''.join(lines[-6:])}"
+    return f"{type(error).__name__}: {error}\n{''.join(lines[-12:])}"

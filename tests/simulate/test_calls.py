@@ -22,7 +22,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "jvm/heartbeat.py": "shutil.rmtree tempfile.mkdtemp ….readStream.format ….writeStream.queryName",
         "runtime/kafka_broker.py": "_jvm tidegate.jvm.java.java_class",
         "runtime/kafka_topics.py": "….read.format ….write.format",
-        "sinks/iceberg.py": "….writeTo",
+        "sinks/iceberg.py": "_jvm ….writeTo",
     },
     "The side of a port that reaches the outside: Storage.filesystem, Runner.clock, Runner.lease.": {
         "project/object_store.py": "time.sleep uuid.uuid4",

@@ -15,7 +15,7 @@ import pytest
 from tests.inprocess.session import without_a_jvm
 from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.page import PAGE, pairs, write
-from tests.simulate.play import play
+from tests.simulate.play import Played, play
 from tests.simulate.scripts.script import STEPS, Act, Arrive, Script, script_of, smaller
 from tests.simulate.scripts.shrinking import shrink
 from tests.simulate.world.outside import FAULTS, Chooser, Fault, Outside
@@ -84,6 +84,17 @@ def test_a_seed_is_the_same_history_whenever_it_is_played() -> None:
         assert one.met
         again = play(Script.of_text(one.script.text()))
         assert (again.met, again.steps) == (one.met, one.steps)
+
+
+def test_a_failure_that_is_not_repeated_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter(["broken", "broken", "broken", None])
+    monkeypatch.setattr("tests.simulate.play.play", lambda script: Played(script, 1, 1, 1, next(ends)))
+    script = script_of(8).text()
+    failures = play_seeds([8]).failures, play_seeds([8]).failures
+    assert [found[8] for found in failures] == [
+        f"broken\n{script}",
+        f"broken\n(played again, at once: every promise was kept)\n{script}",
+    ]
 
 
 @pytest.mark.medium

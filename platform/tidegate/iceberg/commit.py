@@ -350,9 +350,9 @@ class IcebergTable:
             self.refresh()
             return branch.publish(self._jvm, self._table)
 
-        committed(self.identifier, base, self._look_at_main, attempt, TRIES)
+        committed(self.identifier, base, self.look_at_main, attempt, TRIES)
 
-    def _look_at_main(self, commit: int | None) -> Found:
+    def look_at_main(self, commit: int | None) -> Found:
         """As `_look`; a snapshot of a branch alone is not there."""
         found = self._look(commit)
         known = java_class(self._jvm, "org.apache.iceberg.util.SnapshotUtil").isAncestorOf

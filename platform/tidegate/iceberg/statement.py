@@ -1,4 +1,4 @@
-"""A statement of Spark that changes a table (MERGE, DELETE), committed on one snapshot and on no other (R2).
+"""What Spark writes into a table by itself (MERGE, DELETE, an append), committed on one snapshot and on no other (R2).
 
 Spark puts a statement on the snapshot that is the newest when the statement begins. But its changes, and what its
 summary says, follow from an earlier look at the table, and are wrong on top of another writer's commit. So a statement
@@ -20,29 +20,32 @@ _LONGEST = 86_400_000
 
 
 class StatementBranch:
-    """A branch of a table (Iceberg's own object, given anew after each look at the table) for one statement, begun at
-    the snapshot `base`."""
+    """A branch of a table (Iceberg's own object, given anew after each look at the table) for one statement, or for
+    several that belong together, begun at the snapshot `base`. No other writer has one of this `name`."""
 
     def __init__(self, table: Any, base: int) -> None:
-        self._name, self._base = f"tidegate_{uuid.uuid4().hex}", base
-        change = table.manageSnapshots().createBranch(self._name, base)
-        change.setMaxRefAgeMs(self._name, _LONGEST).commit()
+        self.name, self._base = f"tidegate_{uuid.uuid4().hex}", base
+        change = table.manageSnapshots().createBranch(self.name, base)
+        change.setMaxRefAgeMs(self.name, _LONGEST).commit()
 
     def of(self, identifier: str) -> str:
         """What the statement calls the table."""
-        return f"{identifier}.`branch_{self._name}`"
+        return f"{identifier}.`branch_{self.name}`"
 
     def publish(self, jvm: Any, table: Any) -> Stored | Conflict | AnswerLost:
         """Make what the statement has written the table's newest snapshot. Where it has changed nothing, nothing is
         committed, and the answer is the snapshot at which the branch began."""
-        own = int(table.refs().get(self._name).snapshotId())
+        own = int(table.refs().get(self.name).snapshotId())
         if own == self._base:
-            table.manageSnapshots().removeBranch(self._name).commit()
+            table.manageSnapshots().removeBranch(self.name).commit()
             return Stored(own)
         newest = table.currentSnapshot()
-        if newest is None or {newest.snapshotId(), table.snapshot(own).parentId()} != {self._base}:
+        descends = java_class(jvm, "org.apache.iceberg.util.SnapshotUtil").isAncestorOf(
+            table, own, self._base
+        )
+        if newest is None or newest.snapshotId() != self._base or not descends:
             return Conflict(None, own)
-        return attempted(_Publication(jvm, table, self._name, own))
+        return attempted(_Publication(jvm, table, self.name, own))
 
 
 class _Publication:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.commit import IcebergTable
+from tidegate.iceberg.commit import TRIES, IcebergTable
 from tidegate.iceberg.layout import quote, string
-from tidegate.iceberg.protocol import Commit, Conflict, Found, GiveUp, Snapshot, Stored, drive
+from tidegate.iceberg.protocol import AnswerLost, Commit, Conflict, GiveUp, Snapshot, Stored, drive
+from tidegate.iceberg.statement import StatementBranch
 from tidegate.project.owner import OWNER
 from tidegate.project.storage import CATALOG
 from tidegate.runtime.owners import take
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from tidegate.runtime.context import Context
 
-_BRANCH = "tidegate_delivery"
 #: What a table whose windows are replaced has beside the columns of the view: of which window a row is, and which
 #: revision of it. A property of the table says that it has them.
 _WINDOW, _REVISION = ("_window_start", "_window_end"), "_revision"
@@ -88,34 +88,40 @@ class IcebergSink:
     def deliver(self, upstream: Upstream, after: Position) -> Delivered:
         table = self._table()
         base = table.current()
-        manage = table.java.manageSnapshots()
-        known = table.java.refs().containsKey(_BRANCH)
-        (manage.replaceBranch if known else manage.createBranch)(_BRANCH, base.id).commit()
+        assert base.id is not None
+        branch = StatementBranch(table.java, base.id)
         changed = upstream.amended(self._tables, after)
         if changed is None:
-            done = self._append(table, upstream, after)
+            done = self._append(table, branch, upstream, after)
         else:
-            done = self._replace(table, upstream, after, changed)
-        self._publish(table, base)
+            done = self._replace(table, branch, upstream, after, changed)
+        self._publish(table, branch, base)
         return done
 
     def forget(self) -> None:
         """The position is part of the table, which stays: a sink of the same name goes on from there."""
 
-    def _append(self, table: IcebergTable, upstream: Upstream, after: Position) -> Delivered:
+    def _append(
+        self, table: IcebergTable, branch: StatementBranch, upstream: Upstream, after: Position
+    ) -> Delivered:
         """Add what is new to the branch."""
         added = (*_WINDOW, NUMBER) if self._has_windows(table) else ()
         rows = upstream.rows(self._tables, after.tick, added).withColumnRenamed(NUMBER, _REVISION)
-        writer = rows.writeTo(f"{self.identifier}.branch_{_BRANCH}")
+        writer = rows.writeTo(branch.of(self.identifier))
         for key, value in upstream.reached(after).to_summary().items():
             writer = writer.option(f"snapshot-property.{key}", value)
         with few_files(self._spark):
             writer.append()
         table.current()
-        return Delivered(int(table.java.snapshot(_BRANCH).summary().get("added-records") or 0))
+        return Delivered(int(table.java.snapshot(branch.name).summary().get("added-records") or 0))
 
     def _replace(
-        self, table: IcebergTable, upstream: Upstream, after: Position, changed: Amended
+        self,
+        table: IcebergTable,
+        branch: StatementBranch,
+        upstream: Upstream,
+        after: Position,
+        changed: Amended,
     ) -> Delivered:
         """Put the rows of amended windows in the place of those that the branch has, and add what is new."""
         from pyspark.sql import functions as F
@@ -137,46 +143,37 @@ class IcebergSink:
         low, high = view.kind.spark_literal(changed.low), view.kind.spark_literal(changed.high)
         bound = f"t.{quote(bound_of(view))}"
         within = f"{bound} >= {low} AND {bound} <= {high}"
-        self._merge(changes, f"s.{quote(_GONE)} AND {within} AND {' AND '.join(same)}", names)
+        self._merge(branch, changes, f"s.{quote(_GONE)} AND {within} AND {' AND '.join(same)}", names)
         table.current()
         # A MERGE that finds nothing to do commits nothing; and where the sink stands is a fact all the same.
-        update = table.java.newAppend().toBranch(_BRANCH)
+        update = table.java.newAppend().toBranch(branch.name)
         for key, value in upstream.reached(after).to_summary().items():
             update = update.set(key, value)
         update.commit()
         table.current()
         return Delivered(upstream.newest.total - after.total, changed.count)
 
-    def _merge(self, changes: DataFrame, condition: str, names: list[str]) -> None:
+    def _merge(self, branch: StatementBranch, changes: DataFrame, condition: str, names: list[str]) -> None:
         columns = ", ".join(map(quote, names))
         values = ", ".join(f"s.{quote(name)}" for name in names)
         changes.createOrReplaceTempView(_CHANGES)
         try:
             with few_files(self._spark):
                 self._spark.sql(
-                    f"MERGE INTO {self.identifier}.branch_{_BRANCH} t USING {_CHANGES} s ON {condition} "
+                    f"MERGE INTO {branch.of(self.identifier)} t USING {_CHANGES} s ON {condition} "
                     f"WHEN MATCHED THEN DELETE "
                     f"WHEN NOT MATCHED AND NOT s.{quote(_GONE)} THEN INSERT ({columns}) VALUES ({values})"
                 )
         finally:
             self._spark.catalog.dropTempView(_CHANGES)
 
-    def _publish(self, table: IcebergTable, base: Snapshot) -> None:
+    def _publish(self, table: IcebergTable, branch: StatementBranch, base: Snapshot) -> None:
         """Move the table on to the branch."""
-        head = int(table.java.snapshot(_BRANCH).snapshotId())
 
-        def attempt(_: Snapshot) -> Stored | Conflict:
-            try:
-                table.java.manageSnapshots().fastForwardBranch("main", _BRANCH).commit()
-            except Exception as error:
-                return Conflict(error, head)
-            return Stored(None)
+        def attempt(_: Snapshot) -> Stored | Conflict | AnswerLost:
+            return branch.publish(self._spark._jvm, table.java)
 
-        def look(_: int | None) -> Found:
-            now = table.current()
-            return Found(now, now.id == head)
-
-        end = drive(Commit(base, "everything"), look, attempt)
+        end = drive(Commit(base, "everything", TRIES), table.look_at_main, attempt)
         if isinstance(end, GiveUp) and end.why == "overtaken":
             raise TidegateError(
                 "TG502",
