@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,12 +47,6 @@ def new_spark() -> SparkSession:
     return connect()
 
 
-def drive(name: str, step: Callable[[], bool]) -> None:
-    """Steps one after the other."""
-    while step():
-        pass
-
-
 def open_session(root: Path) -> Session:
     """A session on the project in `root`."""
     return session_on(Project.load(root))
@@ -63,4 +57,4 @@ def session_on(project: Project) -> Session:
     assert warehouse is not None
     spark = new_spark()
     tables = InProcessTables(spark, FolderCatalog(warehouse))
-    return Session(project, Runner(tables, drive, InProcessTopics(spark)))
+    return Session(project, Runner(tables, InProcessTopics(spark)))

@@ -17,6 +17,8 @@ from tidegate.show.newest import Newest, OnlySparkTells, newest_rows
 from tidegate.store.rows import StoredRows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidegate.session.session import Session
 
 #: A source with every type, and names that need quotes; tables whose rows change; views that close, show open windows
@@ -107,12 +109,15 @@ def texts(rows: Any, types: Any) -> list[list[str]]:
     return sorted([show(v, t) for v, t in zip(row, types, strict=True)] for row in rows)
 
 
-def of_spark(session: Session, name: str, where: str | None = None) -> list[list[str]]:
-    frame = session.table(name)
-    if where is not None:
-        frame = session.execute(f'SELECT * FROM "{name}" WHERE {where}').dataframe
-    types = [field.dataType.simpleString() for field in frame.schema.fields]
-    return texts(Result(dataframe=frame).rows(), types)
+def of_spark(session: Session, name: str, conditions: Sequence[str] = ()) -> list[list[list[str]]]:
+    """The rows of a table: all, and those for which each of the conditions is true."""
+    true = "".join(f", ({condition}) AS c_{n}" for n, condition in enumerate(conditions))
+    frame = session.execute(f'SELECT *{true} FROM "{name}"').dataframe if true else session.table(name)
+    columns = len(frame.columns) - len(conditions)
+    types = [field.dataType.simpleString() for field in frame.schema.fields][:columns]
+    rows = Result(dataframe=frame).rows()
+    kept = [rows, *([row for row in rows if row[columns + n]] for n in range(len(conditions)))]
+    return [texts((row[:columns] for row in some), types) for some in kept]
 
 
 CONDITIONS = {
@@ -171,14 +176,15 @@ CONDITIONS = {
 def test_show_says_what_spark_says(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     session, project = played(workbench), Project.load(workbench.root)
     for name in NAMES:
-        found, expected = newest_rows(project, name, limit=1000), of_spark(session, name)
+        found, (expected,) = newest_rows(project, name, limit=1000), of_spark(session, name)
         assert texts(found.rows, found.types) == expected, name
         assert found.columns == session.table(name).columns
         assert found.total == len(expected) > 0, name
     for name, conditions in CONDITIONS.items():
-        for where in conditions:
+        _, *expected = of_spark(session, name, conditions)
+        for where, rows in zip(conditions, expected, strict=True):
             found = newest_rows(project, name, where, limit=1000)
-            assert texts(found.rows, found.types) == of_spark(session, name, where), (name, where)
+            assert texts(found.rows, found.types) == rows, (name, where)
     # A few of many: the newest, and how many there are, whatever is skipped.
     for name in NAMES:
         whole = newest_rows(project, name, limit=1000)

@@ -8,7 +8,7 @@ from tests.simulate.world.calls import PACKAGE, ROOMS, calls, outside
 
 #: By reason: the files, and their calls.
 REVIEWED: dict[str, dict[str, str]] = {
-    "The Spark side of a port: iceberg/tables.py and upkeep, runtime/topics.py, Runner.drive. Iceberg's Java and "
+    "The Spark side of a port: iceberg/tables.py and upkeep, runtime/topics.py. Iceberg's Java and "
     "Kafka's client are on the other side; the conformance suites hold the models to them.": {
         "iceberg/attempt.py": "tidegate.jvm.java.java_class",
         "iceberg/conditions.py": "tidegate.jvm.java.java_class",
@@ -19,7 +19,6 @@ REVIEWED: dict[str, dict[str, str]] = {
         "iceberg/tables.py": "….read.option ….writeTo",
         "iceberg/upkeep_table.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/conditional.py": "_jvm tidegate.jvm.java.java_class",
-        "jvm/heartbeat.py": "shutil.rmtree tempfile.mkdtemp ….readStream.format ….writeStream.queryName",
         "runtime/kafka_broker.py": "_jvm tidegate.jvm.java.java_class",
         "runtime/kafka_topics.py": "….read.format ….write.format",
         "sinks/iceberg.py": "_jvm ….writeTo",

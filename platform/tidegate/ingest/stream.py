@@ -1,4 +1,4 @@
-"""A source's micro-batches: durable plans say what each beat reads.
+"""A source's batches: durable plans say what each of them reads.
 
 A plan (which files or offsets, in which order, at what wall clock, which partitions are
 idle) is written to the warehouse before its batch starts, so a batch that is retried after a crash reads the same rows
@@ -32,7 +32,7 @@ from tidegate.tasks.smaller import FEW_ROWS, PATIENCE
 if TYPE_CHECKING:
     from tidegate.ingest.ingest import Log
     from tidegate.project import Storage
-    from tidegate.runtime.runner import Clock, Drive
+    from tidegate.runtime.runner import Clock
 
 
 class PlanInbox:
@@ -179,8 +179,7 @@ class SourceFeed:
         return plan
 
 
-def catch_up(drive: Drive, feed: SourceFeed, on_batch: Callable[[BatchCommitted], None]) -> None:
+def catch_up(feed: SourceFeed, on_batch: Callable[[BatchCommitted], None]) -> None:
     """Carry out batches until nothing waits."""
-    # Without anything to do there is no need to start a query.
-    if feed.ready():
-        drive(f"tidegate {feed.log.relation.name}", lambda: feed.advance(on_batch))
+    while feed.advance(on_batch):
+        pass

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.conditional import S3Conditions
-from tidegate.jvm.heartbeat import drive
 from tidegate.jvm.spark import is_running
 from tidegate.jvm.within import working_for
 from tidegate.runtime.kafka_topics import SparkTopics
@@ -42,20 +41,15 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-#: Runs a step again and again until it returns False, under a name; see `jvm.heartbeat.drive`.
-Drive = Callable[[str, Callable[[], bool]], None]
-
-
 @dataclass(frozen=True)
 class Runner:
     """What engine code needs of the outside: the stored `tables`, whose session makes DataFrames and runs tasks on
-    them, `drive`, which carries out the steps of a run, the `topics` of Kafka, the wall `clock`, and the `lease` of a
-    name (`lease.py`). `elapsed`: seconds of a clock that nobody sets; `wait`: let so many seconds pass; `answers`:
-    whether what runs tasks is still there; `conditions`: the conditional writes of a storage on S3; `working`: what a
-    thread has to be in while it works for a name, beside threads that work for other names."""
+    them, the `topics` of Kafka, the wall `clock`, and the `lease` of a name (`lease.py`). `elapsed`: seconds of a clock
+    that nobody sets; `wait`: let so many seconds pass; `answers`: whether what runs tasks is still there; `conditions`:
+    the conditional writes of a storage on S3; `working`: what a thread has to be in while it works for a name, beside
+    threads that work for other names."""
 
     tables: Tables
-    drive: Drive
     topics: Topics
     clock: Clock = now
     lease: Callable[[Path, str], AbstractContextManager[None]] = lease
@@ -70,7 +64,6 @@ def spark_runner(spark: SparkSession) -> Runner:
     """Spark with Iceberg's Java."""
     return Runner(
         SparkTables(spark),
-        partial(drive, spark),
         SparkTopics(spark),
         answers=partial(is_running, spark),
         conditions=S3Conditions(spark),

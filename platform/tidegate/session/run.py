@@ -187,11 +187,7 @@ def run_source(
             follow(log, connector, on_batch, context.clock)
         else:
             folder = context.work_folder(relation.name)
-            catch_up(
-                context.runner.drive,
-                SourceFeed(context.project.storage, log, connector, folder, context.clock),
-                on_batch,
-            )
+            catch_up(SourceFeed(context.project.storage, log, connector, folder, context.clock), on_batch)
         problems = connector.problems()
     if problems:
         raise together(problems)

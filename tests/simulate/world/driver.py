@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.fs as pafs
 from pyiceberg.manifest import clear_manifest_cache
 
-from tests.inprocess.session import drive, new_spark
+from tests.inprocess.session import new_spark
 from tests.inprocess.stored.files import forget_files
 from tests.inprocess.stored.tables import InProcessTables
 from tests.inprocess.stored.upkeep import InProcessUpkeep, forget_manifests
@@ -125,7 +125,7 @@ class World:
         spark = new_spark()
         tables, topics = InProcessTables(spark, self.catalog), InProcessTopics(spark, lambda _: self.broker)
         outside = self.outside
-        runner = Runner(tables, drive, topics, outside.clock, self._lease, outside.elapsed, outside.pass_time)
+        runner = Runner(tables, topics, outside.clock, self._lease, outside.elapsed, outside.pass_time)
         return Session(project, runner)
 
     @contextmanager
