@@ -71,6 +71,13 @@ hint: agree when you are asked, or with tidegate adopt --yes""",
   these can't continue without it: orders_hourly
   the position up to which its input was read; rows that the input no longer has can't be read again
 hint: agree when you are asked, or with tidegate sql --yes; in Python: session.execute(sql, yes=True)""",
+    "TG534": """error TG534: nothing was applied, because a part of the plan is refused:
+  orders: column "amount" was BIGINT and is INT, which can't hold all of it
+hint: for orders: undo the change, or give the new definition another name
+or name what is to be applied: tidegate apply NAME …""",
+    "TG535": """error TG535: these results are replaced by recomputed ones, and the earlier ones are kept under a tag:
+  orders_hourly: its query has changed; reads 13 stored rows
+hint: agree when you are asked, or with tidegate apply --yes""",
     "TG541": """error TG541: "to_accounting" can't deliver into /home/ada/shop/out/accounting: it contains notes.txt
  --> assets/accounting.sql:1:13
 1 | CREATE SINK to_accounting FROM orders_hourly

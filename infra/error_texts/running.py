@@ -157,6 +157,17 @@ RUNNING: dict[str, tuple[str, str]] = {
         "--yes`, or `session.execute(sql, yes=True)`. `tidegate test` and temporary projects "
         "do not ask.",
     ),
+    "TG534": (
+        "`tidegate apply` changes nothing as long as a part of the plan can be done neither in place nor by recomputing a "
+        "view.",
+        "Undo the refused change, or do what the hint says. `tidegate apply NAME` applies the other parts. [Changing a "
+        "definition](changing.md) has every case.",
+    ),
+    "TG535": (
+        "`tidegate apply` would replace results, and there was no person who could be asked.",
+        "Read the list, and agree: at the prompt, or with `--yes`. The earlier results can still be read under the tag "
+        "that is printed.",
+    ),
     "TG541": (
         (
             "The folder, table or topic has content that does not come from this sink, or "

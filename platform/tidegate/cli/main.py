@@ -23,6 +23,7 @@ from tidegate.cli.commands.questions.status import status
 from tidegate.cli.commands.questions.why import why
 from tidegate.cli.commands.runs.adopt import adopt
 from tidegate.cli.commands.runs.amend import amend
+from tidegate.cli.commands.runs.apply import apply
 from tidegate.cli.commands.runs.catalog import catalog
 from tidegate.cli.commands.runs.cleanup import cleanup
 from tidegate.cli.commands.runs.live import live
@@ -69,6 +70,7 @@ for _command in (
     check,
     explain,
     plan,
+    apply,
     run,
     live,
     sql,

@@ -46,6 +46,8 @@ CODES: dict[str, str] = {
     "TG545": "delivery to Kafka that failed; the next run delivers the missing rows",
     "TG521": "unconfirmed reset of a watermark that would leave some results unchanged (W9)",
     "TG533": "unconfirmed drop of an object with rows",
+    "TG534": "plan of which a part is refused; nothing was applied (E1)",
+    "TG535": "unconfirmed replacement of results by recomputed ones",
     "TG520": "ALTER of an object that a file in assets/ defines (W13)",
 }
 

@@ -33,7 +33,7 @@ class Steps:
     def __init__(self, fail_fast: bool = False, notify: Callable[[Event], None] = lambda event: None) -> None:
         self.failures: list[Failure] = []
         self.skipped: list[Skipped] = []
-        self._fail_fast, self._notify = fail_fast, notify
+        self.fail_fast, self._notify = fail_fast, notify
         self._first: Exception | None = None
         self._over: set[str] = set()
         self._unusable: set[str] = set()
@@ -81,7 +81,7 @@ class Steps:
         raise TidegateError(error.code, message, hint=error.hint, location=error.location) from error
 
     def _failed(self, item: Relation | View | Sink, error: Exception, needed: bool) -> None:
-        if self._fail_fast:
+        if self.fail_fast:
             raise error
         self._first = self._first or error
         self._over.add(item.name)

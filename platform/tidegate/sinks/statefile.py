@@ -84,7 +84,7 @@ class StateFile:
             return
         folder, _, name = self._path.rpartition("/")
         make_folder(self._filesystem, folder)
-        if not self._written:
+        if not self._written and not is_object_store(self._filesystem):
             self._tidy(folder, name)
         self._written += 1
         put_whole(self._filesystem, self._path, json.dumps(document).encode())

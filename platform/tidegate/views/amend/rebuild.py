@@ -54,10 +54,12 @@ def rebuild(
     dry_run: bool = False,
     notify: Callable[[str], None] = lambda text: None,
     steps: Steps | None = None,
+    with_readers: bool = True,
 ) -> list[Rebuilt]:
     """Rebuild the views whose definition has changed since their results were computed, and all that read them.
 
-    `names`: of views; None is all. `steps`: takes down what fails; None: the first failure is raised. Sinks of a
+    `names`: of views; None is all. `with_readers`: without it, what reads a named view is left for another rebuild, and
+    until then nothing is added to it. `steps`: takes down what fails; None: the first failure is raised. Sinks of a
     rebuilt view are asked for their decision at their next delivery (TG542).
     Late rows that amendments had taken in are not in the new results until the next amendment.
     Raises TG508 if a run or a live stream writes one of them, TG509 for a name that is no view.
@@ -85,7 +87,8 @@ def rebuild(
     asked: set[str] = set()
     for view in [o for o in catalog.order() if isinstance(o, View)]:
         if wanted is None or view.name in wanted or not asked.isdisjoint(view.reads):
-            asked.add(view.name)
+            if with_readers:
+                asked.add(view.name)
             # What reads one that could not be rebuilt can't be either: its rows would be those of before.
             steps.do(view, partial(one, view), needed=True)
     return done

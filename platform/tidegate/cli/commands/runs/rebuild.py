@@ -48,7 +48,7 @@ def rebuild(
 
         steps = steps_for(names, fail_fast)
         done = rebuild_views(session, names or None, dry_run, call.console.note, steps)
-    lines = [_said(one, dry_run) for one in done]
+    lines = [rebuilt_text(one, dry_run) for one in done]
     if not lines and not steps.failures:
         lines = ["nothing to rebuild: no definition has changed"]
     document = {"dry_run": dry_run, "views": [asdict(one) for one in done]}
@@ -56,7 +56,8 @@ def rebuild(
     return conclude(call, steps.failures, steps.skipped, len(done))
 
 
-def _said(one: Rebuilt, dry_run: bool) -> str:
+def rebuilt_text(one: Rebuilt, dry_run: bool = False) -> str:
+    """What became of one view, for people."""
     if one.tag is None:
         return f"{one.view}: {'would be rebuilt' if dry_run else 'nothing to do'}: {one.why}"
     return (

@@ -95,9 +95,10 @@ def _up_to_date(
 
 
 class CommittedSoFar:
-    """What a run has committed so far: what an interrupt does not undo."""
+    """What a command has committed so far: what an interrupt does not undo."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: str = "tidegate run") -> None:
+        self._command = command
         self.late: dict[str, int] = {}
         self._batches: dict[str, BatchCommitted] = {}
         self._slices: dict[str, SliceCommitted] = {}
@@ -114,8 +115,8 @@ class CommittedSoFar:
     def text(self) -> str:
         """For a person who pressed Ctrl-C."""
         if not self._batches and not self._slices:
-            return "interrupted; this run committed nothing"
-        lines = ["interrupted; what was committed is kept, and tidegate run continues from there:"]
+            return "interrupted; nothing was committed"
+        lines = [f"interrupted; what was committed is kept, and {self._command} continues from there:"]
         for b in self._batches.values():
             lines.append(f"  {b.source}: {b.total_rows:,} rows, batch {b.epoch}, watermark {b.watermark}")
         for s in self._slices.values():

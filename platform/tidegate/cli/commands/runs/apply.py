@@ -1,0 +1,66 @@
+"""`tidegate apply`: carry out what `tidegate plan` shows."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.commands.runs.rebuild import rebuilt_text
+from tidegate.cli.commands.runs.run import CommittedSoFar
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
+from tidegate.cli.invocation import Invocation, agreeing, asked, guarded
+from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, chosen
+
+if TYPE_CHECKING:
+    from tidegate.plan.events import Event
+
+
+@guarded
+def apply(
+    call: Invocation,
+    names: NamesArgument = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree that results are replaced, without being asked.")
+    ] = False,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
+    fail_fast: FailFastOption = False,
+) -> int:
+    """Carry out the plan: change logs in place, build what is new, and recompute views whose query has changed.
+
+    It asks before results are replaced; the earlier results can still be read under a tag. If something of the plan is
+    refused, nothing is changed. If it is stopped at any point, the same command continues there.
+
+    Example: tidegate apply orders_hourly --yes
+    """
+    from tidegate.evolve.planning import planned
+
+    project = call.project()
+    catalog = project.catalog()
+    for name in names or ():
+        if name not in catalog.sinks:
+            catalog.get(name)
+    wanted = chosen(catalog, names, select, exclude)
+    if all(one.effect == "unchanged" for one in planned(project, catalog, wanted)):
+        call.console.document({"runs": [], "rebuilt": []}, "nothing to apply: all definitions are deployed")
+        return 0
+    memory = CommittedSoFar("tidegate apply")
+    call.on_interrupt = memory.text
+
+    def on_event(event: Event) -> None:
+        memory.add(event)
+        call.console.event(event)
+
+    call.console.note("starting Spark …")
+    with call.session(project) as session:
+        from tidegate.session.apply import apply as carry_out
+
+        session.confirm = agreeing if yes else asked if sys.stdin.isatty() else None
+        steps = steps_for(names, fail_fast)
+        done = carry_out(session, wanted, on_event, call.console.note, steps)
+    data = {"runs": [one.to_dict() for one in done.runs], "rebuilt": [asdict(one) for one in done.rebuilt]}
+    call.console.document(data | told(steps), "\n".join(map(rebuilt_text, done.rebuilt)))
+    return conclude(call, steps.failures, steps.skipped)
