@@ -24,6 +24,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "`tidegate show` reads stored rows without Spark. Its `--where` takes plain comparisons only; what is stored must have the columns that are defined; and of a table WITH TTL whose keys are in several partitions it needs all keys in memory.",
         "Ask with `tidegate sql`, which uses Spark; if the definition has changed, do what `tidegate status` says.",
     ),
+    "TG706": (
+        "`--interval` is given twice for all groups, or twice for the same group: by the names of two of its members.",
+        "Give one interval for each group, and one for all other groups.",
+    ),
     "TG711": (
         "The source has too few rows or no watermark, or the share or sample is out of its range.",
         "Do what the hint says.",

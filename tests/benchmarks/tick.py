@@ -216,7 +216,7 @@ def ticks(
         stack.enter_context(
             patch.object(ClientServerConnection, "send_command", calls.counting(send_command))
         )
-        session = stack.enter_context(Session.open(project, lasting=True))
+        session = stack.enter_context(Session.open(project, lasting=True, several=True))
         jvm = session.spark._jvm.java.lang.ProcessHandle.current().pid()
         workers = Workers(jvm)
         profile.follow(jvm, workers)

@@ -102,6 +102,13 @@ def test_a_group_has_the_interval_of_its_name_and_the_others_that_of_all(
     told = [json.loads(line) for line in done.stdout.splitlines()]
     intervals = {one["group"]: one["seconds"] for one in told if one["event"] == "tick_finished"}
     assert intervals == {"a": 0.5, "b": 60.0}
+    for given, whose in (
+        (["2s", "5s"], "all groups: 2s and 5s"),
+        (["a=1s", "a_minutes=1m"], 'the group "a": a=1s and a_minutes=1m'),
+    ):
+        twice = live(project, "--no-http", *(f"--interval={text}" for text in given))
+        assert twice.exit_code == 2
+        assert f"TG706: --interval is given twice for {whose}" in " ".join(twice.output.split())
     assert live(project, "--no-http", "--interval=b_minute=1s").exit_code == 2
     assert live(project, "--no-http", "--interval=a=soon").exit_code == 2
 

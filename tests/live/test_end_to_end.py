@@ -131,6 +131,31 @@ def test_R2_live_over_files_survives_a_kill_and_stops_in_order(live: Live) -> No
     assert sum(e["on_time"] + e["late"] + e["rejected"] for e in live.told("batch_committed")) == 5
 
 
+def test_R2_a_driver_whose_jvm_dies_ends_and_another_one_goes_on(live: Live) -> None:
+    """However quiet its groups are: it does not wait for one of them to fail."""
+    worker = live.until("worker_started")["pid"]
+    live.drop("1", "12:00:10", "12:00:50", "12:01:30")
+    live.until("slice_committed")
+    children = Path(f"/proc/{worker}/task/{worker}/children")
+    (jvm,) = (
+        int(child)
+        for task in Path(f"/proc/{worker}/task").iterdir()
+        for child in (task / children.name).read_text().split()
+        if Path(f"/proc/{child}/comm").read_text().strip() == "java"
+    )
+    killed = time.monotonic()
+    os.kill(jvm, signal.SIGKILL)
+    live.until("worker_exited")
+    assert time.monotonic() - killed < 20
+    assert not Path(f"/proc/{worker}").exists()
+    assert live.until("worker_started", 2)["pid"] != worker
+    live.drop("2", "12:02:30", "12:00:30")
+    live.wait(lambda: live.metric('tidegate_view_rows_total{view="per_minute"}') == 2)
+    live.process.send_signal(signal.SIGTERM)
+    assert live.process.wait(60) == 0
+    assert sum(e["on_time"] + e["late"] + e["rejected"] for e in live.told("batch_committed")) == 5
+
+
 #: Its table is in the environment's own namespace, as everything else.
 SENT = "CREATE SINK sent FROM per_minute WITH (connector = 'iceberg', table = 'sent');\n"
 

@@ -85,6 +85,29 @@ def test_everything_is_written_for_programs() -> None:
     assert json.loads(out.getvalue())["level"] == "debug"
 
 
+def test_a_name_that_is_not_utf8_is_written_as_its_bytes(tmp_path: Path) -> None:
+    """A file's name, as Python has it, in an error's text."""
+    event = events.MemberFailed("a", "a", "source", None, "can't read in/\udcff.json", 1, 1.0)
+    with (tmp_path / "out").open("w", encoding="utf-8") as out:
+        JsonLog(out)("a", event)
+    log = FileLog(tmp_path / "log")
+    log("a", event)
+    log.close()
+    for name in ("out", "log"):
+        assert json.loads((tmp_path / name).read_text("utf-8"))["message"] == "can't read in/\udcff.json"
+    with (tmp_path / "screen").open("w", encoding="utf-8") as out:
+        screen = Screen(lambda: STATUS, lambda: {"groups": {}}, Console(file=out, width=160), seconds=60.0)
+        screen("a", event)
+        screen(None, "words of a process")
+        screen("a", "words of a group")
+    shown = (tmp_path / "screen").read_text("utf-8")
+    assert "can't read in/\\udcff.json" in shown
+    assert [line.split(" ", 1)[1] for line in shown.splitlines()[1:]] == [
+        "words of a process",
+        "a: words of a group",
+    ]
+
+
 def test_a_log_file_is_rotated(tmp_path: Path) -> None:
     path = tmp_path / "logs" / "live.jsonl"
     log = FileLog(path, max_bytes=2_000, keep=2, now=lambda: NOW)

@@ -15,6 +15,7 @@ from tidegate.live.schedule import (
     GIVEN_UP,
     BackOff,
     Begun,
+    Died,
     Exited,
     GroupSchedule,
     Happened,
@@ -71,10 +72,17 @@ def after(world: World, event: Happened) -> World:
     """What the supervisor does with an event."""
     was = world.schedule
     schedule, actions = step(was, event)
-    own = getattr(event, "group", None)
+    own = event.groups if isinstance(event, Died) else getattr(event, "group", None)
     for one in schedule.watched:
         # What happens to one group is nothing to the others.
-        assert own in (None, one.group.name) or one == was.of(one.group.name)
+        assert own is None or one.group.name in own or one == was.of(one.group.name)
+    moved = [one for one in schedule.watched if one.alone and not was.of(one.group.name).alone]
+    for one in moved:
+        assert isinstance(event, Died)
+        assert one.group.name in event.working
+        assert one.deaths >= 3
+        assert one.deaths == max(schedule.of(name).deaths for name in event.working)
+    assert len(moved) <= 1
     world = replace(world, schedule=schedule)
     for action in actions:
         name = action.group.name
@@ -85,7 +93,7 @@ def after(world: World, event: Happened) -> World:
             was_there = was.of(name)
             assert was_there.failed is None or was_there.failed.curable
             assert was_there.restart_at is None or was_there.restart_at <= world.now
-            assert was_there.deaths < 3 or action.alone
+            assert was_there.alone == action.alone
             world = after(world.having(name, Process(alone=action.alone)), Spawned(name, 7))
         elif isinstance(action, Stop | Kill):
             assert there is not None, "a worker that is gone is told something"
@@ -94,7 +102,7 @@ def after(world: World, event: Happened) -> World:
                 assert world.asked.count(True) > 1 or (world.since or 0.0) + GRACE <= world.now
             world = world.having(name, replace(there, told=(*there.told, kind)))
         elif isinstance(action.event, WorkerExited):
-            assert isinstance(event, Exited)
+            assert isinstance(event, Exited | Died)
             _is_right(world, action, was.of(name), event)
     return world
 
@@ -106,14 +114,15 @@ def _is_nobody_forgotten(world: World) -> None:
         assert alive or one.restart_at is not None or one.state in ("failed", "stopped")
 
 
-def _is_right(world: World, action: Tell, was: Watched, exited: Exited) -> None:
+def _is_right(world: World, action: Tell, was: Watched, exited: Exited | Died) -> None:
     event, one = action.event, world.schedule.of(action.group.name)
     assert isinstance(event, WorkerExited)
     if event.restart_seconds is None:
         assert world.asked or one.state == "failed" or (world.schedule.until_idle and event.exit_code == 0)
         return
     assert not world.asked
-    innocent = exited.died and not exited.working and not was.alone and was.ticking_since is not None
+    blamed = not isinstance(exited, Died) or not exited.working or was.group.name in exited.working
+    innocent = not blamed and not was.alone
     assert one.failures == (max(1, was.failures) if innocent else was.failures + 1)
     assert event.restart_seconds == (1.0 if innocent else min(2.0, 2.0 ** (one.failures - 1)))
     assert one.restart_at == world.now + event.restart_seconds
@@ -133,8 +142,7 @@ def moves(world: World) -> Iterator[World]:
             fewer = replace(world, left=world.left - 1)
             for code in CODES:
                 yield after(fewer.having(name, None), Exited(name, code, world.now, 0.0))
-            for working in (True, False):
-                yield _process_dies(fewer, name, working)
+            yield from _process_dies(fewer, name)
             if process.failed is None:
                 for curable in (True, False):
                     failed = fewer.having(name, replace(process, failed=curable))
@@ -154,15 +162,15 @@ def moves(world: World) -> Iterator[World]:
             yield after(stopped, StopWanted(world.now, asked))
 
 
-def _process_dies(world: World, name: str, working: bool) -> World:
-    """The process of a group, and with it the groups that share it: `working`: for this one, else for none."""
+def _process_dies(world: World, name: str) -> Iterator[World]:
+    """The process of a group, and with it the groups that share it, at work for any of them or none."""
     own = world.process(name)
     assert own is not None
-    for other, process in world.processes:
-        if other == name or not (own.alone or process.alone):
-            died = Exited(other, -9, world.now, 0.0, True, working and other == name)
-            world = after(world.having(other, None), died)
-    return world
+    together = tuple(n for n, p in world.processes if n == name or not (own.alone or p.alone))
+    for other in together:
+        world = world.having(other, None)
+    for working in ((), (name,), together):
+        yield after(world, Died(together, frozenset(working), -9, world.now, 0.0))
 
 
 @pytest.mark.parametrize("until_idle", [False, True])

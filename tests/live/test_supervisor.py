@@ -67,9 +67,10 @@ class Bench:
         self.supervisor.handle(name, ("exit", code))
 
     def process_dies(self, **working: bool) -> None:
-        """That of these groups; whether it was working for each."""
-        for name, was in working.items():
-            self.supervisor.handle(name, ("death", Death(-signal.SIGKILL, was)))
+        """That of these groups; whether it was at work for each."""
+        at_work = frozenset(name for name, was in working.items() if was)
+        death = Death(-signal.SIGKILL, tuple(working), at_work)
+        self.supervisor.handle(next(iter(working)), ("death", death))
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
@@ -206,6 +207,17 @@ def test_health_says_what_each_group_does() -> None:
     assert bench.supervisor.health()["groups"]["a"]["last_tick_age_seconds"] == 301.0
 
 
+def test_a_group_with_a_long_interval_hangs_only_when_its_tick_is_late() -> None:
+    bench = Bench(A, B, interval=lambda group: 600.0 if group is A else 2.0)
+    bench.ticks("a")
+    bench.ticks("b")
+    bench.passes(303)
+    health = bench.supervisor.health()["groups"]
+    assert [health[name]["healthy"] for name in "ab"] == [True, False]
+    bench.passes(598)
+    assert not bench.supervisor.health()["groups"]["a"]["healthy"]
+
+
 def test_who_did_not_kill_the_common_process_starts_again_at_once() -> None:
     bench = Bench(A, B)
     for count in range(1, 3):
@@ -215,9 +227,39 @@ def test_who_did_not_kill_the_common_process_starts_again_at_once() -> None:
         assert pauses == {"a": 2.0 ** (count - 1), "b": 1.0}
         bench.passes(pauses["a"])
     assert bench.alone == [False] * 6
-    # One that has not ticked yet may be the cause.
+    # Nor did one that has not ticked yet.
     bench.process_dies(a=True, b=False)
-    assert [e.restart_seconds for e in bench.exits()[-2:]] == [4.0, 2.0]
+    assert [e.restart_seconds for e in bench.exits()[-2:]] == [4.0, 1.0]
+
+
+def test_where_the_common_process_dies_at_work_for_none_all_wait_longer_and_none_is_moved() -> None:
+    bench = Bench(A, B)
+    pauses = []
+    for _ in range(4):
+        bench.process_dies(a=False, b=False)
+        pauses.append([e.restart_seconds for e in bench.exits()[-2:]])
+        bench.passes(8)
+    assert pauses == [[1, 1], [2, 2], [4, 4], [8, 8]]
+    assert bench.alone == [False] * 10
+
+
+def test_of_groups_that_are_blamed_together_only_the_one_blamed_most_often_is_moved() -> None:
+    bench = Bench(A, B, Group("c", ("c",)))
+    bench.process_dies(a=False, b=True, c=True)
+    bench.passes(10)
+    for _ in range(2):
+        bench.process_dies(a=True, b=False, c=True)
+        bench.passes(10)
+    assert {one.group.name: one.deaths for one in bench.supervisor.schedule.watched} == {
+        "a": 2,
+        "b": 1,
+        "c": 3,
+    }
+    assert [one.group.name for one in bench.supervisor.schedule.watched if one.alone] == ["c"]
+    # If that was not the cause, the next one is moved at its third death.
+    bench.process_dies(a=True, b=True)
+    bench.passes(10)
+    assert [one.group.name for one in bench.supervisor.schedule.watched if one.alone] == ["a", "c"]
 
 
 def test_a_group_in_whose_work_the_common_process_dies_thrice_gets_a_process_of_its_own() -> None:

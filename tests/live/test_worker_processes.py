@@ -144,6 +144,50 @@ def test_a_worker_that_does_not_listen_is_killed_when_its_grace_is_over() -> Non
     assert real.end() == 1
 
 
+def test_the_grace_is_not_waited_for_twice_and_a_second_signal_ends_what_is_left_at_once() -> None:
+    """The groups have ended, and the process does not."""
+    real = Real("lingers", grace=1.0)
+    real.until(real.is_running)
+    began = time.monotonic()
+    real.supervisor.stop()
+    assert real.end() == 1
+    assert 0.9 < time.monotonic() - began < 1.9
+    real = Real("lingers", grace=60.0)
+    real.until(real.is_running)
+    real.supervisor.stop()
+    real.until(lambda: any(isinstance(e, events.WorkerExited) for e in real.told))
+    real.supervisor.stop()
+    assert real.end() == 1
+    assert real.workers.pids() == {}
+
+
+def test_lines_that_nobody_understands_are_shown_and_the_reader_goes_on() -> None:
+    real = Real("noise")
+    real.until(real.is_running)
+    real.supervisor.stop()
+    assert real.end() == 0
+    shown = [one for one in real.told if isinstance(one, str)]
+    assert shown.count("\\xff\\xfe words") == 2
+    for text in ("[" * 2000, '{"of": []}', '{"of": "a", "event": "words"}', '{"of": "a", "exit": "x"}'):
+        assert text in shown
+
+
+def test_only_the_group_that_the_process_was_at_work_for_is_blamed() -> None:
+    real = Real("work", A, B)
+    real.until(real.is_running)
+    os.kill(real.workers.pids()["*"], signal.SIGKILL)
+    real.until(lambda: len(real.spawned) == 4 and real.is_running())
+    # Both rested.
+    assert [one.deaths for one in real.supervisor.schedule.watched] == [0, 0]
+    real.supervisor.stop()
+    assert real.end() == 0
+    real = Real("poison", A, B)
+    real.until(lambda: real.supervisor.schedule.of("a").deaths >= 2)
+    assert real.supervisor.schedule.of("b").deaths == 0
+    real.supervisor.stop()
+    real.end()
+
+
 @pytest.mark.medium
 def test_a_worker_outlives_its_supervisor_only_for_its_commit() -> None:
     """A supervisor that is killed can tell nobody: its end of the worker's standard input closes."""

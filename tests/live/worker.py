@@ -25,10 +25,23 @@ def opened(group: str, members: list[str], interval: float) -> None:
     print("words that are no line", file=sys.stderr, flush=True)
     say(group, begins=True)
     notify(group, "worker_started", names=members, pid=os.getpid())
+    if BEHAVIOUR == "noise":
+        for text in (
+            b"\xff\xfe words",
+            b"[" * 100_000,
+            b'{"of": []}',
+            b'{"of": "a", "event": "words"}',
+            b'{"of": "a", "exit": "x"}',
+        ):
+            sys.stdout.buffer.write(text + b"\n")
+            sys.stderr.buffer.write(text[:100] + b"\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
     if BEHAVIOUR == "poison" and group == "a":
         os.kill(os.getpid(), signal.SIGKILL)
     tick = {"tick": 1, "rows": 7, "backlog": False, "commit_seconds": 0.1, "failing": []}
     notify(group, "tick_finished", seconds=interval, **tick)
+    say(group, rests=True)
     if BEHAVIOUR == "definition":
         notify(group, "worker_failed", code="TG506", message="changed", hint="DROP it", curable=False)
         say(group, exit=2)
@@ -41,10 +54,12 @@ def main() -> None:
         told = json.loads(line)
         if "open" in told:
             opened(told["open"], told["members"], told["interval"])
-        elif BEHAVIOUR != "deaf":
+        elif BEHAVIOUR == "deaf":
+            pass
+        else:
             notify(told["stop"], "worker_stopping", why="asked to", ticks=1)
             say(told["stop"], exit=0)
-    if BEHAVIOUR == "deaf":
+    if BEHAVIOUR in ("deaf", "lingers"):
         time.sleep(600)
 
 

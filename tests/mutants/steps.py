@@ -145,8 +145,8 @@ GUARDS = (
         "R2",
         "A group does not wait longer because another one has killed their common process.",
         "live/schedule.py",
-        "if event.died and not event.working and not one.alone and ticked is not None:",
-        "if False:",
+        "innocent = bool(event.working) and name not in event.working and not one.alone",
+        "innocent = False",
         (_SCHEDULE,),
     ),
     Guard(
@@ -154,9 +154,29 @@ GUARDS = (
         "R2",
         "A group in whose work the common process dies again and again gets a process of its own.",
         "live/schedule.py",
-        "alone=one.alone or deaths >= _MOST_DEATHS",
-        "alone=one.alone",
+        "if worst is not None and worst.deaths >= _MOST_DEATHS:",
+        "if False:",
         ("tests/live/test_supervisor.py",),
+    ),
+    Guard(
+        "stopped-unopened",
+        "R2",
+        "A group that was told to end is not opened any more.",
+        "session/live_driver.py",
+        """        if hosted.stop.is_set():
+            raise _Over("asked to")
+        if""",
+        "        if",
+        ("tests/session/test_driver_endings.py",),
+    ),
+    Guard(
+        "spark-gone",
+        "R2",
+        "A process whose Spark is gone ends, so that another one is started.",
+        "session/live_driver.py",
+        "if not self._answers():",
+        "if False:",
+        ("tests/session/test_driver_endings.py",),
     ),
     Guard(
         "longest-first",
@@ -199,8 +219,8 @@ GUARDS = (
         "R2",
         "A worker that is to end has its grace to finish its commit.",
         "live/schedule.py",
-        "lambda one: _stopped(one, at + schedule.grace, again)",
-        "lambda one: _stopped(one, at, again)",
+        "by = at if again else at + schedule.grace",
+        "by = at",
         (_SCHEDULE,),
     ),
     Guard(

@@ -264,6 +264,26 @@ def test_a_group_holds_the_leases_of_what_it_writes(workbench: Workbench) -> Non
         pass
 
 
+def test_leases_are_given_back_and_every_member_is_closed_where_closing_one_fails(
+    workbench: Workbench,
+) -> None:
+    workbench.assets(a=SOURCE, b=VIEWS)
+    session, closed = workbench.session(), []
+    group = LiveGroup(session)
+
+    def fails() -> None:
+        raise OSError("the connection is gone")
+
+    for member in group.members:
+        member.close = lambda name=member.name: closed.append(name)  # type: ignore[method-assign, misc]
+    group.members[0].close = fails  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="the connection is gone"), group:
+        pass
+    assert closed == [member.name for member in group.members[1:]]
+    with live(workbench):
+        pass
+
+
 def test_a_tick_ends_between_two_commits_when_it_is_told_to(workbench: Workbench) -> None:
     workbench.assets(a=SOURCE, b=VIEWS)
     workbench.json_lines("in/1.json", rows("12:00:10", "12:01:30"))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from tidegate.errors import TidegateError
 from tidegate.plan import events
 from tidegate.plan.events import Event
 from tidegate.session.live import LiveGroup, settled
-from tidegate.session.live_driver import LiveDriver, Opening, Pace, Threads
+from tidegate.session.live_driver import LiveDriver, Opening, Pace
 from tidegate.session.session import Session
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -58,6 +57,7 @@ class Heard:
     def __init__(self, meanwhile: Callable[[str, Event], None] = lambda group, event: None) -> None:
         self.told: list[tuple[str, Any]] = []
         self.driver: LiveDriver | None = None
+        self.at_work = set[str]()
         self.left = {"a", "b"}
         self._meanwhile, self._lock = meanwhile, threading.Lock()
 
@@ -67,11 +67,18 @@ class Heard:
         self._meanwhile(group, event)
 
     def begins(self, group: str) -> None:
-        """Nobody asks."""
+        with self._lock:
+            assert group not in self.at_work
+            self.at_work.add(group)
+
+    def rests(self, group: str) -> None:
+        with self._lock:
+            self.at_work.remove(group)
 
     def ended(self, group: str, code: int, error: Exception | None) -> None:
         with self._lock:
             self.told.append((group, code))
+            self.at_work.remove(group)
             self.left.discard(group)
             over = not self.left
         if over and self.driver is not None:
@@ -85,7 +92,7 @@ def opening(session: Session, name: str) -> Opening:
     """How a group of the project is opened."""
 
     def opened(stopping: Callable[[], bool]) -> AbstractContextManager[LiveGroup]:
-        return LiveGroup(session, [f"{name}_minutes"], name, stopping=stopping)
+        return nullcontext(LiveGroup(session, [f"{name}_minutes"], name, stopping=stopping))
 
     return opened
 
@@ -143,14 +150,13 @@ def test_what_ends_one_group_does_not_touch_the_other(workbench: Workbench) -> N
 def test_a_driver_whose_spark_is_gone_ends_at_once_and_closes_nothing(workbench: Workbench) -> None:
     project(workbench, "a", "b")
     session = workbench.session()
-    object.__setattr__(session.runner, "answers", lambda: False)
 
     def fails(group: str, event: Event) -> None:
         if isinstance(event, events.BatchCommitted):
             raise OSError("the JVM is gone")
 
     heard = Heard(fails)
-    driver = LiveDriver(OneByOne(), heard, Pace(over=settled))
+    driver = LiveDriver(OneByOne(), heard, Pace(over=settled), lambda: False)
     for name in ("a", "b"):
         driver.open(name, opening(session, name))
     assert not driver.run()
@@ -179,53 +185,3 @@ def test_a_group_that_is_told_to_end_commits_what_is_under_way_and_no_more(workb
     # Its leases are free again, and it goes on where it was.
     session.run(["a_minutes"])
     assert counts(session, "a") == [1, 1]
-
-
-def test_a_tick_that_hangs_holds_its_own_group_only() -> None:
-    """With threads, as in a process: of three groups one hangs, and the two others tick on."""
-    released, ticks = threading.Event(), {"a": 0, "b": 0, "c": 0}
-
-    class Fake:
-        ticks, written, name = 0, (), "fake"
-
-        def __init__(self, name: str) -> None:
-            self.group = name
-            self.context = self
-            self.runner = self
-            self.answers = lambda: True
-
-        def working(self, name: str) -> AbstractContextManager[None]:
-            return threading.Lock()  # type: ignore[return-value]  # a context, and nothing more
-
-        def prepare(self, notify: object) -> None:
-            pass
-
-        def tick(self, notify: object) -> bool:
-            ticks[self.group] += 1
-            if self.group == "a":
-                released.wait(60)
-            return False
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    heard = Heard()
-    heard.left = set(ticks)
-    driver = LiveDriver(Threads(time.monotonic), heard, Pace(interval=0.01, upkeep=False, threads=2))
-    for name in ticks:
-        driver.open(name, lambda stopping, name=name: Fake(name))  # type: ignore[misc, return-value]  # stands in
-    running = threading.Thread(target=driver.run)
-    running.start()
-    deadline = time.monotonic() + 30
-    while min(ticks["b"], ticks["c"]) < 20:
-        assert time.monotonic() < deadline, ticks
-        time.sleep(0.01)
-    assert ticks["a"] == 1
-    driver.close()
-    released.set()
-    running.join(30)
-    assert not running.is_alive()
-    assert [told for _, told in heard.told if isinstance(told, int)] == [0, 0, 0]

@@ -13,6 +13,7 @@ from tidegate.session.rota import (
     Departed,
     Happened,
     Joined,
+    Postponed,
     Rota,
     Ticked,
     Waited,
@@ -45,10 +46,12 @@ def after(world: World, event: Happened) -> World:
     known = {one.name: one for one in rota.places}
     before = {one.name: one for one in was.places}
     for name in begun:
-        assert name not in busy(was) or isinstance(event, Ticked), "a group has two ticks at a time"
+        assert name not in busy(was) or isinstance(event, Ticked | Postponed), (
+            "a group has two ticks at a time"
+        )
         assert known[name].since == event.at
         due = before[name].due if name in before else event.at
-        assert due <= event.at or isinstance(event, Called | Ticked)
+        assert due <= event.at or isinstance(event, Called | Ticked | Postponed)
     young = [n for n in busy(rota) if event.at - (known[n].since or 0.0) < LONG_TICK]
     assert len(young) <= THREADS
     due = [one.name for one in rota.places if one.since is None and one.due <= event.at]
@@ -69,6 +72,7 @@ def moves(world: World) -> Iterator[World]:
             for backlog in (True, False):
                 yield after(fewer, Ticked(name, backlog, world.now))
                 yield after(fewer, Ticked(name, backlog, world.now + ENDS))
+            yield after(fewer, Postponed(name, world.now + ENDS / 2, world.now))
             yield after(fewer, Departed(name, world.now))
             yield after(fewer, Called(name, world.now))
             if len(world.stuck) < THREADS:
@@ -123,5 +127,13 @@ def test_ticks_begin_at_their_interval_and_late_ones_at_once() -> None:
     assert begun == ()
     rota, begun = step(rota, Ticked("a", False, 113.0))
     assert begun == ("a",)
-    rota, _ = step(rota, Departed("a", 113.0))
+    # One that could not begin looks again when it says, or when it is told to end.
+    rota, begun = step(rota, Postponed("a", 113.5, 113.0))
+    assert (begun, rota.due()) == ((), 113.5)
+    rota, begun = step(rota, Waited(113.5))
+    assert begun == ("a",)
+    rota, begun = step(rota, Postponed("a", 114.0, 113.5))
+    rota, begun = step(rota, Called("a", 113.6))
+    assert begun == ("a",)
+    rota, _ = step(rota, Departed("a", 113.7))
     assert rota == Rota(1)

@@ -11,6 +11,7 @@ CODES: dict[str, str] = {
     "TG703": "port that is in use, or a token or certificate for serving that can't be used",
     "TG704": "folder that tidegate init would overwrite, or cannot write",
     "TG705": "rows that tidegate show can't choose or read without Spark",
+    "TG706": "setting of tidegate live that is given twice for the same group",
     "TG711": "no advice is possible, or the share or sample is invalid",
     "TG712": "plot or report that can't be written",
 }

@@ -115,6 +115,7 @@ def start(
     log: Path | None = None,
     purpose: Purpose = ANY_PURPOSE,
     ui_token: Path | None = None,
+    several: bool = False,
 ) -> SparkSession:
     """Start (or reuse) this process's Spark for `environment`.
 
@@ -122,7 +123,8 @@ def start(
     Ivy's cache; later starts find them there and do not ask the network. Where there is no network, put the jars into
     jar_folder() (see there). `log`: file that gets what the JVM itself has to say, instead of this process's standard
     error. `purpose`: Sparks of the same one share an archive of classes (`class_archive.py`). `ui_token`: where the
-    token is put that Spark's UI asks for, if it is on; without one it is off (`ui_token.py`).
+    token is put that Spark's UI asks for, if it is on; without one it is off (`ui_token.py`). `several`: it works for
+    several groups at a time.
     Raises TG514, with the end of that log, if Spark does not start, TG518 for a jar that is not the right one, and
     TG623 where it would have no room for temporary files.
     """
@@ -142,7 +144,7 @@ def start(
     settings |= _LOCAL_SETTINGS if local else _REMOTE_SETTINGS
     if local:
         settings |= _scratch(environment.spark.conf.get("spark.local.dir"))
-    if purpose.lasting:
+    if several:
         settings |= _shared(environment.spark.master)
     packages = [ICEBERG_PACKAGE, *packages]
     settings |= environment.spark.conf | jar_settings(packages, environment.spark.conf, local, purpose)
@@ -179,10 +181,12 @@ def _shared(master: str) -> dict[str, str]:
     not interrupted for another one, but a process is by the operating system: with more tasks at a time than cores, one
     that never ends slows the others down, and does not stop them."""
     settings = {"spark.scheduler.mode": "FAIR"}
-    if (found := re.fullmatch(r"local\[(\d+|\*)\]", master)) is not None:
-        count = os.cpu_count() or 1 if found[1] == "*" else int(found[1])
+    # `local` is one core; after a comma stands how often a task may fail.
+    if (found := re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*)?\])?", master)) is not None:
+        count = os.cpu_count() or 1 if found[1] == "*" else int(found[1] or 1)
+        failures = "" if found[2] is None else f",{found[2]}"
         settings |= {
-            "spark.master": f"local[{_TASKS_PER_CORE * count}]",
+            "spark.master": f"local[{_TASKS_PER_CORE * count}{failures}]",
             "spark.default.parallelism": str(count),
         }
     return settings

@@ -45,6 +45,12 @@ def record(group: str | None, event: Event | str, now: datetime) -> dict[str, An
     return {"timestamp": at, "level": _NAMES[level_of(event)], "group": group, **content}
 
 
+def _line(group: str | None, event: Event | str, now: datetime) -> str:
+    """A record as text that can be written as UTF-8: a file's name, in an error's text, need not be."""
+    text = json.dumps(record(group, event, now), ensure_ascii=False, default=str)
+    return text.encode(errors="backslashreplace").decode()
+
+
 class JsonLog:
     """Writes records from `least` on to a stream."""
 
@@ -56,7 +62,7 @@ class JsonLog:
 
     def __call__(self, group: str | None, event: Event | str) -> None:
         if level_of(event) >= self._least:
-            line = json.dumps(record(group, event, self._now()), ensure_ascii=False, default=str)
+            line = _line(group, event, self._now())
             with self._lock:
                 self._out.write(line + "\n")
                 self._out.flush()
@@ -82,7 +88,7 @@ class FileLog:
     def __call__(self, group: str | None, event: Event | str) -> None:
         level = level_of(event)
         if level >= self._least:
-            line = json.dumps(record(group, event, self._now()), ensure_ascii=False, default=str)
+            line = _line(group, event, self._now())
             self._handler.emit(logging.LogRecord("tidegate", level, "", 0, line, None, None))
 
     def close(self) -> None:

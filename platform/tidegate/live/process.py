@@ -68,16 +68,13 @@ class WorkerProcess:
 
     def _read(self, stream: IO[bytes], read: Callable[[str], None]) -> None:
         for line in stream:
-            text = line.decode(errors="replace").rstrip()
+            text = line.decode(errors="backslashreplace").rstrip()
             if text:
                 read(text)
 
     def _line(self, text: str) -> None:
-        try:
-            document = json.loads(text)
-        except ValueError:
-            document = None
-        if isinstance(document, dict) and "of" in document:
+        document = line_of(text)
+        if document is not None:
             self._notify(("line", document))
         else:
             self._output(text)
@@ -92,6 +89,18 @@ class WorkerProcess:
             thread.join(2.0)
         self.kill()
         self._notify(("exit", code))
+
+
+def line_of(text: str) -> dict[str, Any] | None:
+    """What a worker process tells of a group; None for what else it prints."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or not isinstance(document.get("of"), str):
+        return None
+    rightly = isinstance(document.get("event", {}), dict) and isinstance(document.get("exit", 0), int)
+    return document if rightly else None
 
 
 def resident_bytes(pid: int, proc: Path = Path("/proc")) -> dict[str, int]:

@@ -37,8 +37,8 @@ class BackOff(Pauses):
 @dataclass(frozen=True)
 class Watched:
     """What is known of one group. `alive`: whether it has a worker; `pid`: of it. `alone`: whether its worker is a
-    process of its own; `deaths`: how often in a row the process of all groups has died while it worked for this one.
-    Times are of one clock, None: not yet."""
+    process of its own; `deaths`: how often in a row the process of all groups has died while it was at work for this
+    one. Times are of one clock, None: not yet."""
 
     group: Group
     alone: bool = False
@@ -85,15 +85,23 @@ class Said:
 
 @dataclass(frozen=True)
 class Exited:
-    """The worker of a group is gone. `chance` in [0, 1) makes its pause longer. `died`: its process has; `working`:
-    while it worked for this group, and not for another one."""
+    """The worker of a group is gone. `chance` in [0, 1) makes its pause longer."""
 
     group: str
     code: int
     at: float
     chance: float
-    died: bool = False
-    working: bool = False
+
+
+@dataclass(frozen=True)
+class Died:
+    """A process has died, and with it the workers of these groups. `working`: those for which it was at work."""
+
+    groups: tuple[str, ...]
+    working: frozenset[str]
+    code: int
+    at: float
+    chance: float
 
 
 @dataclass(frozen=True)
@@ -141,15 +149,15 @@ class Tell:
     event: Event
 
 
-Happened = Begun | Spawned | Said | Exited | StopWanted | TimePassed
+Happened = Begun | Spawned | Said | Exited | Died | StopWanted | TimePassed
 Action = Spawn | Stop | Kill | Tell
 
 
 @dataclass(frozen=True)
 class GroupSchedule:
     """All groups. `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself
-    has done its work. `asked`: whether somebody has asked them to end; `unclean`: whether one was killed, or failed
-    while it ended."""
+    has done its work. `asked`: whether somebody has asked them to end; `stop_by`: when everything that is asked to end
+    is ended; `unclean`: whether one was killed, or failed while it ended."""
 
     watched: tuple[Watched, ...]
     grace: float = 60.0
@@ -157,6 +165,7 @@ class GroupSchedule:
     back_off: BackOff = BackOff()
     stopping: bool = False
     asked: bool = False
+    stop_by: float | None = None
     unclean: bool = False
 
     def of(self, name: str) -> Watched:
@@ -201,11 +210,14 @@ def step(schedule: GroupSchedule, event: Happened) -> Step:
             one = _heard(schedule.of(name), told, at)
             return schedule._with(one), (Tell(one.group, told),)
         case Exited():
-            return _exited(schedule, event)
+            return _exited(schedule, event, innocent=False)
+        case Died():
+            return _died(schedule, event)
         case StopWanted(at, asked):
             again = schedule.asked and asked
-            schedule = replace(schedule, stopping=True, asked=schedule.asked or asked)
-            return _each(schedule, lambda one: _stopped(one, at + schedule.grace, again))
+            by = at if again else at + schedule.grace
+            schedule = replace(schedule, stopping=True, asked=schedule.asked or asked, stop_by=by)
+            return _each(schedule, lambda one: _stopped(one, by, again))
         case TimePassed(at):
             return _each(schedule, lambda one: _later(one, at))
 
@@ -233,7 +245,25 @@ def _heard(one: Watched, event: Event, at: float) -> Watched:
     return one
 
 
-def _exited(schedule: GroupSchedule, event: Exited) -> Step:
+def _died(schedule: GroupSchedule, event: Died) -> Step:
+    """Blame the groups for which the process was at work; if it was for none, nobody is known to be innocent."""
+    actions: tuple[Action, ...] = ()
+    for name in event.groups:
+        one = schedule.of(name)
+        innocent = bool(event.working) and name not in event.working and not one.alone
+        schedule = schedule._with(replace(one, deaths=one.deaths + (name in event.working)))
+        exited = Exited(name, event.code, event.at, event.chance)
+        schedule, told = _exited(schedule, exited, innocent)
+        actions += told
+    blamed = [schedule.of(name) for name in event.groups if name in event.working]
+    worst = max(blamed, key=lambda one: one.deaths, default=None)
+    if worst is not None and worst.deaths >= _MOST_DEATHS:
+        # Only that one: the others were at work beside it. If it was another one, that is the worst the next time.
+        schedule = schedule._with(replace(worst, alone=True))
+    return schedule, actions
+
+
+def _exited(schedule: GroupSchedule, event: Exited, innocent: bool) -> Step:
     was, code = schedule.of(event.group), event.code
     if not was.alive:
         raise AssertionError(f"{event.group} has no worker that could end")
@@ -246,25 +276,23 @@ def _exited(schedule: GroupSchedule, event: Exited) -> Step:
         one = replace(one, state="stopped")
         schedule = replace(schedule, unclean=schedule.unclean or code != 0)
     else:
-        one, pause = _backed_off(one, event, schedule.back_off)
+        one, pause = _backed_off(one, event, schedule.back_off, innocent)
         if one.failed is None:
             one = replace(one, last_error=(None, why))
     told = WorkerExited(event.group, code, None if pause is None else round(pause, 3), why)
     return schedule._with(one), (Tell(one.group, told),)
 
 
-def _backed_off(one: Watched, event: Exited, back_off: BackOff) -> tuple[Watched, float]:
+def _backed_off(one: Watched, event: Exited, back_off: BackOff, innocent: bool) -> tuple[Watched, float]:
     """Waiting for its next start, and for how long. What another group has done to their common process is no failure
-    of this one; the group in whose work that process dies again and again gets a process of its own."""
-    ticked = None if one.ticking_since is None else event.at - one.ticking_since
-    if event.died and not event.working and not one.alone and ticked is not None:
+    of this one."""
+    if innocent:
         failures = max(1, one.failures)
         pause = back_off.pause(1, event.chance)
     else:
-        failures = back_off.failures(one.failures, ticked or 0.0)
+        ticked = 0.0 if one.ticking_since is None else event.at - one.ticking_since
+        failures = back_off.failures(one.failures, ticked)
         pause = back_off.pause(failures, event.chance)
-    deaths = one.deaths + (event.died and event.working)
-    one = replace(one, deaths=deaths, alone=one.alone or deaths >= _MOST_DEATHS)
     return replace(one, state="backing_off", failures=failures, restart_at=event.at + pause), pause
 
 

@@ -68,7 +68,10 @@ class Screen:
         # The table shows what these say, all the time.
         if isinstance(event, BatchCommitted | SliceCommitted | TickFinished):
             return
-        text = f"{group}: {event}" if isinstance(event, str) else describe_event(event)
+        said = event if isinstance(event, str) else describe_event(event)
+        # (What a process of several groups prints is of none of them.)
+        text = f"{group}: {said}" if isinstance(event, str) and group is not None else said
+        text = text.encode(errors="backslashreplace").decode()
         style = "dim" if isinstance(event, str) else _STYLES.get(level_of(event), "")
         stamp = time.strftime("%H:%M:%S")
         self._console.print(Text.assemble((f"{stamp} ", "dim"), (text, style)), soft_wrap=True)

@@ -6,6 +6,7 @@ which is never half of a change. Time, chance and processes are given from outsi
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import random
 import time
@@ -20,6 +21,7 @@ from tidegate.live.schedule import (
     UNCLEAN,
     BackOff,
     Begun,
+    Died,
     Exited,
     GroupSchedule,
     Happened,
@@ -50,8 +52,9 @@ class Supervisor:
     stopped; 2 if a group has given up (an error that a restart does not cure).
 
     `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself has done its
-    work. `stuck`: a group whose last tick is older than this (seconds) is not healthy. `alone`: names of the groups
-    that get processes of their own; `close`: ends the processes, whether within so many seconds.
+    work. `stuck`: a group is not healthy that should have ended a tick so many seconds ago, by its `interval`. `alone`:
+    names of the groups that get processes of their own; `close`: ends the processes; whether by themselves within so
+    many seconds, and before it is in a hurry.
     """
 
     groups: Iterable[Group]
@@ -65,7 +68,8 @@ class Supervisor:
     back_off: BackOff = field(default_factory=BackOff)
     chance: Callable[[], float] = random.random
     alone: Collection[str] = ()
-    close: Callable[[float], bool] = lambda seconds: True
+    interval: Callable[[Group], float] = lambda group: 0.0
+    close: Callable[[float, Callable[[], bool]], bool] = lambda seconds, hurry: True
     schedule: GroupSchedule = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,11 +119,19 @@ class Supervisor:
                 self.handle(None, ("end", "the given time is over"))
             self.on_time()
         code = self.schedule.exit_code
-        if not self.close(self.grace):
+        if not self.close(self.grace, self._in_a_hurry):
             code = max(code, UNCLEAN)
         failed = tuple(one.group.name for one in self.schedule.watched if one.state == "failed")
         self.notify(None, LiveStopped(code, round(self.clock() - started, 3), failed))
         return code
+
+    def _in_a_hurry(self) -> bool:
+        """Whether the processes, whose groups have all ended, are to be gone by now: they have had their grace, or
+        somebody has asked twice."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self.handle(*self._queue.get_nowait())
+        return self.schedule.stop_by is not None and self.clock() >= self.schedule.stop_by
 
     def start(self) -> None:
         """Start a worker for every group."""
@@ -141,8 +153,10 @@ class Supervisor:
             self._take(Exited(name, content, self.clock(), self.chance()))
         elif name is not None and kind == "death":
             assert isinstance(content, Death)
-            del self._workers[name]
-            self._take(Exited(name, content.code, self.clock(), self.chance(), True, content.working))
+            for group in content.groups:
+                del self._workers[group]
+            now, chance = self.clock(), self.chance()
+            self._take(Died(content.groups, content.working, content.code, now, chance))
         elif name is not None and kind == "event" and (event := event_of(content)) is not None:
             self._take(Said(name, event, self.clock()))
         else:
@@ -168,13 +182,14 @@ class Supervisor:
 
     def _health(self, one: Watched) -> dict[str, Any]:
         age = None if one.last_tick is None else round(self.clock() - one.last_tick, 1)
+        patience = self.stuck + self.interval(one.group)
         wait = None if one.restart_at is None else round(max(0.0, one.restart_at - self.clock()), 1)
         error = (
             None if one.last_error is None else dict(zip(("code", "message"), one.last_error, strict=True))
         )
         return {
             "state": one.state,
-            "healthy": one.state == "running" and age is not None and age <= self.stuck,
+            "healthy": one.state == "running" and age is not None and age <= patience,
             "members": list(one.group.members),
             "pid": one.pid,
             "restarts": one.restarts,

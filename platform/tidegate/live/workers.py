@@ -15,17 +15,22 @@ from typing import Any, Protocol
 from tidegate.live.groups import Group
 from tidegate.live.process import Message
 
-#: What the supervisor hears of a group's worker: ("event", document), ("exit", code) when the group has ended, and
-#: ("death", Death) when its process has.
+#: What the supervisor hears of a group's worker: ("event", document), and ("exit", code) when the group has ended. That
+#: its process has, ("death", Death), it hears once, of any of the groups.
 Hear = Callable[[Message], None]
+
+
+#: Seconds between two looks whether somebody is in a hurry.
+_LOOKS_EVERY = 0.05
 
 
 @dataclass(frozen=True)
 class Death:
-    """The end of a process that still had groups. `working`: whether it was working for this one at that moment."""
+    """The end of a process that still had `groups`. `working`: those for which it was at work at that moment."""
 
     code: int
-    working: bool
+    groups: tuple[str, ...]
+    working: frozenset[str]
 
 
 class Worker(Protocol):
@@ -91,9 +96,9 @@ class _Host:
             with self._lock:
                 self.over.set()
                 left, self._groups = self._groups, {}
-                working = set(self._working)
-            for name, hear in left.items():
-                hear(("death", Death(content, name in working)))
+                working = self._working.intersection(left)
+            for hear in tuple(left.values())[:1]:
+                hear(("death", Death(content, tuple(left), frozenset(working))))
 
     def _line(self, line: dict[str, Any]) -> None:
         name, event = line["of"], line.get("event")
@@ -101,7 +106,7 @@ class _Host:
             hear = self._groups.get(name)
             if line.get("begins"):
                 self._working.add(name)
-            elif "exit" in line or (event or {}).get("event") == "tick_finished":
+            elif line.get("rests") or "exit" in line:
                 self._working.discard(name)
             if "exit" in line:
                 self._groups.pop(name, None)
@@ -164,15 +169,17 @@ class Workers:
             name: one.process.pid for name, one in hosts.items() if one is not None and not one.over.is_set()
         }
 
-    def close(self, seconds: float) -> bool:
-        """End all processes; whether they did so by themselves in so many seconds."""
+    def close(self, seconds: float, hurry: Callable[[], bool]) -> bool:
+        """End all processes; whether they did so by themselves in so many seconds, and before anybody was in a hurry,
+        which is asked again and again."""
         hosts = [one for one in (self._shared, *self._own.values()) if one is not None]
         end, clean = self._clock() + seconds, True
         for one in hosts:
             one.process.close()
         for one in hosts:
-            if not one.over.wait(max(0.0, end - self._clock())):
-                clean = False
-                one.process.kill()
-                one.over.wait()
+            while not one.over.wait(_LOOKS_EVERY):
+                if hurry() or self._clock() >= end:
+                    clean = False
+                    one.process.kill()
+                    one.over.wait()
         return clean

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.iceberg.tables import SparkTables
 from tidegate.jvm.conditional import S3Conditions
+from tidegate.jvm.endings import close_catalog
 from tidegate.jvm.spark import is_running
 from tidegate.jvm.within import working_for
 from tidegate.runtime.kafka_topics import SparkTopics
@@ -47,7 +48,7 @@ class Runner:
     them, the `topics` of Kafka, the wall `clock`, and the `lease` of a name (`lease.py`). `elapsed`: seconds of a clock
     that nobody sets; `wait`: let so many seconds pass; `answers`: whether what runs tasks is still there; `conditions`:
     the conditional writes of a storage on S3; `working`: what a thread has to be in while it works for a name, beside
-    threads that work for other names."""
+    threads that work for other names; `close`: give back what the session has open, and nobody else has."""
 
     tables: Tables
     topics: Topics
@@ -58,6 +59,7 @@ class Runner:
     answers: Callable[[], bool] = lambda: True
     conditions: Conditions = no_conditions
     working: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
+    close: Callable[[], None] = lambda: None
 
 
 def spark_runner(spark: SparkSession) -> Runner:
@@ -68,4 +70,5 @@ def spark_runner(spark: SparkSession) -> Runner:
         answers=partial(is_running, spark),
         conditions=S3Conditions(spark),
         working=partial(working_for, spark),
+        close=partial(close_catalog, spark),
     )

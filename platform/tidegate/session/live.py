@@ -241,9 +241,10 @@ class LiveGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for member in self.members:
-            member.close()
-        self._leases.close()
+        # Each member is closed, and the leases are given back, whatever fails in between.
+        with self._leases, ExitStack() as members:
+            for member in reversed(self.members):
+                members.callback(member.close)
 
     @property
     def failing(self) -> tuple[str, ...]:

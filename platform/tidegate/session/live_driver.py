@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,10 +20,24 @@ from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan.events import Event, WorkerFailed, WorkerStopping
 from tidegate.runtime.codes import is_curable
 from tidegate.session.live import LiveGroup
-from tidegate.session.rota import Called, Departed, Happened, Joined, Rota, Ticked, Waited, step
+from tidegate.session.rota import (
+    Called,
+    Departed,
+    Happened,
+    Joined,
+    Postponed,
+    Rota,
+    Ticked,
+    Waited,
+    step,
+)
 
-#: Opens a group; it asks between two commits whether it is to stop.
+#: Makes a group, whose leases the driver takes; it asks between two commits whether it is to stop.
 Opening = Callable[[Callable[[], bool]], AbstractContextManager[LiveGroup]]
+
+
+#: Seconds between two looks for leases that another process has.
+_LEASES_EVERY = 0.5
 
 
 class Hands(Protocol):
@@ -44,15 +57,24 @@ class Hands(Protocol):
 
 
 class Threads:
-    """Threads of this process. How many work at the same time is the rota's decision."""
+    """Threads of this process. How many work at the same time is the rota's decision. None of them keeps the process
+    from ending: one may be waiting for something that never comes."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(max_workers=1000, thread_name_prefix="tidegate-group")
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
         self.now = clock
 
     def start(self, work: Callable[[], None]) -> None:
-        self._pool.submit(work)
+        self._work.put(work)
+        if not self._idle.acquire(blocking=False):
+            threading.Thread(target=self._serve, name="tidegate-group", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self._work.get()()
+            self._idle.release()
 
     def tell(self, message: object) -> None:
         self._queue.put(message)
@@ -73,6 +95,9 @@ class Told(Protocol):
     def begins(self, group: str) -> None:
         """A group begins to work: to open, to tick, or to close."""
 
+    def rests(self, group: str) -> None:
+        """Its work is done for now."""
+
     def ended(self, group: str, code: int, error: Exception | None) -> None:
         """A group has ended: 0 in order, 2 by a tidegate error, 1 by another."""
 
@@ -81,44 +106,71 @@ class Told(Protocol):
 class Pace:
     """How groups are driven. `interval`: seconds from a tick to the next; `over`: whether a group that has no backlog
     has nothing more to do, and ends; `upkeep`: tables are kept small between ticks; `threads`: how many groups tick at
-    the same time."""
+    the same time; `patience`: seconds for which a group waits for leases, since the process before this one may still
+    be finishing its commits."""
 
     interval: float = 2.0
     over: Callable[[LiveGroup], bool] = lambda group: False
     upkeep: bool = True
     threads: int = 4
+    patience: float = 0.0
 
 
 @dataclass
 class _Hosted:
-    """A group of the driver. Touched by one thread at a time."""
+    """A group of the driver. Touched by one thread at a time. `made`: as `opening` has given it, without its leases
+    until `group` is set, for which it waits until `waits`."""
 
     name: str
     opening: Opening
     interval: float
     stop: threading.Event = field(default_factory=threading.Event)
+    made: LiveGroup | None = None
+    waits: float = 0.0
     group: LiveGroup | None = None
     caretaker: LiveUpkeep | None = None
     opened: ExitStack = field(default_factory=ExitStack)
 
 
 class _Over(Exception):
-    """A group has ended in order."""
+    """A group has ended in order, because of what the text says."""
+
+
+class _Close:
+    """No further group comes."""
+
+
+class _Lost:
+    """Spark is gone."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A group is closed: because of an error, or in order."""
+
+    name: str
+    error: Exception
+    at: float
 
 
 class LiveDriver:
     """Give it groups by `open`, have them end by `stop`, and no further one come by `close`; `run` works until all have
-    ended then. The first three may be called by any thread."""
+    ended then. The first three, and `lost`, may be called by any thread, and are followed in the order of the calls.
+    `answers`: whether Spark is still there."""
 
-    def __init__(self, hands: Hands, told: Told, pace: Pace) -> None:
-        self._hands, self._told, self._pace = hands, told, pace
+    def __init__(
+        self, hands: Hands, told: Told, pace: Pace, answers: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._hands, self._told, self._pace, self._answers = hands, told, pace, answers
         self._rota = Rota(pace.threads)
         self._hosted: dict[str, _Hosted] = {}
+        #: What begins when the group of the same name has ended.
+        self._next: dict[str, _Hosted] = {}
         self._open_to_more = True
         self._lost = False
 
     def open(self, name: str, opening: Opening, interval: float | None = None) -> None:
-        """Take in a group, which must have ended if it was there before. `interval`: its own one."""
+        """Take in a group; one that is there already ends first. `interval`: its own one."""
         self._hands.tell(_Hosted(name, opening, self._pace.interval if interval is None else interval))
 
     def stop(self, name: str) -> None:
@@ -127,7 +179,11 @@ class LiveDriver:
 
     def close(self) -> None:
         """Let all groups end, and then `run`."""
-        self._hands.tell(_Over())
+        self._hands.tell(_Close())
+
+    def lost(self) -> None:
+        """Let `run` end at once: Spark is gone, and no group can go on or be closed."""
+        self._hands.tell(_Lost())
 
     def run(self) -> bool:
         """Drive all groups; False, at once, if Spark is gone."""
@@ -143,22 +199,51 @@ class LiveDriver:
 
     def _take(self, message: object) -> None:
         match message:
-            case _Hosted(name):
-                self._hosted[name] = message
-                self._happens(Joined(name, message.interval, self._hands.now()))
+            case _Hosted():
+                self._comes(message)
             case str(name) if name in self._hosted:
-                self._hosted[name].stop.set()
-                self._happens(Called(name, self._hands.now()))
-            case _Over():
+                (self._next.get(name) or self._hosted[name]).stop.set()
+                self._ends(name)
+            case _Close():
                 self._open_to_more = False
+                for hosted in self._next.values():
+                    hosted.stop.set()
                 for name in tuple(self._hosted):
-                    self._take(name)
-            case Ticked() | Departed():
-                if isinstance(message, Departed):
-                    del self._hosted[message.name]
+                    self._ends(name)
+            case _Lost():
+                self._lost = True
+            case _Ended():
+                self._gone(message)
+            case Ticked() | Postponed():
                 self._happens(message)
             case _:
                 self._happens(Waited(self._hands.now()))
+
+    def _comes(self, hosted: _Hosted) -> None:
+        """Begin with a group, or let one that is there end first."""
+        if not self._open_to_more:
+            hosted.stop.set()
+        if hosted.name in self._hosted:
+            self._next[hosted.name] = hosted
+            self._ends(hosted.name)
+        else:
+            self._hosted[hosted.name] = hosted
+            self._happens(Joined(hosted.name, hosted.interval, self._hands.now()))
+
+    def _ends(self, name: str) -> None:
+        self._hosted[name].stop.set()
+        self._happens(Called(name, self._hands.now()))
+
+    def _gone(self, ended: _Ended) -> None:
+        """Tell that a group has ended, when nothing is left of it here: whoever hears of it may open it again."""
+        del self._hosted[ended.name]
+        self._happens(Departed(ended.name, ended.at))
+        if isinstance(ended.error, _Over):
+            self._told.ended(ended.name, 0, None)
+        else:
+            self._told.ended(ended.name, 2 if isinstance(ended.error, TidegateError) else 1, ended.error)
+        if (following := self._next.pop(ended.name, None)) is not None:
+            self._comes(following)
 
     def _happens(self, event: Happened) -> None:
         self._rota, begun = step(self._rota, event)
@@ -171,28 +256,22 @@ class LiveDriver:
         """Advance a group, and tell the driver what came of it."""
         self._told.begins(hosted.name)
         try:
-            backlog = self._advance(hosted)
+            came = self._advance(hosted)
         except Exception as error:
             self._end(hosted, error)
-            self._hands.tell(Departed(hosted.name, self._hands.now()))
         else:
-            self._hands.tell(Ticked(hosted.name, backlog, self._hands.now()))
+            # Before the next work of the group can begin.
+            self._told.rests(hosted.name)
+            self._hands.tell(came)
 
-    def _advance(self, hosted: _Hosted) -> bool:
-        """Open the group, or let it tick; whether more waits. Raises _Over when it has ended in order."""
+    def _advance(self, hosted: _Hosted) -> Ticked | Postponed:
+        """Open the group, or let it tick. Raises _Over when it has ended in order."""
 
         def notify(event: Event) -> None:
             self._told.event(hosted.name, event)
 
         if (group := hosted.group) is None:
-            group = hosted.opened.enter_context(hosted.opening(hosted.stop.is_set))
-            hosted.group = group
-            if self._pace.upkeep:
-                clock = group.context.runner.elapsed
-                hosted.caretaker = LiveUpkeep(group.context, group.name, group.written, clock=clock)
-            with group.context.runner.working(hosted.name):
-                group.prepare(notify)
-            return True
+            return self._begun(hosted, notify)
         stopped, backlog = hosted.stop.is_set, False
         with group.context.runner.working(hosted.name):
             if not stopped():
@@ -201,26 +280,52 @@ class LiveDriver:
                 hosted.caretaker.between_ticks(notify)
             over = stopped() or (not backlog and self._pace.over(group))
         if over:
-            why = "asked to" if stopped() else "nothing waits any more"
-            notify(WorkerStopping(hosted.name, why, group.ticks))
-            raise _Over
-        return backlog
+            raise _Over("asked to" if stopped() else "nothing waits any more")
+        return Ticked(hosted.name, backlog, self._hands.now())
+
+    def _begun(self, hosted: _Hosted, notify: Callable[[Event], None]) -> Ticked | Postponed:
+        """Open a group, or as much of it as goes without leases that another process has: for those it waits without a
+        thread."""
+        if hosted.stop.is_set():
+            raise _Over("asked to")
+        if (group := hosted.made) is None:
+            group = hosted.made = hosted.opened.enter_context(hosted.opening(hosted.stop.is_set))
+            hosted.waits = self._hands.now() + self._pace.patience
+        try:
+            hosted.opened.enter_context(group)
+        except TidegateError as error:
+            now = self._hands.now()
+            if error.code != "TG508":
+                raise
+            if hosted.stop.is_set():
+                raise _Over("asked to") from None
+            if now >= hosted.waits:
+                raise
+            return Postponed(hosted.name, now + _LEASES_EVERY, now)
+        hosted.group = group
+        if self._pace.upkeep:
+            clock = group.context.runner.elapsed
+            hosted.caretaker = LiveUpkeep(group.context, group.name, group.written, clock=clock)
+        with group.context.runner.working(hosted.name):
+            group.prepare(notify)
+        return Ticked(hosted.name, True, self._hands.now())
 
     def _end(self, hosted: _Hosted, error: Exception) -> None:
-        """Close a group, and tell how it ended."""
+        """Close a group, and tell why it has ended."""
+        if isinstance(error, _Over):
+            ticks = 0 if hosted.group is None else hosted.group.ticks
+            self._told.event(hosted.name, WorkerStopping(hosted.name, str(error), ticks))
         try:
             hosted.opened.close()
         except Exception as closing:
             error = closing if isinstance(error, _Over) else error
-        if isinstance(error, _Over):
-            self._told.ended(hosted.name, 0, None)
-            return
-        known = error if isinstance(error, TidegateError) else None
-        code, hint = (known.code, known.hint) if known else (None, None)
-        failed = WorkerFailed(hosted.name, code, one_line(error), hint, is_curable(error))
-        self._told.event(hosted.name, failed)
-        if hosted.group is not None and not hosted.group.context.runner.answers():
-            # No group can go on, and this process has nothing more to say than that it ends.
-            self._lost = True
-        else:
-            self._told.ended(hosted.name, 2 if known else 1, error)
+        if not isinstance(error, _Over):
+            known = error if isinstance(error, TidegateError) else None
+            code, hint = (known.code, known.hint) if known else (None, None)
+            failed = WorkerFailed(hosted.name, code, one_line(error), hint, is_curable(error))
+            self._told.event(hosted.name, failed)
+            if not self._answers():
+                # Opened, closed or ticking: no group can go on, and this process has nothing more to do than to end.
+                self.lost()
+                return
+        self._hands.tell(_Ended(hosted.name, error, self._hands.now()))

@@ -52,6 +52,15 @@ class Ticked:
 
 
 @dataclass(frozen=True)
+class Postponed:
+    """A group could not begin yet: it waits for something, without a thread, and looks again at `until`."""
+
+    name: str
+    until: float
+    at: float
+
+
+@dataclass(frozen=True)
 class Departed:
     """A group has ended."""
 
@@ -66,7 +75,7 @@ class Waited:
     at: float
 
 
-Happened = Joined | Called | Ticked | Departed | Waited
+Happened = Joined | Called | Ticked | Postponed | Departed | Waited
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,12 @@ class Rota:
     def _without(self, name: str) -> Rota:
         return replace(self, places=tuple(one for one in self.places if one.name != name))
 
+    def _rests(self, place: Place, due: float, at: float) -> Rota:
+        """With a group whose work has ended: behind all that are due at the same moment."""
+        rested = replace(place, since=None, due=at if place.called else due, called=False)
+        others = self._without(place.name)
+        return replace(others, places=(*others.places, rested))
+
     def _of(self, name: str) -> Place:
         return next(one for one in self.places if one.name == name)
 
@@ -108,11 +123,9 @@ def step(rota: Rota, event: Happened) -> tuple[Rota, tuple[str, ...]]:
         case Ticked(name, backlog, at):
             place = rota._of(name)
             assert place.since is not None
-            next_tick = at if backlog or place.called else max(at, place.since + place.interval)
-            # Behind all that are due at the same moment.
-            rota = rota._without(name)
-            place = replace(place, since=None, due=next_tick, called=False)
-            rota = replace(rota, places=(*rota.places, place))
+            rota = rota._rests(place, at if backlog else max(at, place.since + place.interval), at)
+        case Postponed(name, until, at):
+            rota = rota._rests(rota._of(name), until, at)
         case Departed(name, _):
             rota = rota._without(name)
         case Waited():

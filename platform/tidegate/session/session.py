@@ -49,6 +49,7 @@ class Session(Context):
     ) -> None:
         super().__init__(project, runner, catalog)
         self._parent = parent
+        self._beside = False
 
     @classmethod
     def open(
@@ -58,9 +59,10 @@ class Session(Context):
         spark: SparkSession | None = None,
         log: str = "spark",
         lasting: bool = False,
+        several: bool = False,
     ) -> Session:
         """See `tidegate.connect`. `log`: name of the file in `.tidegate/logs` that gets what Spark has to say.
-        `lasting`: this process runs for long (see `Purpose`)."""
+        `lasting`: this process runs for long (see `Purpose`); `several`: it works for several groups at a time."""
         if project is None:
             opened = Project.load(Path.cwd(), env) if is_project(Path.cwd()) else Project.temporary()
         else:
@@ -80,17 +82,20 @@ class Session(Context):
                 logs / f"{log}.log",
                 purpose(opened, lasting),
                 logs / f"{log}.ui-token",
+                several,
             )
         child = spark_room.child(spark, opened.storage)
         return cls(opened, spark_runner(child), owned)
 
     def beside(self, project: Project | None = None) -> Session:
         """A session on the same Spark, for another thread. `project`: read again; None: the same one, whose definitions
-        don't change while this session is open."""
+        don't change while this session is open. When it is closed, nothing can be read from its tables any more."""
         catalog = self.catalog if project is None else None
         project = project or self.project
         child = spark_room.child(self.spark, project.storage)
-        return Session(project, spark_runner(child), catalog=catalog)
+        session = Session(project, spark_runner(child), catalog=catalog)
+        session._beside = True
+        return session
 
     def __enter__(self) -> Session:
         return self
@@ -101,6 +106,10 @@ class Session(Context):
     def close(self, stop_spark: bool = False) -> None:
         """End the session; a temporary project is removed. Spark itself stays up for the next session of this
         process unless `stop_spark` is set (and tidegate started it)."""
+        if self._beside:
+            # (The project is the other session's, too.)
+            self.runner.close()
+            return
         if stop_spark and self._parent is not None:
             self._parent.stop()
         self.project.remove()

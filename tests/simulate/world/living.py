@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -153,16 +153,18 @@ class _Process:
     def live(self) -> None:
         """Until all of its groups have ended, or it is killed."""
         outside = self._living.world.outside
-        pace = Pace(INTERVAL, lambda group: settled(group) and not self._living.comes())
-        self._driver = LiveDriver(_OneByOne(outside), self, pace)
+        over = lambda group: settled(group) and not self._living.comes()  # noqa: E731
+        self._driver = LiveDriver(_OneByOne(outside), self, Pace(INTERVAL, over, patience=PATIENCE))
         self._living.begun()
         try:
             for name, worker in self._workers.items():
                 self._driver.open(name, partial(self._opened, worker.group))
             self._driver.run()
         except Killed:
-            for name in tuple(self._workers):
-                self._gone(name, ("death", Death(-9, name == self._working)))
+            left, self._workers = tuple(self._workers), {}
+            if left:
+                working = frozenset({self._working} & set(left))
+                self._supervisor.handle(left[0], ("death", Death(-9, left, working)))
         finally:
             for session in self._sessions:
                 session.close()
@@ -171,10 +173,10 @@ class _Process:
     def _opened(self, group: Group, stopping: Callable[[], bool]) -> AbstractContextManager[LiveGroup]:
         session = self._living.world.open()
         self._sessions.append(session)
-        live = LiveGroup(session, group.members, group.name, None, stopping, patience=PATIENCE)
+        live = LiveGroup(session, group.members, group.name, None, stopping)
         live._chance = self._living.world.outside.rng
         self._groups[group.name] = live
-        return live
+        return nullcontext(live)
 
     # -- what the driver tells (`Told`) ------------------------------------------------------------------------
 
@@ -189,7 +191,12 @@ class _Process:
         self._supervisor.handle(group, ("event", document))
 
     def begins(self, group: str) -> None:
+        if self._working:
+            raise Wrong(f"{group} begins to work while {self._working} is at work, in one thread")
         self._working = group
+
+    def rests(self, group: str) -> None:
+        self._working = ""
 
     def ended(self, group: str, code: int, error: Exception | None) -> None:
         if isinstance(error, Wrong):
@@ -199,6 +206,7 @@ class _Process:
         self._gone(group, ("exit", code))
 
     def _gone(self, group: str, message: tuple[str, object]) -> None:
+        self._working = ""
         del self._workers[group]
         self._supervisor.handle(group, message)
         if not self._workers:

@@ -15,6 +15,7 @@ import typer
 
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption, chosen
+from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.live.groups import Group
@@ -169,16 +170,15 @@ def live(
         return LiveWorker(worker, project, pace, max_rows_per_batch, call.debug).run()
     from tidegate.live import find_groups
 
-    usual, intervals = _intervals(interval or ())
     catalog = project.catalog()
     groups = find_groups(catalog, chosen(catalog, names, select, exclude))
     if not groups:
         call.console.note("nothing to run: the project has no source, view or sink")
         return 0
+    alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in isolate or ()}
+    usual, paces = _intervals(interval or (), lambda n: _group_of(catalog, groups, n, f"--interval {n}=…"))
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
-    alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in isolate or ()}
-    paces = {_group_of(catalog, groups, n, f"--interval {n}=…"): value for n, value in intervals.items()}
     command = _worker_command(project, max_rows_per_batch, once_idle, no_upkeep)
     access = None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key)
 
@@ -187,19 +187,26 @@ def live(
 
     listeners: list[Listener] = []
     supervisor, workers = _supervisor(groups, alone, pace_of, command, grace, once_idle, listeners)
-    return _supervise(call, project, supervisor, workers, listeners, access, duration, log_file)
+    return _supervise(call, project, catalog, supervisor, workers, listeners, access, duration, log_file)
 
 
-def _intervals(given: Sequence[str]) -> tuple[float, dict[str, float]]:
-    """That of all groups, and those of single names."""
-    usual, of_names = 2.0, {}
+def _intervals(given: Sequence[str], group_of: Callable[[str], str]) -> tuple[float, dict[str, float]]:
+    """That of all groups, and those of single ones. Raises TG706 for a group, or all, that has two."""
+    found: dict[str | None, tuple[str, float]] = {}
     for text in given:
         name, equals, time = text.rpartition("=")
-        if equals:
-            of_names[name] = seconds(time)
-        else:
-            usual = seconds(time)
-    return usual, of_names
+        value = seconds(time)
+        group = group_of(name) if equals else None
+        if group in found:
+            whose = "all groups" if group is None else f'the group "{group}"'
+            raise TidegateError(
+                "TG706",
+                f"--interval is given twice for {whose}: {found[group][0]} and {text}",
+                hint="give one --interval for each group, by the name of one of its members",
+            )
+        found[group] = text, value
+    _, usual = found.pop(None, ("", 2.0))
+    return usual, {name: value for name, (_, value) in found.items() if name is not None}
 
 
 def _group_of(catalog: Catalog, groups: Sequence[Group], name: str, option: str) -> str:
@@ -279,6 +286,7 @@ def _supervisor(
         grace=grace,
         until_idle=once_idle,
         alone=alone,
+        interval=interval,
         close=workers.close,
     )
     return supervisor, workers
@@ -287,6 +295,7 @@ def _supervisor(
 def _supervise(
     call: Invocation,
     project: Project,
+    catalog: Catalog,
     supervisor: Supervisor,
     workers: Workers,
     listeners: list[Listener],
@@ -304,10 +313,10 @@ def _supervise(
     members = [name for group in groups for name in group.members]
 
     def status() -> ProjectStatus:
-        return read_status(project, members)
+        return read_status(project, members, catalog=catalog)
 
     def committed() -> ProjectStatus:
-        return read_status(project, members, ask_brokers=False)
+        return read_status(project, members, ask_brokers=False, catalog=catalog)
 
     with contextlib.ExitStack() as open_things:
         metrics = Metrics(status, workers.pids, supervisor.health)

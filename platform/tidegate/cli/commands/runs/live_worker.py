@@ -2,7 +2,8 @@
 
 It reads from its standard input which groups it has (`{"open": NAME, "members": […], "interval": SECONDS}`) and which
 are to end (`{"stop": NAME}`); when that ends, all groups end. Its standard output is for the supervisor alone: a line
-for each event, for each time that it begins to work for a group, and for each group that has ended.
+for each event, for each time that it begins to work for a group, and that this work is done, and for each group that
+has ended.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from typing import Any, TextIO
 
 from tidegate.cli.invocation import show_traceback
 from tidegate.errors import TidegateError
+from tidegate.jvm.endings import when_gone
 from tidegate.jvm.failures import one_line
 from tidegate.jvm.spark import cores
 from tidegate.plan.events import Event, WorkerFailed
@@ -48,55 +51,63 @@ class LiveWorker:
 
     def run(self) -> int:
         """Until it is told to end. Exit codes: 0; 1 if Spark does not start, or is gone."""
-        # Whatever Spark or a library prints must not get between the lines.
-        self._lines = Lines(os.fdopen(os.dup(1), "w", encoding="utf-8"), self._stop, self._debug)
+        # Whatever Spark or a library prints must not get between the lines. (An error's text may have a file's name in
+        # it, which need not be UTF-8.)
+        lines = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+        self._lines = Lines(lines, self._stop, self._debug)
         os.dup2(2, 1)
         self._take_signals()
         threading.Thread(target=self._read, daemon=True).start()
-        log = "live" if self._name == "*" else f"live-{self._name}"
+        several = self._name == "*"
+        log = "live" if several else f"live-{self._name}"
         try:
-            session = Session.open(self._project, log=log, lasting=True)
+            session = Session.open(self._project, log=log, lasting=True, several=several)
         except Exception as error:
             self._refuse(error)
             return 1
-        with session:
-            # PySpark has taken SIGINT for itself.
-            self._take_signals()
-            try:
-                return 0 if self._drive(session) else 1
-            finally:
-                # Of a JVM that is gone already nothing is heard but that; why it went was told before.
-                with contextlib.suppress(Exception):
-                    session.close(stop_spark=True)
+        # PySpark has taken SIGINT for itself.
+        self._take_signals()
+        if not self._drive(session):
+            # There is nothing left to close, and whatever still waits for Spark must not keep this process: as long as
+            # it is there, no other one begins.
+            print("tidegate: Spark is gone; this worker process ends", file=sys.stderr, flush=True)
+            os._exit(1)
+        # Of a JVM that is gone by now nothing is heard but that, and every group has ended.
+        with contextlib.suppress(Exception):
+            session.close(stop_spark=True)
+        return 0
 
     def _drive(self, session: Session) -> bool:
         threads = cores(session.spark) + _MORE_THAN_CORES
-        driver = LiveDriver(
-            Threads(session.runner.elapsed), self._lines, replace(self._pace, threads=threads)
-        )
+        pace = replace(self._pace, threads=threads, patience=_LEASE_SECONDS)
+        driver = LiveDriver(Threads(session.runner.elapsed), self._lines, pace, session.runner.answers)
         self._session = session
+        when_gone(session.spark, driver.lost)
         with self._before:
-            self._driver, waiting = driver, self._asked
-        for document in waiting:
-            self._do(driver, document)
+            self._driver = driver
+            # Before anything that is told from here on.
+            for document in self._asked:
+                self._do(driver, document)
         return driver.run()
 
     # -- what it is told ---------------------------------------------------------------------------------------
 
     def _read(self) -> None:
         """Standard input, which ends with the supervisor: without that nobody would ever stop this process."""
-        with open(0, encoding="utf-8", closefd=False) as lines:
+        with open(0, encoding="utf-8", errors="backslashreplace", closefd=False) as lines:
             for line in lines:
-                self._told(json.loads(line))
+                if (document := order_of(line)) is not None:
+                    self._told(document)
+                else:
+                    print(f"tidegate: not understood: {line.rstrip()[:200]}", file=sys.stderr, flush=True)
         self._told(None)
 
     def _told(self, document: dict[str, Any] | None) -> None:
         with self._before:
-            driver = self._driver
-            if driver is None:
+            if self._driver is None:
                 self._asked.append(document)
-        if driver is not None:
-            self._do(driver, document)
+            else:
+                self._do(self._driver, document)
 
     def _do(self, driver: LiveDriver, document: dict[str, Any] | None) -> None:
         if document is None:
@@ -119,16 +130,13 @@ class LiveWorker:
 
     @contextlib.contextmanager
     def _group(self, name: str, members: list[str], stopping: Callable[[], bool]) -> Iterator[LiveGroup]:
-        """Open a group, by a session of its own."""
+        """A group, with a session of its own."""
         again = name in self._opened
         self._opened.add(name)
         # What is started again takes up definitions that have changed.
         project = Project.load(self._project.root, self._project.env_name) if again else None
-        with (
-            self._session.beside(project) as session,
-            LiveGroup(session, members, name, self._max_rows, stopping, patience=_LEASE_SECONDS) as group,
-        ):
-            yield group
+        with self._session.beside(project) as session:
+            yield LiveGroup(session, members, name, self._max_rows, stopping)
 
     def _refuse(self, error: Exception) -> None:
         """Tell each group for which this process was started why there is no Spark."""
@@ -143,6 +151,19 @@ class LiveWorker:
             self._lines.ended(name, 2 if known else 1, error)
 
 
+def order_of(line: str) -> dict[str, Any] | None:
+    """What a line of the supervisor asks for; None if that is not understood."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    name, interval, members = (document.get(key) for key in ("open", "interval", "members"))
+    opens = isinstance(name, str) and isinstance(members, list) and isinstance(interval, int | float)
+    return document if opens or isinstance(document.get("stop"), str) else None
+
+
 class Lines:
     """What the supervisor is told (`Told`). If it is gone the groups stop; a commit is never broken off by it."""
 
@@ -155,6 +176,9 @@ class Lines:
 
     def begins(self, group: str) -> None:
         self._write({"of": group, "begins": True})
+
+    def rests(self, group: str) -> None:
+        self._write({"of": group, "rests": True})
 
     def ended(self, group: str, code: int, error: Exception | None) -> None:
         if error is not None and (self._debug or not isinstance(error, TidegateError)):
