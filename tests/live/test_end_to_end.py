@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,21 @@ _PATIENCE = 300.0
 
 
 class Live:
-    """The command on a project, and what it has said. `more`: of the environment's file."""
+    """The command on a project, and what it has said. `more`: of the environment's file; `standby`: it waits for
+    another one on the same project."""
 
-    def __init__(self, root: Path, env: str = "local", asset: str = ASSET, **more: Any) -> None:
+    def __init__(
+        self, root: Path, env: str = "local", asset: str = ASSET, standby: bool = False, **more: Any
+    ) -> None:
         self.root, self.env = root, env
         (root / "assets").mkdir(parents=True, exist_ok=True)
         (root / "assets" / "clicks.sql").write_text(asset)
         (root / "in").mkdir(exist_ok=True)
         (root / "resources").mkdir(exist_ok=True)
         (root / "resources" / f"{env}.yaml").write_text(json.dumps({"spark": {"conf": QUICK}} | more))
-        self.lines = root / f"told_{env}.jsonl"
+        self.lines = root / f"told_{env}{'_standby' if standby else ''}.jsonl"
         options = ["--port=0", "--interval=0.2s", "--json", f"--env={env}"]
+        options += ["--standby"] if standby else []
         with self.lines.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tidegate.cli.main", "live", *options],
@@ -56,7 +61,7 @@ class Live:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
-        self.url = self.until("live_started")["url"]
+        self.url = self.until("live_stands_by" if standby else "live_started")["url"]
 
     def told(self, kind: str) -> list[dict[str, Any]]:
         found = [
@@ -154,6 +159,47 @@ def test_R2_a_driver_whose_jvm_dies_ends_and_another_one_goes_on(live: Live) -> 
     live.process.send_signal(signal.SIGTERM)
     assert live.process.wait(60) == 0
     assert sum(e["on_time"] + e["late"] + e["rejected"] for e in live.told("batch_committed")) == 5
+
+
+def test_R2_a_standby_takes_over_within_30_seconds_when_the_first_one_is_killed(live: Live) -> None:
+    live.until("worker_started")
+    live.drop("1", "12:00:10", "12:00:50", "12:01:30")
+    live.until("slice_committed")
+    second = Live(live.root, standby=True)
+    try:
+        assert "another process runs live mode" in second.told("live_stands_by")[0]["why"]
+        assert json.loads(second.get("/healthz")) == {"status": "standby", "groups": {}}
+        assert "tidegate_rows_total" not in second.get("/metrics")
+        assert not second.told("live_started")
+        # It has no Spark: nothing below it.
+        children = Path(f"/proc/{second.process.pid}/task/{second.process.pid}/children").read_text()
+        assert children == ""
+        # Rows wait in the moment in which the first one dies, with its batch wherever it is.
+        live.drop("2", "12:02:30", "12:00:30")
+        killed = time.monotonic()
+        live.process.kill()
+        live.process.wait()
+        second.until("live_started")
+        assert time.monotonic() - killed < 10
+        second.until("tick_finished")
+        # (A machine that is busy with other tests starts Spark slowly: the first one says how slowly.)
+        began, ticked = (
+            datetime.fromisoformat(live.told(kind)[0]["timestamp"])
+            for kind in ("live_started", "tick_finished")
+        )
+        assert time.monotonic() - killed < 15 + max(15.0, (ticked - began).total_seconds())
+        second.drop("3", "12:03:30", "12:04:30")
+        second.wait(lambda: second.metric('tidegate_view_rows_total{view="per_minute"}') == 4)
+        status = read_status(Project.load(live.root))
+        (source,) = status.relations
+        assert (source.raw, source.on_time, source.late) == (7, 6, 1)
+        told = [*live.told("batch_committed"), *second.told("batch_committed")]
+        assert [e["epoch"] for e in told] == list(range(1, (source.epoch or 0) + 1))
+        assert sum(e["on_time"] + e["late"] + e["rejected"] for e in told) == 7
+        assert len(second.told("live_stands_by")) == 1
+    finally:
+        second.process.send_signal(signal.SIGTERM)
+        assert second.process.wait(60) == 0
 
 
 #: Its table is in the environment's own namespace, as everything else.

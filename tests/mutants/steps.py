@@ -179,6 +179,15 @@ GUARDS = (
         ("tests/session/test_driver_endings.py",),
     ),
     Guard(
+        "lease-of-the-living",
+        "R2",
+        "A standby on another machine does not take over from a process that shows that it is alive.",
+        "live/catalog_lease.py",
+        "if count is not None and not seen.expired(now):",
+        "if False:",
+        ("tests/live/test_catalog_lease.py",),
+    ),
+    Guard(
         "longest-first",
         "R2",
         "Of the groups that are due the one that has waited longest ticks first.",

@@ -150,13 +150,14 @@ def test_what_ends_one_group_does_not_touch_the_other(workbench: Workbench) -> N
 def test_a_driver_whose_spark_is_gone_ends_at_once_and_closes_nothing(workbench: Workbench) -> None:
     project(workbench, "a", "b")
     session = workbench.session()
+    object.__setattr__(session.runner, "answers", lambda: False)
 
     def fails(group: str, event: Event) -> None:
         if isinstance(event, events.BatchCommitted):
             raise OSError("the JVM is gone")
 
     heard = Heard(fails)
-    driver = LiveDriver(OneByOne(), heard, Pace(over=settled), lambda: False)
+    driver = LiveDriver(OneByOne(), heard, Pace(over=settled), session.runner.answers)
     for name in ("a", "b"):
         driver.open(name, opening(session, name))
     assert not driver.run()

@@ -89,6 +89,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "Starts and watches the JVM, which tests without one do not have.": {
         "jvm/attempts.py": "_jvm tidegate.jvm.java.java_class",
+        "jvm/endings.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/class_archive.py": "os.access os.path.realpath os.utime time.time ….glob ….mkdir ….open ….stat ….unlink",
         "jvm/jars.py": "….open ….read_text ….stat",
         "jvm/packages.py": "….expanduser ….glob ….is_file",
@@ -100,10 +101,15 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "The supervisor's shell: processes, logs, the page of metrics. What follows from them is live/schedule.py, which "
     "the simulator steps itself.": {
+        "live/catalog_lease.py": "datetime.datetime.now os.getpid socket.gethostname time.sleep uuid.uuid4",
         "live/http.py": "socket.getaddrinfo time.monotonic ….read_text",
         "live/logs.py": "datetime.datetime.now",
         "live/metrics.py": "datetime.datetime.now",
         "live/process.py": "os.killpg os.sysconf subprocess.Popen ….iterdir ….read_text",
+    },
+    "Leases of live mode in a catalog that machines share, with a port of its own (live/catalog_lease.py), whose steps "
+    "tests play in the place of several machines. What is written is held together by the fence of commits.": {
+        "iceberg/lease_tables.py": "pyiceberg.catalog.load_catalog",
     },
     "Only looks, for a person: status without a JVM. No run goes on from it.": {
         "store/broker.py": "socket.create_connection",

@@ -170,6 +170,9 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.UpkeepFinished: lambda e: f"{e.name}: upkeep ({e.seconds:.1f} s): {'; '.join(e.why)}",
     events.WorkerStopping: lambda e: f"{e.group}: worker stops after {e.ticks:,} ticks: {e.why}",
     events.WorkerFailed: _worker_failed,
+    events.LiveStandsBy: lambda e: (
+        f"live: stands by for {', '.join(e.groups)}{'' if e.url is None else f'; {e.url}/healthz'}: {e.why}"
+    ),
     events.LiveStarted: lambda e: (
         f"live: {', '.join(e.groups)}" + (f"; health and metrics on {e.url}" if e.url else "")
     ),

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class CommittedCollector(Collector):
-    """`read`: the committed state, asked at most every `fresh` seconds."""
+    """`read`: the committed state, asked at most every `fresh` seconds; None: another process serves it."""
 
     def __init__(
         self,
-        read: Callable[[], ProjectStatus],
+        read: Callable[[], ProjectStatus | None],
         fresh: float,
         clock: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
         self._read, self._fresh, self._clock, self._now = read, fresh, clock, now
-        self._known: tuple[float, ProjectStatus] | None = None
+        self._known: tuple[float, ProjectStatus | None] | None = None
         self._errors = 0
         self._lock = threading.Lock()
 

@@ -326,5 +326,9 @@ def _is_loopback(host: str) -> bool:
         return host.casefold() == "localhost"
 
 
+def _text(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, default=str) + "\n"
+
+
 def _json(code: int, document: Any) -> tuple[int, str, bytes]:
-    return code, "application/json", json.dumps(document, ensure_ascii=False, default=str).encode() + b"\n"
+    return code, "application/json", _text(document).encode(errors="backslashreplace")

@@ -127,12 +127,12 @@ class _Groups:
 
 
 class Metrics:
-    """A registry of its own. `read`: the committed state, asked at most every `fresh` seconds; `pids`: of worker
-    processes, by the group whose own one it is (`*`: that of all others)."""
+    """A registry of its own. `read`: the committed state, asked at most every `fresh` seconds, None while another
+    process serves it; `pids`: of worker processes, by the group whose own one it is (`*`: that of all others)."""
 
     def __init__(
         self,
-        read: Callable[[], ProjectStatus],
+        read: Callable[[], ProjectStatus | None],
         pids: Callable[[], dict[str, int]],
         health: Callable[[], dict[str, Any]],
         fresh: float = 5.0,

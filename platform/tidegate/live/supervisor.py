@@ -54,7 +54,7 @@ class Supervisor:
     `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself has done its
     work. `stuck`: a group is not healthy that should have ended a tick so many seconds ago, by its `interval`. `alone`:
     names of the groups that get processes of their own; `close`: ends the processes; whether by themselves within so
-    many seconds, and before it is in a hurry.
+    many seconds, and before it is in a hurry; `stands_by`: whether it waits for another process, and has not begun.
     """
 
     groups: Iterable[Group]
@@ -69,6 +69,7 @@ class Supervisor:
     chance: Callable[[], float] = random.random
     alone: Collection[str] = ()
     interval: Callable[[Group], float] = lambda group: 0.0
+    stands_by: Callable[[], bool] = lambda: False
     close: Callable[[float, Callable[[], bool]], bool] = lambda seconds, hurry: True
     schedule: GroupSchedule = field(init=False)
 
@@ -87,7 +88,9 @@ class Supervisor:
 
     def health(self) -> dict[str, Any]:
         """JSON-ready. `status`: `ok`; `degraded`, if views or sinks fail while their groups run; `unavailable`, if a
-        group does not run, or its last tick is too old."""
+        group does not run, or its last tick is too old; `standby`, without groups, while another process has them."""
+        if self.stands_by():
+            return {"status": "standby", "groups": {}}
         groups = {one.group.name: self._health(one) for one in self.schedule.watched}
         if any(not one["healthy"] for one in groups.values()):
             status = "unavailable"

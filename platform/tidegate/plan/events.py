@@ -246,6 +246,16 @@ class WorkerFailed(Event):
 
 
 @dataclass(frozen=True)
+class LiveStandsBy(Event):
+    """Another process runs live mode for some of these groups, `why` says which one; this process waits for its end.
+    `url`: as in `LiveStarted`."""
+
+    groups: tuple[str, ...]
+    why: str
+    url: str | None
+
+
+@dataclass(frozen=True)
 class LiveStarted(Event):
     """The supervisor is up. `url`: where health and metrics are served; None: nowhere."""
 

@@ -29,7 +29,7 @@ def lease(folder: Path, name: str) -> Iterator[None]:
         except BlockingIOError:
             raise TidegateError(
                 "TG508",
-                f'another process is writing "{name}": {_holder(file.name)}',
+                f'another process is writing "{name}": {holder(folder, name)}',
                 hint="wait for it, or stop it; the lock is released when that process ends",
             ) from None
         file.truncate(0)
@@ -49,9 +49,10 @@ def lease(folder: Path, name: str) -> Iterator[None]:
             file.truncate(0)
 
 
-def _holder(path: str) -> str:
+def holder(folder: Path, name: str) -> str:
+    """Who holds a lease, in words."""
     try:
-        facts = json.loads(Path(path).read_text(encoding="utf-8"))
+        facts = json.loads((folder / f"{name}.lock").read_text(encoding="utf-8"))
         return f"process {facts['pid']} on {facts['host']}, since {facts['since']}"
     except (OSError, ValueError, KeyError):
         return "holder unknown"

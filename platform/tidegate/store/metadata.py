@@ -263,15 +263,20 @@ def _ask_catalog(storage: Storage, question: Callable[[Any], Any]) -> Any:
     except TidegateError:
         raise
     except Exception as error:
-        # Drivers and servers raise what they like; the first line says what it was.
-        first = masked(str(error).splitlines()[0]) if str(error) else type(error).__name__
         if _means_no_tables(error):
             return None
-        raise TidegateError(
-            "TG620",
-            f"the {storage.settings.catalog.type} catalog does not answer: {first}",
-            hint="check warehouse.catalog of the environment",
-        ) from None
+        raise catalog_refuses(storage, error) from None
+
+
+def catalog_refuses(storage: Storage, error: Exception) -> TidegateError:
+    """TG620 for a catalog that could not be asked. Drivers and servers raise what they like; the first line says what
+    it was."""
+    first = masked(str(error).splitlines()[0]) if str(error) else type(error).__name__
+    return TidegateError(
+        "TG620",
+        f"the {storage.settings.catalog.type} catalog does not answer: {first}",
+        hint="check warehouse.catalog of the environment",
+    )
 
 
 def _means_no_tables(error: Exception) -> bool:

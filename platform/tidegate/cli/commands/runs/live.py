@@ -7,7 +7,6 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +19,7 @@ from tidegate.errors import TidegateError
 if TYPE_CHECKING:
     from tidegate.live.groups import Group
     from tidegate.live.http import Access
+    from tidegate.live.standby import LiveLeases
     from tidegate.live.supervisor import Supervisor
     from tidegate.live.workers import Workers
     from tidegate.plan.events import Event
@@ -122,6 +122,16 @@ _Isolate = Annotated[
         show_default=False,
     ),
 ]
+_Standby = Annotated[
+    bool,
+    typer.Option(
+        "--standby",
+        help=(
+            "While another process runs live mode for the same groups, wait without Spark, and take over within 30 "
+            "seconds after its end, however it ends."
+        ),
+    ),
+]
 _Worker = Annotated[str | None, typer.Option(_WORKER, hidden=True)]
 
 
@@ -145,6 +155,7 @@ def live(
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     isolate: _Isolate = None,
+    standby: _Standby = False,
     worker: _Worker = None,
 ) -> int:
     """Keep sources, views and sinks up to date continuously: every few seconds, a tick reads a batch of each source,
@@ -160,14 +171,9 @@ def live(
     """
     project = call.project()
     if worker is not None:
-        from tidegate.cli.commands.runs.live_worker import LiveWorker
-        from tidegate.session.live import settled
-        from tidegate.session.live_driver import Pace
+        from tidegate.cli.commands.runs.live_worker import be_worker
 
-        pace = Pace(upkeep=not no_upkeep)
-        if once_idle:
-            pace = replace(pace, over=settled)
-        return LiveWorker(worker, project, pace, max_rows_per_batch, call.debug).run()
+        return be_worker(project, worker, max_rows_per_batch, once_idle, no_upkeep, call.debug)
     from tidegate.live import find_groups
 
     catalog = project.catalog()
@@ -187,7 +193,16 @@ def live(
 
     listeners: list[Listener] = []
     supervisor, workers = _supervisor(groups, alone, pace_of, command, grace, once_idle, listeners)
-    return _supervise(call, project, catalog, supervisor, workers, listeners, access, duration, log_file)
+    leases = _leases(project, groups, supervisor)
+
+    def work() -> int:
+        taken = leases.all() if standby else leases.free()
+        if taken is None:
+            return 0
+        with taken:
+            return supervisor.run(duration)
+
+    return _supervise(call, project, catalog, supervisor, workers, leases, listeners, access, work, log_file)
 
 
 def _intervals(given: Sequence[str], group_of: Callable[[str], str]) -> tuple[float, dict[str, float]]:
@@ -292,18 +307,32 @@ def _supervisor(
     return supervisor, workers
 
 
+def _leases(project: Project, groups: tuple[Group, ...], supervisor: Supervisor) -> LiveLeases:
+    """The right to run live mode for these groups."""
+    from tidegate.live.standby import LiveLeases, group_leases
+
+    def lost(group: str) -> None:
+        supervisor.printed(f'another process has taken over live mode for "{group}": this one ends')
+        supervisor.stop()
+
+    leases = LiveLeases(groups, group_leases(project, lost), lambda told: supervisor.notify(None, told))
+    supervisor.stands_by = lambda: leases.waits
+    return leases
+
+
 def _supervise(
     call: Invocation,
     project: Project,
     catalog: Catalog,
     supervisor: Supervisor,
     workers: Workers,
+    leases: LiveLeases,
     listeners: list[Listener],
     access: Access | None,
-    duration: float | None,
+    work: Callable[[], int],
     log_file: Path | None,
 ) -> int:
-    """Run it, and show what happens; its exit code."""
+    """Do the work, and show what happens; its exit code."""
     from tidegate.live.http import HttpServer
     from tidegate.live.logs import FileLog
     from tidegate.live.metrics import Metrics
@@ -318,23 +347,30 @@ def _supervise(
     def committed() -> ProjectStatus:
         return read_status(project, members, ask_brokers=False, catalog=catalog)
 
+    def scraped() -> ProjectStatus | None:
+        return None if leases.waits else status()
+
+    def stop(*_: object) -> None:
+        leases.stop()
+        supervisor.stop()
+
     with contextlib.ExitStack() as open_things:
-        metrics = Metrics(status, workers.pids, supervisor.health)
+        metrics = Metrics(scraped, workers.pids, supervisor.health)
         for group in groups:
             metrics.expect(group.name)
         listeners.append(metrics)
         if access is not None:
             server = HttpServer(access, supervisor.health, lambda: status().to_dict(), metrics.registry)
             open_things.callback(server.close)
-            supervisor.url = server.url
+            supervisor.url = leases.url = server.url
         if log_file is not None:
             log = FileLog(log_file)
             open_things.callback(log.close)
             listeners.append(log)
         listeners.append(_shown(call, committed, supervisor, open_things))
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: supervisor.stop())
-        return supervisor.run(duration)
+            signal.signal(number, stop)
+        return work()
 
 
 def _shown(

@@ -27,7 +27,7 @@ from tidegate.jvm.spark import cores
 from tidegate.plan.events import Event, WorkerFailed
 from tidegate.project import Project
 from tidegate.runtime.codes import is_curable
-from tidegate.session.live import LiveGroup
+from tidegate.session.live import LiveGroup, settled
 from tidegate.session.live_driver import LiveDriver, Pace, Threads
 from tidegate.session.session import Session
 
@@ -36,6 +36,16 @@ _LEASE_SECONDS = 30.0
 #: How many more groups than cores work at a time: most of the time, one of them waits for the store or the broker.
 _MORE_THAN_CORES = 2
 _FIRST_GROUPS = 0.5
+
+
+def be_worker(
+    project: Project, name: str, max_rows: int | None, once_idle: bool, no_upkeep: bool, debug: bool
+) -> int:
+    """Do the work of groups, in the process that the supervisor has started for it. `name`: as of `LiveWorker`."""
+    pace = Pace(upkeep=not no_upkeep)
+    if once_idle:
+        pace = replace(pace, over=settled)
+    return LiveWorker(name, project, pace, max_rows, debug).run()
 
 
 class LiveWorker:
