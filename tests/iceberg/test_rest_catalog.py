@@ -140,14 +140,13 @@ def test_R2_a_conflict_is_one_and_a_late_answer_is_none(session: Session, rest: 
     assert shown(session, identifier) == [(1, "a", False)]
 
 
-def test_a_commit_costs_three_requests(session: Session, rest: RestServer) -> None:
+def test_a_commit_costs_one_request(session: Session, rest: RestServer) -> None:
     table = session.tables.open(made(session))
     added(session, table, [(1, "a", False)])
     base = table.current()
     before = len(rest.proxy.seen)
     table.append([], None, {EPOCH: "2"}, base)
-    # It reads the table, commits, and reads what is stored.
-    assert [asked.method for asked in rest.proxy.seen[before:]] == ["GET", "POST", "GET"]
+    assert [asked.method for asked in rest.proxy.seen[before:]] == ["POST"]
 
 
 def test_a_token_is_renewed_before_it_ends(session: Session, workbench: Workbench, rest: RestServer) -> None:

@@ -3,6 +3,7 @@ own implementation."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -196,32 +197,59 @@ def test_R1_a_commit_whose_answer_is_lost_is_found_if_it_is_there(
 
 
 @pytest.mark.runner("spark")
-def test_R2_a_commit_whose_files_iceberg_has_removed_is_not_taken_for_stored(
+def test_R1_a_commit_that_is_refused_after_it_was_stored_is_whole(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A catalog that was asked twice refuses the second time. What Iceberg's Java does then makes one of a folder
-    unreadable that is stored: to go on from it would hide that. Of other catalogs it has to leave the files."""
+    """A catalog that was asked twice refuses the second time. Nothing of what is stored is removed. If somebody else
+    has removed it, it can't be read: to go on from it would hide that."""
     from tidegate.iceberg import commit
 
     identifier = made(session)
     table = session.tables.open(identifier)
     added(session, table, [(1, "a", False)])
-    asked = commit.attempted
+    asked, removed = commit.attempted, False
 
     def twice(update: Any) -> Any:
         assert type(asked(update)).__name__ == "Stored"
+        if removed:
+            java = session.tables.open(identifier).java
+            java.io().deleteFile(java.currentSnapshot().manifestListLocation())
         return asked(update)
 
     monkeypatch.setattr(commit, "attempted", twice)
-    if catalogs.chosen():
-        added(session, table, [(2, "b", False)], facts={EPOCH: "2"})
-        assert shown(session, identifier) == [(1, "a", False), (2, "b", False)]
-        return
+    added(session, table, [(2, "b", False)], facts={EPOCH: "2"})
+    assert shown(session, identifier) == [(1, "a", False), (2, "b", False)]
+    removed = True
     with pytest.raises(TidegateError) as caught:
-        added(session, table, [(2, "b", False)], facts={EPOCH: "2"})
+        added(session, table, [(3, "c", False)], facts={EPOCH: "3"})
     assert caught.value.code == "TG502"
-    with pytest.raises(Exception, match="NotFoundException"):
-        shown(session, identifier)
+
+
+@pytest.mark.runner("spark")
+def test_what_was_committed_is_not_read_back_and_is_what_others_read(session: Session) -> None:
+    identifier = made(session)
+    table = session.tables.open(identifier)
+
+    def read(handle: StoredTable) -> dict[str, Any]:
+        known = handle.java.operations().current()
+        parser = session.spark._jvm.org.apache.iceberg.TableMetadataParser
+        place = str(known.metadataFileLocation()).removeprefix("file:").replace("///", "/")
+        return json.loads(parser.toJson(known)) | {"place": place, "changes": known.changes().size()}
+
+    for number in range(3):
+        added(session, table, [(number, "a", number == 1)], replaced=(True,), facts={EPOCH: str(number)})
+        before = table.java.operations().current()
+        assert table.current().integer(EPOCH) == number
+        if catalogs.chosen() not in ("rest", "rest-s3"):
+            assert table.java.operations().current() == before
+        assert read(table) == read(session.tables.open(identifier))
+    # Of what others commit nothing is known before.
+    session.tables.open(identifier).set_properties({"of": "others"})
+    added(session, table, [(9, "a", False)], facts={EPOCH: "9"})
+    assert (table.property("of"), read(table)) == ("others", read(session.tables.open(identifier)))
+    session.tables.upkeep(identifier).merge_manifests()
+    added(session, table, [(10, "a", False)], table.at(table.current().id or 0), facts={EPOCH: "10"})
+    assert read(table) == read(session.tables.open(identifier))
 
 
 def test_a_commit_without_files_says_something(session: Session) -> None:

@@ -26,9 +26,9 @@ GUARDS = (
         "fence-parent",
         "R2",
         "A commit is put on the snapshot that was looked at, and not on one that came after it.",
-        "iceberg/commit.py",
-        "attempted(made().validateWith(only_on(self._jvm, now.id)))",
-        "attempted(made())",
+        "iceberg/table_commit.py",
+        "operations.commit(known, made)",
+        "operations.commit(operations.refresh(), made)",
         (f"{_STORED}::test_R2_a_commit_without_rows_stops_one_on_an_older_snapshot",),
     ),
     Guard(

@@ -10,12 +10,12 @@ from tests.simulate.world.calls import PACKAGE, ROOMS, calls, outside
 REVIEWED: dict[str, dict[str, str]] = {
     "The Spark side of a port: iceberg/tables.py and upkeep, runtime/topics.py. Iceberg's Java and "
     "Kafka's client are on the other side; the conformance suites hold the models to them.": {
-        "iceberg/attempt.py": "tidegate.jvm.java.java_class",
         "iceberg/conditions.py": "tidegate.jvm.java.java_class",
         "iceberg/table_change.py": "tidegate.jvm.java.java_class",
         "iceberg/commit.py": "_jvm tidegate.jvm.java.java_class ….exists",
-        "iceberg/fence.py": "tidegate.jvm.java.java_class",
-        "iceberg/statement.py": "tidegate.jvm.java.java_class uuid.uuid4",
+        "iceberg/own_metadata.py": "tidegate.jvm.java.java_class",
+        "iceberg/statement.py": "_jvm tidegate.jvm.java.java_class uuid.uuid4",
+        "iceberg/table_commit.py": "_jvm tidegate.jvm.java.java_class",
         "iceberg/tables.py": "….read.option ….writeTo",
         "iceberg/upkeep_table.py": "_jvm tidegate.jvm.java.java_class",
         "jvm/conditional.py": "_jvm tidegate.jvm.java.java_class",

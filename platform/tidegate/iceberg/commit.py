@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.attempt import attempted, nothing_is_deleted
+from tidegate.iceberg.attempt import attempted
 from tidegate.iceberg.conditions import closed_between, nobodys, on_time_between
 from tidegate.iceberg.data_files import bound, content_file, target_in
-from tidegate.iceberg.fence import only_on
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import (
     AnswerLost,
@@ -30,7 +29,8 @@ from tidegate.iceberg.protocol import (
     stands,
 )
 from tidegate.iceberg.statement import StatementBranch
-from tidegate.iceberg.table_change import ChangingUpdate, TableChange
+from tidegate.iceberg.table_change import TableChange, change_table
+from tidegate.iceberg.table_commit import TableCommit
 from tidegate.jvm.java import java_class
 from tidegate.jvm.within import settings
 from tidegate.project.owner import OWNER, Owner
@@ -245,17 +245,18 @@ class IcebergTable:
         Raises TG502 if somebody else has committed to the table since `base`.
         """
 
-        def made() -> Any:
-            changing = None if change is None else ChangingUpdate(self._jvm, self._table, change)
-            update = self._table.newOverwrite() if changing is None else changing.update
-            update = self._filled(update, files, target, summary, base, replaced, removed)
-            return update if changing is None else changing.filled(update)
+        def made() -> TableCommit:
+            commit = TableCommit(self._jvm, self._table)
+            if change is not None:
+                change_table(self._jvm, self._table, change, commit.transaction)
+            update = commit.transaction.newOverwrite()
+            return commit.with_rows(self._filled(update, files, target, summary, base, replaced, removed))
 
         return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base))
 
-    def _attempt(self, made: Callable[[], Any], base: Snapshot) -> Stored | Conflict | AnswerLost:
-        """Commit what `made` makes, on the snapshot that is the newest now: Iceberg's Java looks for new rows alone,
-        and would put it on a commit of tidegate without any. Upkeep that comes in between is no conflict."""
+    def _attempt(self, made: Callable[[], TableCommit], base: Snapshot) -> Stored | Conflict | AnswerLost:
+        """Commit what `made` makes, on the newest snapshot that was looked at: the catalog refuses it if that is not
+        the newest any more. Upkeep that comes in between is no conflict."""
         newest = self._table.currentSnapshot()
         known = None if newest is None else newest.snapshotId()
         now = base if known == base.id else self._look(None).now
@@ -263,11 +264,12 @@ class IcebergTable:
         for _ in range(TRIES):
             if not stands(base, now):
                 break
-            answer = attempted(made().validateWith(only_on(self._jvm, now.id)))
+            answer = attempted(made())
             if not isinstance(answer, Conflict):
                 break
             found = self._look(answer.commit)
-            if found.own or found.now.id == now.id:
+            # The catalog refuses what was not made of the newest metadata, also where their snapshot is the same.
+            if found.own or (answer.commit is None and found.now.id == now.id):
                 break
             now = found.now
         return answer
@@ -306,14 +308,7 @@ class IcebergTable:
             update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in summary.items():
             update = update.set(key, value)
-        if self._may_lose_answers:
-            update = update.deleteWith(nothing_is_deleted(self._jvm))
         return update
-
-    @functools.cached_property
-    def _may_lose_answers(self) -> bool:
-        """Whether the catalog is something that is asked, and not a folder."""
-        return str(self._table.operations().getClass().getSimpleName()) != "HadoopTableOperations"
 
     def _look(self, commit: int | None) -> Found:
         self.refresh()

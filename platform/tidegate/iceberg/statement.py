@@ -13,6 +13,7 @@ from typing import Any
 
 from tidegate.iceberg.attempt import attempted
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
+from tidegate.iceberg.table_commit import put
 from tidegate.jvm.java import java_class
 
 #: Expiry removes the branch of a statement whose process has ended, once its newest snapshot is as old as this (ms).
@@ -53,16 +54,10 @@ class _Publication:
     a catalog refuses what was not made of its newest metadata, and here nothing repeats it on others."""
 
     def __init__(self, jvm: Any, table: Any, branch: str, own: int) -> None:
-        self._operations, self._own = table.operations(), own
+        self._jvm, self._operations, self.own = jvm, table.operations(), own
         self._known = self._operations.current()
         change = java_class(jvm, "org.apache.iceberg.TableMetadata").buildFrom(self._known)
         self._change = change.setBranchSnapshot(own, "main").removeRef(branch)
 
     def commit(self) -> None:
-        self._operations.commit(self._known, self._change.build())
-
-    def updateEvent(self) -> _Publication:
-        return self
-
-    def snapshotId(self) -> int:
-        return self._own
+        put(self._jvm, self._operations, self._known, self._change.build())

@@ -38,36 +38,15 @@ class TableChange:
         return cls(dropped, named("rename"), named("widen"), named("add"), tuple(order), properties)
 
 
-class ChangingUpdate:
-    """An update of a table's rows by Iceberg's Java that is committed together with a change of the table. For whoever
-    commits it, it is an update like any other (`attempt.py`)."""
-
-    def __init__(self, jvm: Any, table: Any, change: TableChange) -> None:
-        self._transaction = table.newTransaction()
-        # One after the other: a name must be free before another column can have it.
-        for part in _parts(jvm, change, list(_names(table)), self._transaction):
-            part.commit()
-        properties = self._transaction.updateProperties()
-        for key, value in change.properties.items():
-            properties = properties.set(key, value)
-        properties.commit()
-        #: To be filled with files and facts.
-        self.update = self._transaction.newOverwrite()
-
-    def filled(self, update: Any) -> ChangingUpdate:
-        """With the update of the rows as it is now."""
-        self.update = update
-        return self
-
-    def validateWith(self, validator: Any) -> ChangingUpdate:
-        return self.filled(self.update.validateWith(validator))
-
-    def commit(self) -> None:
-        self.update.commit()
-        self._transaction.commitTransaction()
-
-    def updateEvent(self) -> Any:
-        return self.update.updateEvent()
+def change_table(jvm: Any, table: Any, change: TableChange, transaction: Any) -> None:
+    """Put a change of the table into a transaction of Iceberg's Java, before its rows."""
+    # One after the other: a name must be free before another column can have it.
+    for part in _parts(jvm, change, list(_names(table)), transaction):
+        part.commit()
+    properties = transaction.updateProperties()
+    for key, value in change.properties.items():
+        properties = properties.set(key, value)
+    properties.commit()
 
 
 def _names(table: Any) -> Iterator[str]:

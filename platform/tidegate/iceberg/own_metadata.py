@@ -1,0 +1,131 @@
+"""What the driver has committed is not read back: Iceberg's Java is told of it, and reads only what others commit.
+
+After a commit it would read the new metadata from their file, which has about 1 KB for each snapshot, though it has
+just written them. There is no public way to tell it, so this goes by the fields and methods of the release that
+tidegate comes with (`jvm/jars.sha256`); the metadata of a catalog of another kind are read. A REST catalog needs none
+of this: its answer to a commit is the new metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from tidegate.jvm.java import java_class
+
+_ICEBERG = "org.apache.iceberg."
+_DATABASE, _FOLDER = "jdbc.JdbcTableOperations", "hadoop.HadoopTableOperations"
+_ANY_DATABASE = "BaseMetastoreTableOperations"
+#: By which facts a table in a database finds its row.
+_ROW = ("schemaVersion", "connections", "catalogName", "tableIdentifier")
+#: What a snapshot keeps in memory of its files once somebody has asked for it.
+_FILES = ("allManifests", "dataManifests", "deleteManifests", "addedDataFiles", "removedDataFiles")
+
+
+def is_folder(operations: Any) -> bool:
+    """Whether the catalog of a table is a folder, and nothing that is asked."""
+    return _kind(operations) == _FOLDER
+
+
+def _kind(operations: Any) -> str:
+    return str(operations.getClass().getName()).removeprefix(_ICEBERG)
+
+
+def keep(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+    """Let a table's operations know that the metadata `made` are stored in the place of `known`. If the catalog does
+    not say where they are, they are read when they are needed, as those of others are."""
+    from py4j.protocol import Py4JJavaError
+
+    take = _KINDS.get(_kind(operations))
+    if take is None:
+        return
+    try:
+        take(jvm, operations, known, made)
+    except Py4JJavaError:
+        return  # the commit is stored, whatever fails afterwards
+    before = known.currentSnapshot()
+    if before is not None:
+        # Otherwise each snapshot that was once the newest would keep its manifests as long as there is the handle.
+        for name in _FILES:
+            _field(jvm, "BaseSnapshot", name).set(before, None)
+
+
+def _keep_of_database(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+    facts = [_field(jvm, _DATABASE, name).get(operations) for name in _ROW]
+    row = _row_reader(jvm).invokeWithArguments(facts)
+    # A file of metadata has one successor. If that has one already, the newest file is somebody else's.
+    if row.get("previous_metadata_location") == known.metadataFileLocation():
+        location = row.get("metadata_location")
+        version = _field(jvm, _ANY_DATABASE, "version").get(operations) + 1
+        stored = _as_stored(jvm, made, location)
+        _set(jvm, _ANY_DATABASE, operations, stored, version, currentMetadataLocation=location)
+
+
+def _keep_of_folder(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+    # The rename that was the commit has given the file the next number, which no other file has.
+    version = _field(jvm, _FOLDER, "version").get(operations) + 1
+    file = _file_finder(jvm).invokeWithArguments([operations, version])
+    _set(jvm, _FOLDER, operations, _as_stored(jvm, made, file.toString()), version)
+
+
+def _set(jvm: Any, owner: str, operations: Any, stored: Any, version: int, **more: str) -> None:
+    """What operations remember when they have read metadata."""
+    for name, value in {
+        "currentMetadata": stored,
+        "version": version,
+        **more,
+        "shouldRefresh": False,
+    }.items():
+        _field(jvm, owner, name).set(operations, value)
+
+
+_KINDS: dict[str, Callable[[Any, Any, Any, Any], None]] = {
+    _DATABASE: _keep_of_database,
+    _FOLDER: _keep_of_folder,
+}
+
+
+def _as_stored(jvm: Any, made: Any, location: str) -> Any:
+    """The metadata as somebody who reads them gets them: with their place, and without what has changed."""
+    builder = java_class(jvm, f"{_ICEBERG}TableMetadata").buildFrom(made)
+    _field(jvm, "TableMetadata$Builder", "lastUpdatedMillis").set(builder, made.lastUpdatedMillis())
+    return builder.discardChanges().withMetadataLocation(location).build()
+
+
+# -- Java's reflection -------------------------------------------------------------------------------------------------
+
+
+@cache
+def _row_reader(jvm: Any) -> Any:
+    """What reads the row of a table."""
+    kinds = [_field(jvm, _DATABASE, name).getType() for name in _ROW]
+    return _method(jvm, "jdbc.JdbcUtil", "loadTable", kinds)
+
+
+@cache
+def _file_finder(jvm: Any) -> Any:
+    """What gives the file of a version."""
+    return _method(jvm, _FOLDER, "getMetadataFile", [java_class(jvm, "java.lang.Integer").TYPE])
+
+
+@cache
+def _class(jvm: Any, name: str) -> Any:
+    return java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader().loadClass(name)
+
+
+@cache
+def _field(jvm: Any, owner: str, name: str) -> Any:
+    """A field of one of Iceberg's classes."""
+    found = _class(jvm, _ICEBERG + owner).getDeclaredField(name)
+    found.setAccessible(True)
+    return found
+
+
+def _method(jvm: Any, owner: str, name: str, kinds: list[Any]) -> Any:
+    """A method of one of Iceberg's classes, as a handle. `kinds`: the types of what it takes."""
+    kind = java_class(jvm, "java.lang.invoke.MethodType").methodType
+    parameters = kind(java_class(jvm, "java.lang.Void").TYPE, kinds).parameterArray()
+    found = _class(jvm, _ICEBERG + owner).getDeclaredMethod(name, parameters)
+    found.setAccessible(True)
+    return java_class(jvm, "java.lang.invoke.MethodHandles").publicLookup().unreflect(found)

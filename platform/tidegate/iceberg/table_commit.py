@@ -1,0 +1,55 @@
+"""A commit of a table that asks its catalog once (R1, R2).
+
+An update of Iceberg's Java reads what is newest when it begins, and reads back what it has stored when it ends. Each
+time that can be the table's whole metadata, which grow with every snapshot. But tidegate commits on the snapshot that
+it has looked at, or not at all. So a commit is made in memory of the metadata that the table's handle has, and the
+catalog is asked to put it in their place: it refuses if they are not the newest any more. What was stored is known, and
+is not read back (`own_metadata.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.iceberg.own_metadata import is_folder, keep
+from tidegate.jvm.java import java_class
+
+
+class TableCommit:
+    """For whoever commits it, an update like any other (`attempt.py`). `transaction`: Iceberg's own, which collects all
+    updates of the commit, and writes no metadata. `own`: see `attempt.py`.
+
+    Nothing is deleted, whatever the catalog answers: the manifests of an attempt that was refused may be those of a
+    commit that is stored, since a client may have asked twice. Otherwise they are orphans."""
+
+    def __init__(self, jvm: Any, table: Any) -> None:
+        self._jvm, self._operations = jvm, table.operations()
+        self._known = self._operations.current()
+        # A transaction that replaces a table begins with the metadata that it is given. (What else is special about it
+        # belongs to `commitTransaction`.)
+        begin = java_class(jvm, "org.apache.iceberg.Transactions").replaceTableTransaction
+        self.transaction = begin(table.name(), self._operations, self._known)
+        self._rows: Any = None
+        self.own: int | None = None
+
+    def with_rows(self, update: Any) -> TableCommit:
+        """With an update of the transaction that makes a snapshot, the last one of the commit."""
+        self._rows = update
+        return self
+
+    def commit(self) -> None:
+        self._rows.commit()
+        made = self.transaction.currentMetadata()
+        self.own = int(made.currentSnapshot().snapshotId())
+        put(self._jvm, self._operations, self._known, made)
+
+
+def put(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+    """Ask the catalog to put these metadata in the place of those that are known, with one request of Iceberg's
+    client. Whatever it answers is raised."""
+    if is_folder(operations):
+        # Its metadata have numbers. Of a writer who was asleep the next number may be free again, since metadata that
+        # are old are removed: then this fails. If there are newer metadata, the commit does.
+        operations.refresh()
+    operations.commit(known, made)
+    keep(jvm, operations, known, made)
