@@ -120,3 +120,27 @@ def test_R1_a_statement_whose_answer_was_lost_can_lose_only_its_own_branch(
     assert shown(session, identifier) == [(0, "a", False), *there]
     merge(session, table, 3, "3", table.current())
     assert shown(session, identifier) == [(0, "a", False), *there, (3, "m", False)]
+
+
+@pytest.mark.parametrize("passing", [0, 1, 2])
+def test_R1_a_deletion_whose_answer_was_lost_has_happened_or_has_not(
+    new_workbench: Callable[[], Workbench], proxy: Proxy, passing: int
+) -> None:
+    """As rows of a table with a TTL are deleted: the same three commits as those of a MERGE."""
+    workbench = new_workbench()
+    file: Path = workbench.root / "resources" / "local.yaml"
+    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
+    session = workbench.session()
+    session.spark.sql("CREATE NAMESPACE IF NOT EXISTS tidegate.main")
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    rows: list[tuple[int, str | None, bool | None]] = [(1, "a", False), (2, "b", False)]
+    added(session, table, rows)
+    proxy.armed, proxy.passing = True, passing
+    with suppress(Exception) if passing < 2 else nullcontext():
+        table.delete_rows("`id` = 1", {EPOCH: "2"}, table.current())
+    assert proxy.lost == 1
+    left = shown(session, identifier)
+    assert left == (rows[1:] if passing == 2 or table.current().integer(EPOCH) == 2 else rows)
+    table.delete_rows("`id` = 1", {EPOCH: "3"}, table.current())
+    assert shown(session, identifier) == rows[1:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,6 +124,26 @@ def test_R1_a_statement_is_stored_as_a_whole_or_not_at_all_whatever_is_answered(
             assert shown(session, identifier) == [(0, "a", False), *((n, "m", False) for n in there)]
             assert table.current().integer(EPOCH) == there[-1]
     assert len(there) < len(LOST) + 2 * len(LOST) + 3 * len(UNKNOWN)
+
+
+def test_R1_a_deletion_has_happened_or_has_not_whatever_is_answered(
+    session: Session, rest: RestServer
+) -> None:
+    """As rows of a table with a TTL are deleted: the same three commits as those of a MERGE."""
+    identifier = made(session)
+    table = session.tables.open(identifier)
+    left: list[tuple[int, str | None, bool | None]] = [(number, "a", False) for number in range(40)]
+    added(session, table, left, facts={EPOCH: "0"})
+    for number, (act, before) in enumerate(
+        [*((a, 2) for a in LOST), *((a, b) for a in UNKNOWN for b in (1, 2))]
+    ):
+        rest.proxy.next_commit(*[delay(0)] * before, act)
+        with nullcontext() if act in LOST else suppress(Exception):
+            table.delete_rows(f"`id` = {left[0][0]}", {EPOCH: str(number + 1)}, table.current())
+            left = left[1:]
+        assert rest.proxy.waiting == 0
+        assert shown(session, identifier) == left, number
+    assert 40 - len(left) >= len(LOST)
 
 
 def test_R2_a_conflict_is_one_and_a_late_answer_is_none(session: Session, rest: RestServer) -> None:

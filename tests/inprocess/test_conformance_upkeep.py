@@ -204,7 +204,8 @@ def test_R1_orphans_go_by_their_age_and_nothing_else_does(session: Session) -> N
     assert upkeep.compact(least_files=2) == (3, 1)
     before = shown(session, identifier)
     filesystem, root = folder(session, identifier)
-    for name in ("data/below", "other"):
+    # (On S3 there are no folders: what is made in their place is an object, an orphan like others.)
+    for name in ("data/below", "other") if filesystem.type_name == "local" else ():
         filesystem.create_dir(f"{root}/{name}")
     orphans = [f"{root}/data/below/killed.parquet", f"{root}/metadata/killed.avro"]
     for path in (*orphans, f"{root}/other/not_ours.parquet"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidegate.project.object_store import make_folder
 from tidegate.tasks.writer import WriteTarget
 from tidegate.watermark import TimeKind
 
@@ -64,7 +65,7 @@ def target_in(
     uri = f"{location}/data"
     filesystem, path = storage.filesystem(uri)
     if not reading:
-        filesystem.create_dir(path, recursive=True)
+        make_folder(filesystem, path)
     return WriteTarget(filesystem, path, uri, ordinary(schema), split, day, bounds)
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from tidegate.iceberg.layout import PROGRESS, REJECTED, quote
 from tidegate.plan.gaps import RETAINED_FROM
+from tidegate.project.object_store import make_folder
 from tidegate.tasks.parquet.parquet import open_file
 from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
@@ -205,7 +206,7 @@ def _count(
 def _write(storage: Storage, table: StoredTable, partitions: Mapping[str, Gone], now: float) -> str:
     """The counts as a file beside the data; its name."""
     filesystem, folder = storage.filesystem(f"{table.location}/{_FOLDER}")
-    filesystem.create_dir(folder, recursive=True)
+    make_folder(filesystem, folder)
     name = f"{int(now * 1000):015d}-{uuid.uuid4().hex[:12]}.parquet"
     columns: dict[str, Any] = {"partition": list(partitions)}
     columns |= {n: [getattr(gone, n) for gone in partitions.values()] for n in _FIELDS}
