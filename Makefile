@@ -49,7 +49,8 @@ property: java $(STAMP) ## Many more random cases than CI runs, on both runners;
 catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, two drivers, and amendments, on Spark, in every catalog, and on S3 (half an hour)
 	@for catalog in sqlite postgres rest rest-s3; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
 	  tests/inprocess/test_conformance.py tests/inprocess/test_conformance_upkeep.py \
-	  tests/inprocess/test_conformance_statements.py tests/iceberg/test_catalogs.py tests/views/test_amend.py || exit 1; done
+	  tests/inprocess/test_conformance_statements.py tests/iceberg/test_catalogs.py tests/views/test_amend.py \
+	  tests/live/test_catalog_lease.py || exit 1; done
 	@TIDEGATE_TEST_CATALOG=postgres $(BIN)/python -m pytest tests/iceberg/test_lost_answers.py
 
 simulate: $(STAMP) ## Random histories of crashes, conflicts and lost answers (SEEDS=20000); goes on where it was stopped

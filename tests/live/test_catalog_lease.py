@@ -3,17 +3,20 @@ catalog over a database, on a clock that the test moves."""
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.support import catalogs
 from tests.support.worlds import every_world
 from tidegate.errors import TidegateError
 from tidegate.iceberg.lease_tables import LeaseTables
 from tidegate.live.catalog_lease import BEAT, EXPIRY, CatalogLeases, Seen, looked
-from tidegate.project.environment import Warehouse
+from tidegate.project import Project
 from tidegate.project.owner import Owner
 from tidegate.project.storage import Storage
 
@@ -21,14 +24,12 @@ from tidegate.project.storage import Storage
 class Machine:
     """One supervisor's leases. Its signs of life are given by the test."""
 
-    def __init__(self, root: Path, time: list[float], owner: Owner | None = None) -> None:
-        catalog = {"type": "jdbc", "uri": f"jdbc:sqlite:{root}/catalog.db"}
-        warehouse = Warehouse.model_validate({"path": str(root / "w"), "catalog": catalog})
-        self.storage = Storage(root, warehouse, owner=owner)
+    def __init__(self, storage: Storage, time: list[float]) -> None:
+        self.storage = storage
         self.lost: list[str] = []
         # (Its own thread would count by a real clock.)
         self.leases = CatalogLeases(
-            LeaseTables(self.storage), owner, self.lost.append, lambda: time[0], beat=3600
+            LeaseTables(storage), storage.owner, self.lost.append, lambda: time[0], beat=3600
         )
         self.taken = ExitStack()
 
@@ -49,6 +50,18 @@ class Machine:
 
 
 @pytest.fixture
+def storage(tmp_path: Path, catalog_server: None) -> Storage:
+    """With the catalog that `make catalogs` has chosen, else one in SQLite."""
+    given = catalogs.warehouse(tmp_path / "catalog.db")
+    given = given or {"catalog": {"type": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}}
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "assets").mkdir()
+    environment = {"warehouse": {"path": str(tmp_path / "w"), **given}}
+    (tmp_path / "resources" / "local.yaml").write_text(json.dumps(environment))
+    return Project.load(tmp_path).storage
+
+
+@pytest.fixture
 def time() -> list[float]:
     return [0.0]
 
@@ -64,9 +77,9 @@ def pass_time(time: list[float], seconds: float, *looking: Machine, group: str =
 
 
 def test_R2_a_lease_is_one_machines_until_it_gives_it_back_or_shows_no_sign_of_life(
-    tmp_path: Path, time: list[float]
+    storage: Storage, tmp_path: Path, time: list[float]
 ) -> None:
-    first, second, third = (Machine(tmp_path, time) for _ in range(3))
+    first, second, third = (Machine(storage, time) for _ in range(3))
     assert first.takes("a")
     assert first.takes("b")
     assert not second.takes("a")
@@ -90,8 +103,8 @@ def test_R2_a_lease_is_one_machines_until_it_gives_it_back_or_shows_no_sign_of_l
     assert not list((tmp_path / "w").rglob("*live_2*"))
 
 
-def test_R2_of_many_that_find_it_free_in_one_moment_one_gets_it(tmp_path: Path, time: list[float]) -> None:
-    machines = [Machine(tmp_path, time) for _ in range(6)]
+def test_R2_of_many_that_find_it_free_in_one_moment_one_gets_it(storage: Storage, time: list[float]) -> None:
+    machines = [Machine(storage, time) for _ in range(6)]
     assert machines[0].tables() == []
     together = threading.Barrier(len(machines))
     got: list[bool] = []
@@ -108,8 +121,10 @@ def test_R2_of_many_that_find_it_free_in_one_moment_one_gets_it(tmp_path: Path, 
     assert sorted(got) == [False] * 5 + [True]
 
 
-def test_X3_in_another_projects_namespace_there_is_no_lease(tmp_path: Path, time: list[float]) -> None:
-    first, second = (Machine(tmp_path, time, Owner(name, "local")) for name in ("shop", "rival"))
+def test_X3_in_another_projects_namespace_there_is_no_lease(storage: Storage, time: list[float]) -> None:
+    first, second = (
+        Machine(replace(storage, owner=Owner(name, "local")), time) for name in ("shop", "rival")
+    )
     assert first.takes("a")
     with pytest.raises(TidegateError) as caught:
         second.takes("b")
@@ -117,16 +132,18 @@ def test_X3_in_another_projects_namespace_there_is_no_lease(tmp_path: Path, time
     assert first.tables() == ["a$live_1"]
 
 
-def test_the_files_of_a_holder_that_counts_for_long_stay_few(tmp_path: Path, time: list[float]) -> None:
-    machine = Machine(tmp_path, time)
+def test_the_files_of_a_holder_that_counts_for_long_stay_few(
+    storage: Storage, tmp_path: Path, time: list[float]
+) -> None:
+    machine = Machine(storage, time)
     assert machine.takes("a")
     for _ in range(12):
         assert machine.counts() is None
     assert len(list((tmp_path / "w").rglob("*.metadata.json"))) <= 3
 
 
-def test_a_catalog_that_does_not_answer_makes_nobody_dead(tmp_path: Path, time: list[float]) -> None:
-    first, second = Machine(tmp_path, time), Machine(tmp_path, time)
+def test_a_catalog_that_does_not_answer_makes_nobody_dead(storage: Storage, time: list[float]) -> None:
+    first, second = Machine(storage, time), Machine(storage, time)
     assert first.takes("a")
     assert not second.takes("a")
 
