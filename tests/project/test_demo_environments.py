@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,15 @@ from tidegate.project.jobs.jobs import load_jobs
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_local_yaml_says_the_defaults() -> None:
-    written = Project.load(ROOT).env
-    assert written.warehouse == Environment().warehouse
+def test_local_yaml_says_the_defaults_and_has_the_catalog_of_new_projects(tmp_path: Path) -> None:
+    template = ROOT / "platform" / "tidegate" / "cli" / "template"
+    shutil.copytree(template / "resources", tmp_path / "resources")
+    written, new = Project.load(ROOT).env, Project.load(tmp_path).env
+    assert written.warehouse == new.warehouse
+    assert (
+        written.warehouse.model_copy(update={"catalog": Environment().warehouse.catalog})
+        == Environment().warehouse
+    )
     assert written.spark.master == Environment().spark.master
 
 
