@@ -36,7 +36,9 @@ from tidegate.ingest.sources.filesystem import FilesystemConnector
 from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.ingest.stream import PlanInbox
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted
+from tidegate.session.collector import set_aside
 from tidegate.session.live import LiveGroup, SourceMember, ViewMember
+from tidegate.session.live_driver import WARM_TICKS
 from tidegate.session.session import Session
 from tidegate.views import pane_slices, view_table
 
@@ -139,6 +141,11 @@ class Calls:
         self.frees = 0
         self._profile = profile
 
+    def clear(self) -> None:
+        """Count from now on."""
+        self.by_step.clear()
+        self.frees = 0
+
     def counting(self, send: Callable[..., str]) -> Callable[..., str]:
         def inner(connection: ClientServerConnection, command: str) -> str:
             self.by_step[self._profile.current] += 1
@@ -222,29 +229,24 @@ def ticks(
         profile.follow(jvm, workers)
         group = stack.enter_context(LiveGroup(session))
         group.prepare(on_event)
-        done, wall, own = 0, 0.0, of_its_own(jvm)
-
-        def beat() -> bool:
-            nonlocal done, wall, own
+        wall, own = 0.0, of_its_own(jvm)
+        for done in range(warm + measured):
             with profile.step(_OUTSIDE):
                 send(made.of(done), done)
                 workers.look()
                 if done == warm:
                     profile.clear()
-                    calls.by_step.clear()
-                    calls.frees = 0
+                    calls.clear()
                     seen.clear()
                     own = of_its_own(jvm)
                 before_tick(done, group)
+                if done == WARM_TICKS:
+                    set_aside()
             began = time.monotonic()
-            with profile.step("the rest of the tick"):
+            # As `LiveDriver` does it.
+            with profile.step("the rest of the tick"), session.runner.working("live"):
                 group.tick(on_event)
             wall += time.monotonic() - began if done >= warm else 0.0
-            done += 1
-            return done < warm + measured
-
-        while beat():
-            pass
         profile.end()
         own = of_its_own(jvm) - own
         session.close(stop_spark=True)

@@ -126,6 +126,25 @@ def test_R2_groups_with_a_backlog_take_turns_and_each_ends_when_nothing_waits(wo
         assert heard.told[-1][1] == 0
 
 
+def test_a_driver_is_warm_once_and_not_before_its_groups_have_ticked(workbench: Workbench) -> None:
+    project(workbench, "a", "b")
+    session, heard = workbench.session(), Heard()
+    warm: list[dict[str, int]] = []
+
+    def note() -> None:
+        warm.append({name: len(heard.of(name, events.TickFinished)) for name in ("a", "b")})
+
+    # Groups that never end by themselves, until both have ticked many times.
+    pace = Pace(over=lambda group: group.ticks >= 20 and settled(group), upkeep=False, threads=1, warm=note)
+    heard.driver = driver = LiveDriver(OneByOne(), heard, pace)
+    for name in ("a", "b"):
+        driver.open(name, opening(session, name))
+    assert driver.run()
+    assert [len(heard.of(name, events.TickFinished)) for name in ("a", "b")] == [20, 20]
+    assert len(warm) == 1
+    assert all(3 <= ticks < 20 for ticks in warm[0].values()), warm
+
+
 def test_what_ends_one_group_does_not_touch_the_other(workbench: Workbench) -> None:
     project(workbench, "a", "b")
     session, heard = workbench.session(), Heard()

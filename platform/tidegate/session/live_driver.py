@@ -32,6 +32,9 @@ from tidegate.session.rota import (
     step,
 )
 
+#: By then a group has opened what it has, and used it.
+WARM_TICKS = 5
+
 #: Makes a group, whose leases the driver takes; it asks between two commits whether it is to stop.
 Opening = Callable[[Callable[[], bool]], AbstractContextManager[LiveGroup]]
 
@@ -107,13 +110,14 @@ class Pace:
     """How groups are driven. `interval`: seconds from a tick to the next; `over`: whether a group that has no backlog
     has nothing more to do, and ends; `upkeep`: tables are kept small between ticks; `threads`: how many groups tick at
     the same time; `patience`: seconds for which a group waits for leases, since the process before this one may still
-    be finishing its commits."""
+    be finishing its commits; `warm`: called once, when the groups have ticked a few times each."""
 
     interval: float = 2.0
     over: Callable[[LiveGroup], bool] = lambda group: False
     upkeep: bool = True
     threads: int = 4
     patience: float = 0.0
+    warm: Callable[[], None] = lambda: None
 
 
 @dataclass
@@ -168,6 +172,7 @@ class LiveDriver:
         self._next: dict[str, _Hosted] = {}
         self._open_to_more = True
         self._lost = False
+        self._ticks, self._warm = 0, False
 
     def open(self, name: str, opening: Opening, interval: float | None = None) -> None:
         """Take in a group; one that is there already ends first. `interval`: its own one."""
@@ -216,6 +221,7 @@ class LiveDriver:
                 self._gone(message)
             case Ticked() | Postponed():
                 self._happens(message)
+                self._count(message)
             case _:
                 self._happens(Waited(self._hands.now()))
 
@@ -244,6 +250,12 @@ class LiveDriver:
             self._told.ended(ended.name, 2 if isinstance(ended.error, TidegateError) else 1, ended.error)
         if (following := self._next.pop(ended.name, None)) is not None:
             self._comes(following)
+
+    def _count(self, message: Ticked | Postponed) -> None:
+        self._ticks += isinstance(message, Ticked)
+        if not self._warm and self._ticks >= WARM_TICKS * max(1, len(self._hosted)):
+            self._warm = True
+            self._pace.warm()
 
     def _happens(self, event: Happened) -> None:
         self._rota, begun = step(self._rota, event)

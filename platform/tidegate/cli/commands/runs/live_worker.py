@@ -27,6 +27,7 @@ from tidegate.jvm.spark import cores
 from tidegate.plan.events import Event, WorkerFailed
 from tidegate.project import Project
 from tidegate.runtime.codes import is_curable
+from tidegate.session.collector import set_aside
 from tidegate.session.live import LiveGroup, settled
 from tidegate.session.live_driver import LiveDriver, Pace, Threads
 from tidegate.session.session import Session
@@ -89,7 +90,7 @@ class LiveWorker:
 
     def _drive(self, session: Session) -> bool:
         threads = cores(session.spark) + _MORE_THAN_CORES
-        pace = replace(self._pace, threads=threads, patience=_LEASE_SECONDS)
+        pace = replace(self._pace, threads=threads, patience=_LEASE_SECONDS, warm=set_aside)
         driver = LiveDriver(Threads(session.runner.elapsed), self._lines, pace, session.runner.answers)
         self._session = session
         when_gone(session.spark, driver.lost)
