@@ -32,6 +32,7 @@ from tidegate.ingest.sources.kafka import KafkaConnector
 from tidegate.session.session import Session
 from tidegate.tasks import gate, panes
 from tidegate.tasks.decode.text.arrow_json import JsonReader
+from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.parquet.parquet import ParquetReader
 from tidegate.tasks.transfer import departing
 from tidegate.tasks.writer import FileWriter
@@ -154,10 +155,10 @@ class Profile:
 def profiled(project: Path, profile: Profile) -> dict[str, Any]:
     """Run a project once under `profile`; the run's report."""
 
-    def here(frame: Any, task: Any) -> list[Any]:
+    def here(work: Any, task: Any) -> list[Any]:
         import json
 
-        plain, arriving = departing(frame, task)
+        plain, arriving = departing(work.frame if isinstance(work, Numbers) else work, task)
         with profile.step(profile._named("rows from the JVM")):
             batches = plain.toArrow().to_batches()
         with profile.step(profile._named("the rest of the tasks")):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tidegate.iceberg.progress import ConsumedFile, LogPosition
     from tidegate.tasks.reading import Reader
+    from tidegate.tasks.transfer import Job
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,14 @@ class Pending:
 
 @dataclass(frozen=True)
 class Direct:
-    """How a batch is read inside the gate's own tasks: `work`, a frame of what each task reads (numbers of files, or
-    messages as they are), and the `reader` that makes rows of it, or raises `NeedsSpark`. `settings`: of Spark,
-    meanwhile.
+    """How a batch is read inside the gate's own tasks: `work`, what each task reads (the numbers of the tasks, or
+    messages as they are), and the `reader` that makes rows of it, or raises `NeedsSpark`. `settings`: of
+    Spark, meanwhile.
 
     It gives the rows of the frame that it stands for, to the letter: who reads changes nothing (W4).
     """
 
-    work: DataFrame
+    work: DataFrame | Job
     reader: Reader
     settings: Mapping[str, str] = field(default_factory=dict)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 #: What PySpark asks the JVM for with each column and each argument, by class. The JVM answers each time, and looks for
 #: a short name in each jar of each package that it may be in.
 _ASKED_OFTEN = {
-    "PythonUtils": ("toSeq", "toArray"),
+    "PythonUtils": ("toSeq", "toArray", "getBroadcastThreshold"),
     "functions": ("col",),
     "org.apache.spark.sql.functions": ("col", "lit", "expr", "when", "coalesce", "not", "struct"),
     "org.apache.spark.sql.classic.SparkSession": ("getActiveSession",),
 }
+
+#: Where `json_mapper` is kept.
+_MAPPER = "_tidegate_mapper"
 
 
 def java_class(jvm: Any, name: str) -> Any:
@@ -23,7 +27,31 @@ def java_class(jvm: Any, name: str) -> Any:
     if isinstance(found, JavaClass):
         # (What is no class yet may become one, when another jar is added.)
         vars(jvm)[name] = found
+        found.__class__ = _remembering()
     return found
+
+
+@cache
+def _remembering() -> type:
+    """A class of the JVM that asks once for each of its methods."""
+    from py4j.java_gateway import JavaClass, JavaMember
+
+    class Remembering(JavaClass):  # type: ignore[misc]  # py4j has no types, so this one is Any
+        def __getattr__(self, name: str) -> Any:
+            found = super().__getattr__(name)
+            if isinstance(found, JavaMember):
+                self.__dict__[name] = found
+            return found
+
+    return Remembering
+
+
+def json_mapper(jvm: Any) -> Any:
+    """What Iceberg reads and writes JSON with, asked for once."""
+    known = vars(jvm)
+    if _MAPPER not in known:
+        known[_MAPPER] = java_class(jvm, "org.apache.iceberg.util.JsonUtil").mapper()
+    return known[_MAPPER]
 
 
 def remember_classes(jvm: Any) -> None:

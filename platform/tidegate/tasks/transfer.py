@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+class Job:
+    """What tasks work on, where that takes no query."""
+
+    def texts(self, task: Task) -> list[str]:
+        """The texts of the first column that a task makes of its share, in the order of the shares."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Arriving:
     """A task for `mapInArrow` over what `departing` gives: its batches are what the frame was. `names`: the frame's;
@@ -44,6 +52,12 @@ class Arriving:
 def map_in_arrow(frame: DataFrame, task: Task, schema: StructType | str) -> DataFrame:
     """What a task makes of a frame."""
     return frame.mapInArrow(task, schema)  # type: ignore[arg-type]  # PySpark hands over an iterator, as `Task` says
+
+
+def texts_of(frame: DataFrame, task: Task) -> list[str]:
+    """The texts of the only column that a task makes of a frame."""
+    plain, arriving = departing(frame, task)
+    return [row[0] for row in map_in_arrow(plain, arriving, "report string").collect()]
 
 
 def departing(frame: DataFrame, task: Task) -> tuple[DataFrame, Arriving]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tidegate.tasks.transfer import departing, map_in_arrow
+from tidegate.tasks.transfer import Job, texts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from tidegate.tasks.transfer import Task
 
 #: Rows are held back until this many bytes and then written as one row group per target file.
 BUFFER_BYTES = 48 << 20
@@ -182,14 +184,11 @@ class FileWriter:
                 file.bounds[name] = (min(seen[0], low.as_py()), max(seen[1], high.as_py()))
 
 
-def run_task(
-    frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-) -> list[Any]:
-    """Run a gate or write task over a frame; the reports of all Spark tasks, as the task makes them."""
-    plain, arriving = departing(frame, task)
-    out = map_in_arrow(plain, arriving, "report string")
+def run_task(work: DataFrame | Job, task: Task) -> list[Any]:
+    """Run a gate or write task over a frame or a job; the reports of all Spark tasks, as the task makes them."""
     # Bounded: a line for each task: its files (outcomes × days), and the states of the partitions it saw.
-    return [json.loads(row[0]) for row in out.collect()]
+    texts = work.texts(task) if isinstance(work, Job) else texts_of(work, task)
+    return [json.loads(text) for text in texts]
 
 
 @dataclass(frozen=True)

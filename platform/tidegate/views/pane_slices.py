@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegate.jvm.spark import cores
-from tidegate.tasks.decode.tasks import numbered
+from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.pane_parts import by_position, key_names, pane_schema
 from tidegate.tasks.panes import UNREAD, Both, LogFile, PaneTask, WindowTask
 from tidegate.tasks.transfer import map_in_arrow
@@ -60,13 +60,13 @@ def compute(
     at_once = cores(tables.spark)
     tasks = dealt(found, min(at_once, max(1, sum(f.rows for f in found) // _ROWS_PER_TASK)))
     panes = PaneTask(filesystem, schema, windows.pane_windows, tasks, *bounds)
-    work = numbered(tables.spark, len(tasks))
+    work = Numbers(tables.spark, len(tasks))
     if len(tasks) == 1:
         reports = run_task(work, Both(panes, windows))
     else:
         pane_windows, _ = by_position(windows.pane_windows)
         schema = from_arrow_schema(pane_schema(pane_windows), prefer_timestamp_ntz=True)
-        frame = map_in_arrow(work, panes, schema)
+        frame = map_in_arrow(work.frame, panes, schema)
         keys = key_names(pane_windows)
         # Panes of several slides make a window, several sessions one: without keys they are few, and one task's.
         apart = frame.repartition(*[f"`{k}`" for k in keys]) if keys else frame.repartition(1)
@@ -114,7 +114,7 @@ def _files(
     """The file system, the log's columns, and the files that may hold such rows; None if one can't be read as it is."""
     assert pinned.table is not None
     assert pinned.snapshot.id is not None
-    table, column = tables.open(pinned.table), pane_windows.time_column
+    table, column = pinned.opened or tables.open(pinned.table), pane_windows.time_column
     target: WriteTarget = table.target(storage, reading=True)
     # Only to skip files: the tasks look at every row.
     files = table.files(pinned.snapshot.id, column, target.field_id(column), *bounds)

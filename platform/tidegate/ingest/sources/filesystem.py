@@ -32,7 +32,8 @@ from tidegate.jvm.within import settings
 from tidegate.sql.dialect.inner_names import inner
 from tidegate.store.holding import UNKNOWN_PARTITION
 from tidegate.tasks.decode.limits import limits_of
-from tidegate.tasks.decode.tasks import numbered, tasks_of
+from tidegate.tasks.decode.tasks import tasks_of
+from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.parquet.footers import FileLook, surely_same
 from tidegate.tasks.parquet.parquet import ParquetReader, Unit
 from tidegate.tasks.parquet.parquet_layout import layout_of
@@ -189,7 +190,7 @@ class FilesystemConnector(Connector):
         assert arrival is not None
         limits, rows = limits_of(self._project), rows_at_once(plan.care)
         reader = ParquetReader(filesystem, layout, tasks, arrival, limits, rows)
-        return Direct(numbered(self._spark, len(tasks), plan.care), reader)
+        return Direct(Numbers(self._spark, len(tasks), plan.care), reader)
 
     def smaller(self, plan: BatchPlan) -> BatchPlan | None:
         files = files_of(plan)

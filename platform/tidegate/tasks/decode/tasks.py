@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tidegate.tasks.smaller import tasks_at_once
+from tidegate.tasks.numbers import Numbers
 from tidegate.tasks.transfer import map_in_arrow
 
 if TYPE_CHECKING:
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def numbered(spark: SparkSession, tasks: int, care: int = 0) -> DataFrame:
-    """The numbers of so many tasks, each in a task of Spark's unless there is `care` (`smaller.py`)."""
-    return spark.range(0, tasks, 1, tasks_at_once(care, tasks))
-
-
 def on_tasks(
     spark: SparkSession,
     tasks: int,
@@ -30,7 +25,7 @@ def on_tasks(
     care: int = 0,
 ) -> DataFrame:
     """What `work` makes of the numbers of so many tasks."""
-    return map_in_arrow(numbered(spark, tasks, care), work, schema)
+    return map_in_arrow(Numbers(spark, tasks, care).frame, work, schema)
 
 
 def of_tasks(batches: Iterator[pa.RecordBatch], tasks: Sequence[Sequence[T]]) -> Iterator[T]:
