@@ -7,7 +7,7 @@ from tests.mutants.guard import Guard
 _SESSION, _AMEND = "tests/session/test_session.py", "tests/views/test_amend.py"
 _PROTOCOL, _SCHEDULE = "tests/iceberg/test_protocol.py", "tests/live/test_schedule.py"
 _CLAIM, _TURNS = "tests/runtime/test_claim.py", "tests/session/test_turns.py"
-_STATEMENTS = "tests/inprocess/test_conformance_statements.py"
+_STATEMENTS, _PLANNED = "tests/inprocess/test_conformance_statements.py", "tests/iceberg/test_planned.py"
 
 GUARDS = (
     Guard(
@@ -258,5 +258,32 @@ GUARDS = (
         "hopeless = turn.source and (not event.curable or failures >= turn.retries.source_tries)",
         "hopeless = not event.curable or failures >= turn.retries.source_tries",
         (_TURNS,),
+    ),
+    Guard(
+        "planned-floor",
+        "C2",
+        "A slice that begins earlier than those before does not take the files that it lacks for none.",
+        "iceberg/planned.py",
+        "deeper = known.floor is not None and (low is None or low < known.floor)",
+        "deeper = False",
+        (f"{_PLANNED}::test_what_is_remembered_is_what_the_manifests_say",),
+    ),
+    Guard(
+        "planned-outcome",
+        "C2",
+        "Files of late rows are no files of a slice.",
+        "iceberg/planned.py",
+        'if content["partition"]["1000"] == ON_TIME]',
+        "]",
+        (f"{_PLANNED}::test_what_is_remembered_is_what_the_manifests_say",),
+    ),
+    Guard(
+        "planned-rewritten",
+        "C2",
+        "After a snapshot that has rewritten files, all manifests are read.",
+        "iceberg/planned.py",
+        "if not added_only(json.loads(mapper.writeValueAsString(made.summary())), made.operation()):",
+        "if False:",
+        (f"{_PLANNED}::test_on_iceberg_what_is_remembered_is_what_is_planned",),
     ),
 )

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import attempted
-from tidegate.iceberg.conditions import closed_between, nobodys, on_time_between
-from tidegate.iceberg.data_files import bound, content_file, target_in
+from tidegate.iceberg.conditions import closed_between, nobodys
+from tidegate.iceberg.data_files import content_file, schema_in, target_in
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.planned import AddedFiles, Content, JavaManifests, Planned, as_plain
 from tidegate.iceberg.protocol import (
     AnswerLost,
     Commit,
@@ -31,7 +32,7 @@ from tidegate.iceberg.protocol import (
 from tidegate.iceberg.statement import StatementBranch
 from tidegate.iceberg.table_change import TableChange, change_table
 from tidegate.iceberg.table_commit import TableCommit
-from tidegate.jvm.java import java_class
+from tidegate.jvm.java import java_class, json_mapper
 from tidegate.jvm.within import settings
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
@@ -54,11 +55,19 @@ TRIES = 4
 
 class IcebergTable:
     """A handle on one Iceberg table for commits: schema with field ids, current snapshot, fenced append. `owner`: who
-    writes; None where it is only read, or the caller has asked (`owners.py`)."""
+    writes; None where it is only read, or the caller has asked (`owners.py`). `planned`: what the session knows of
+    its files."""
 
-    def __init__(self, spark: SparkSession, identifier: str, owner: Owner | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        identifier: str,
+        owner: Owner | None = None,
+        planned: Planned | None = None,
+    ) -> None:
         self._spark, self._jvm = spark, spark._jvm
         self.identifier, self._owner = identifier, owner
+        self._planned = planned or Planned()
         self._table = self._load()
 
     def _load(self) -> Any:
@@ -149,7 +158,7 @@ class IcebergTable:
 
     def _as_dict(self, java_map: Any) -> dict[str, str]:
         # As one text: a Java map costs a call for every entry.
-        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
+        mapper = json_mapper(self._jvm)
         found: dict[str, str] = json.loads(mapper.writeValueAsString(java_map))
         return found
 
@@ -169,40 +178,17 @@ class IcebergTable:
         reading: bool = False,
     ) -> WriteTarget:
         """How tasks write files for this table; or, `reading`, where its files are: then nothing is made."""
-        from pyiceberg.io.pyarrow import schema_to_pyarrow
-        from pyiceberg.schema import Schema
-
         text = java_class(self._jvm, "org.apache.iceberg.SchemaParser").toJson(self._table.schema())
-        schema = schema_to_pyarrow(Schema.model_validate_json(text))
-        return target_in(self.location, schema, storage, split, day, bounds, reading)
+        return target_in(self.location, schema_in(text), storage, split, day, bounds, reading)
 
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
     ) -> list[dict[str, Any]] | None:
         """Of the data files that may hold on-time rows with low <= `column` < high (ticks; None: no bound): `path`,
         `rows`, and the `least` and `greatest` value of the column of 64 bits, None if that is not known. None if rows
-        of one of them are deleted beside it. Two calls for each file: of many thousands that is seconds."""
-        parser = java_class(self._jvm, "org.apache.iceberg.ScanTaskParser")
-        where = on_time_between(self._jvm, column, low, high)
-        found = []
-        tasks = self._table.newScan().useSnapshot(snapshot).filter(where).includeColumnStats().planFiles()
-        try:
-            for task in tasks.iterator():
-                facts = json.loads(parser.toJson(task))
-                if facts.get("delete-files"):
-                    return None
-                file = facts["data-file"]
-                found.append(
-                    {
-                        "path": file["file-path"],
-                        "rows": file["record-count"],
-                        "least": bound(file.get("lower-bounds"), field_id),
-                        "greatest": bound(file.get("upper-bounds"), field_id),
-                    }
-                )
-        finally:
-            tasks.close()
-        return found
+        of one of them are deleted beside it."""
+        manifests = JavaManifests(self._jvm, self._table, column, field_id)
+        return as_plain(self._planned.files(self.identifier, manifests, snapshot, low, high))
 
     def files_named(self, paths: set[str], snapshot: int, low: Any, high: Any) -> list[Any]:
         """Iceberg's data files of closed rows with these paths, in a snapshot; all of their rows end in [low, high]."""
@@ -250,13 +236,26 @@ class IcebergTable:
             if change is not None:
                 change_table(self._jvm, self._table, change, commit.transaction)
             update = commit.transaction.newOverwrite()
-            return commit.with_rows(self._filled(update, files, target, summary, base, replaced, removed))
+            return commit.with_rows(self._filled(update, added, summary, base, replaced, removed))
 
-        return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base))
+        assert target is not None or not files
+        added = tuple(content_file(file, target) for file in files) if target is not None else ()
+        only_adds = not replaced and not removed and change is None
 
-    def _attempt(self, made: Callable[[], TableCommit], base: Snapshot) -> Stored | Conflict | AnswerLost:
+        def attempt(_: Snapshot) -> Stored | Conflict | AnswerLost:
+            parent, answer = self._attempt(made, base)
+            if only_adds and isinstance(answer, Stored):
+                self._planned.committed(self.identifier, answer.result, AddedFiles(parent, added))
+            return answer
+
+        return committed(self.identifier, base, self._look, attempt)
+
+    def _attempt(
+        self, made: Callable[[], TableCommit], base: Snapshot
+    ) -> tuple[int | None, Stored | Conflict | AnswerLost]:
         """Commit what `made` makes, on the newest snapshot that was looked at: the catalog refuses it if that is not
-        the newest any more. Upkeep that comes in between is no conflict."""
+        the newest any more. Upkeep that comes in between is no conflict. With the answer, the snapshot that the last
+        try was put on."""
         newest = self._table.currentSnapshot()
         known = None if newest is None else newest.snapshotId()
         now = base if known == base.id else self._look(None).now
@@ -272,13 +271,12 @@ class IcebergTable:
             if found.own or (answer.commit is None and found.now.id == now.id):
                 break
             now = found.now
-        return answer
+        return now.id, answer
 
     def _filled(
         self,
         update: Any,
-        files: list[dict[str, Any]],
-        target: WriteTarget | None,
+        files: Sequence[Content],
         summary: dict[str, str],
         base: Snapshot,
         replaced: Sequence[bool | None],
@@ -299,13 +297,11 @@ class IcebergTable:
             update = update.validateNoConflictingDeletes()
         for gone_file in removed:
             update = update.deleteFile(gone_file)
-        mapper = java_class(self._jvm, "org.apache.iceberg.util.JsonUtil").mapper()
+        mapper = json_mapper(self._jvm)
         parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
         spec = self._table.spec()
         for file in files:
-            assert target is not None
-            text = json.dumps(content_file(file, target))
-            update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
+            update = update.addFile(parser.fromJson(mapper.readTree(json.dumps(file)), spec))
         for key, value in summary.items():
             update = update.set(key, value)
         return update

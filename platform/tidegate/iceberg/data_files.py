@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -69,10 +70,21 @@ def target_in(
     return WriteTarget(filesystem, path, uri, ordinary(schema), split, day, bounds)
 
 
+@lru_cache(maxsize=256)
+def schema_in(text: str) -> pa.Schema:
+    """An Iceberg schema in JSON as pyiceberg's Arrow schema. A table's is asked for at each tick, and seldom
+    changes."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+    from pyiceberg.schema import Schema
+
+    return schema_to_pyarrow(Schema.model_validate_json(text))
+
+
 def bound(bounds: dict[str, list[Any]] | None, column: int) -> int | None:
     """A column's bound in Iceberg's JSON form of a data file."""
     values = dict(zip(bounds["keys"], bounds["values"], strict=True)) if bounds else {}
-    return struct.unpack("<q", bytes.fromhex(values[column]))[0] if column in values else None
+    # Of 32 bits where the column was narrower when the file was written.
+    return int.from_bytes(bytes.fromhex(values[column]), "little", signed=True) if column in values else None
 
 
 def ordinary(schema: pa.Schema) -> pa.Schema:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tidegate.iceberg.commit import IcebergTable
 from tidegate.iceberg.layout import NewTable
 from tidegate.iceberg.merge import Merge
+from tidegate.iceberg.planned import Planned
 from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.table_change import TableChange
@@ -216,12 +217,13 @@ class SparkTables:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self._planned = Planned()
 
     def exists(self, identifier: str) -> bool:
         return self.spark.catalog.tableExists(identifier)
 
     def open(self, identifier: str, owner: Owner | None = None) -> IcebergTable:
-        return IcebergTable(self.spark, identifier, owner)
+        return IcebergTable(self.spark, identifier, owner, self._planned)
 
     def upkeep(self, identifier: str, owner: Owner | None = None) -> SparkUpkeep:
         return SparkUpkeep(self.spark, self.open(identifier, owner))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tidegate.errors import Location
+    from tidegate.iceberg.tables import StoredTable
     from tidegate.plan.events import Event
     from tidegate.plan.stages import Stage
     from tidegate.project import Project
@@ -73,6 +74,11 @@ class Context:
     def stored(self, name: str) -> str | None:
         """The identifier if the table exists, else None. Raises TG622 for one of a later release."""
         return self._known(self.identifier(name))
+
+    def opened(self, name: str) -> StoredTable | None:
+        """The table that stores `name`, to be read; None if there is none. Raises TG622 as `stored`."""
+        identifier = self.identifier(name)
+        return self.tables.open(identifier) if self.tables.exists(identifier) else None
 
     def _known(self, identifier: str) -> str | None:
         if not self.tables.exists(identifier):

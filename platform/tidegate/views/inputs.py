@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.iceberg.protocol import Snapshot
-    from tidegate.iceberg.tables import Tables
+    from tidegate.iceberg.tables import StoredTable, Tables
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import CatalogColumn
 
@@ -31,7 +31,7 @@ HIDDEN = (("_source_partition", "string"), ("_offset", "bigint"), ("_arrival", "
 class Pinned:
     """One input of a view at one snapshot. `table`: its identifier, None if nothing is stored of it yet; `columns`:
     those of a view with the types that Spark gives them. `earlier`: the snapshot may be one from before columns were
-    added."""
+    added. `opened`: that table, as it was found."""
 
     input: Input
     source: Relation | View
@@ -39,6 +39,7 @@ class Pinned:
     table: str | None
     snapshot: Snapshot
     earlier: bool = False
+    opened: StoredTable | None = field(default=None, compare=False, repr=False)
 
     @property
     def mark(self) -> Mark:

@@ -34,12 +34,13 @@ def pin(context: Context, view: View) -> tuple[Pinned, ...]:
     for entry in view.inputs:
         if entry.name not in found:
             source = source_of(context, entry.name)
-            table = context.stored(source.name)
+            log = context.opened(source.name)
+            table = None if log is None else log.identifier
             if isinstance(source, Relation) and source.name in context.foreign:
                 require_lent(context, source, table)
-            snapshot = Snapshot(None, {}) if table is None else _current(context, source, table)
+            snapshot = Snapshot(None, {}) if log is None else _current(context, source, log)
             columns = _columns_of(context, source)
-            found[entry.name] = Pinned(entry, source, columns, table, snapshot)
+            found[entry.name] = Pinned(entry, source, columns, table, snapshot, opened=log)
         pinned.append(replace(found[entry.name], input=entry))
     return tuple(pinned)
 
@@ -49,9 +50,10 @@ def standing(context: Context, view: View) -> tuple[Pinned, ...]:
     found = []
     for entry in view.inputs:
         source = source_of(context, entry.name)
-        table = context.stored(source.name)
-        snapshot = Snapshot(None, {}) if table is None else _current(context, source, table)
-        found.append(Pinned(entry, source, (), table, snapshot))
+        log = context.opened(source.name)
+        snapshot = Snapshot(None, {}) if log is None else _current(context, source, log)
+        table = None if log is None else log.identifier
+        found.append(Pinned(entry, source, (), table, snapshot, opened=log))
     return tuple(found)
 
 
@@ -79,19 +81,19 @@ def _columns_of(context: Context, source: Relation | View) -> tuple[CatalogColum
     return resolve_columns(context, source) if isinstance(source, View) else source.columns
 
 
-def _current(context: Context, source: Relation | View, table: str) -> Snapshot:
+def _current(context: Context, source: Relation | View, log: StoredTable) -> Snapshot:
+    """What a relation's log or a view's table said last; of a table with a key, what its state said."""
     if not isinstance(source, Relation) or not source.primary_key:
-        log = context.tables.open(table)
         found = log.current()
         if isinstance(source, Relation):
             require_columns(context, source, log)
         # From one reading of the metadata: what the snapshot still has, and where it ends (R5).
         edge = retained_from(found.summary, log.property(RETAINED_FROM))
         return found if edge is None else replace(found, summary=found.summary | {RETAINED_FROM: str(edge)})
-    if not context.tables.exists(state_identifier(table)):
+    if not context.tables.exists(state_identifier(log.identifier)):
         return Snapshot(None, {})
     # What a table with a key holds is in its state; cleaning it up changes no row that a view could see.
-    state = applied_state(context.tables, table)
+    state = applied_state(context.tables, log.identifier)
     facts = {"tidegate.watermark": state.watermark, "tidegate.cleaned": state.cleaned, RESETS: state.resets}
     return Snapshot(state.snapshot, {k: str(v) for k, v in facts.items() if v is not None}, state.epoch)
 
