@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidegate.project.kafka import READING, java_properties
 from tidegate.project.kafka import topic as topic_name
 from tidegate.runtime.kafka_broker import KafkaTopic, require_kafka
-from tidegate.runtime.topics import MESSAGE
+from tidegate.runtime.kafka_jobs import kafka_jobs
+from tidegate.runtime.topics import MESSAGE, MessageJobs
 from tidegate.sql.options.kafka_options import written_servers
 from tidegate.store.broker import BrokerConnection, Offsets
 from tidegate.store.broker_access import OnlyForJava
@@ -50,20 +51,17 @@ class SparkSourceTopic(KafkaTopic):
         super().__init__(spark, self._given, self._name, servers, relation.name, relation.location)
 
     def messages(self, ranges: Mapping[str, tuple[int, int]]) -> DataFrame:
-        from pyspark.sql import functions as F
-
         starts = {int(name): since for name, (since, _) in ranges.items()}
         ends = {int(name): until for name, (_, until) in ranges.items()}
         more = {"failOnDataLoss": "true"}
         if self._group_prefix is not None:
             more["groupIdPrefix"] = self._group_prefix
-        return _read(self._spark, self._given, self._name, starts, ends, more).select(
-            "value",
-            F.col("partition").alias("_partition"),
-            F.col("offset").alias("_offset"),
-            F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("_rowtime"),
-            F.col("key").alias("_key"),
-            F.col("headers").alias("_headers"),
+        return _renamed(_read(self._spark, self._given, self._name, starts, ends, more))
+
+    def jobs(self, shaped: Callable[[DataFrame], DataFrame]) -> MessageJobs | None:
+        properties = READING | self._given
+        return kafka_jobs(
+            self._spark, properties, self._name, self._group_prefix, lambda rows: shaped(_renamed(rows))
         )
 
 
@@ -102,6 +100,20 @@ class SparkSinkTopic:
         for key, value in (java_properties(self._options) | _DURABLE).items():
             writer = writer.option(f"kafka.{key}", value)
         writer.option("topic", topic_name(self._options)).save()
+
+
+def _renamed(rows: DataFrame) -> DataFrame:
+    """The rows of Spark's Kafka source by the names of `SourceTopic.messages`."""
+    from pyspark.sql import functions as F
+
+    return rows.select(
+        "value",
+        F.col("partition").alias("_partition"),
+        F.col("offset").alias("_offset"),
+        F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("_rowtime"),
+        F.col("key").alias("_key"),
+        F.col("headers").alias("_headers"),
+    )
 
 
 def _read(

@@ -3,7 +3,7 @@ Java's client (`kafka_topics.py`); tests have a model in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.store.broker import Offsets
@@ -13,9 +13,21 @@ if TYPE_CHECKING:
 
     from tidegate.sql.catalog.objects import Relation, Sink
     from tidegate.sql.options.kafka_options import KafkaOptions, KafkaSinkOptions
+    from tidegate.tasks.transfer import Job
 
 #: Rows that a sink sends: a message each. Without a key a message goes to any partition.
 MESSAGE = "key string, value string, headers array<struct<key:string,value:binary>>"
+
+
+#: Messages of a partition, from an offset until another one.
+Share = tuple[int, int, int]
+
+
+class MessageJobs(Protocol):
+    """Reads messages by jobs, each of which costs little."""
+
+    def batch(self, tasks: Sequence[Sequence[Share]]) -> Job:
+        """The messages that each of these tasks has, of each partition in their order; as `SourceTopic.messages`."""
 
 
 class SourceTopic(Protocol):
@@ -48,6 +60,9 @@ class SourceTopic(Protocol):
         Transactions leave gaps: their markers, and for those who read what is committed the messages of aborted ones.
         When the frame is computed, it raises an error of Spark's if the broker does not answer, or no longer has part
         of what was asked for."""
+
+    def jobs(self, shaped: Callable[[DataFrame], DataFrame]) -> MessageJobs | None:
+        """What reads small batches of the messages, `shaped` by column; None where only `messages` does."""
 
 
 class SinkTopic(Protocol):

@@ -7,9 +7,10 @@ decides what depends on the broker or the clock: which partitions are new, empty
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
@@ -33,14 +34,17 @@ if TYPE_CHECKING:
 
     from tidegate.ingest.ingest import StoredLog
     from tidegate.project import Project
-    from tidegate.runtime.topics import Topics
+    from tidegate.runtime.topics import MessageJobs, Share, Topics
     from tidegate.sql.catalog.objects import Relation
     from tidegate.sql.options.kafka_options import KafkaOptions
+    from tidegate.tasks.reading import Reader
 
 #: Partitions per task, where there are more of them than cores: their rows stay together, and tasks stay few.
 _TASKS_PER_CORE = 4
 #: Fewer rows than this are not worth more than one task per core.
 _SMALL_BATCH = 100_000
+#: As many messages and partitions at most are read by a job without a query; and as few are one task's.
+FEW_MESSAGES, FEW_PARTITIONS, _ONE_TASK = 10_000, 64, 4_000
 #: Spark measures an Arrow batch after every row, which costs as much as to read the row. Where no row is long, so many
 #: rows are not large.
 _NO_MEASURING = {
@@ -68,6 +72,9 @@ class KafkaConnector(Connector):
         self._topic = topic_name(options)
         self._broker = topics.source(relation, options)
         self._turns = DecodingBackOff()
+        #: Batches that were read without Spark's decoding, and what reads small ones, once that was asked for.
+        self._batches = 0
+        self._jobs: tuple[MessageJobs | None] | None = None
         self._topic_id: str | None = None
         self._ends: dict[str, int] = {}
         self._earliest: dict[str, int] = {}
@@ -134,28 +141,36 @@ class KafkaConnector(Connector):
     def read(self, plan: BatchPlan) -> BatchRows:
         if not plan.units:
             return BatchRows(None, ("_offset",), numbering=False, aligned=True)
-        messages = self._messages_of(plan)
+        if not plan.crashed and supports(self._relation) and self._turns.ours():
+            reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
+            refused, direct = partial(self._refused, plan), self._direct(plan, reader)
+            return BatchRows(refused, ("_offset",), numbering=False, aligned=True, direct=direct)
+        frame = self._decoded(self._gathered(plan), plan)
+        return BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True)
+
+    def _direct(self, plan: BatchPlan, reader: Reader) -> Direct:
+        rows = sum(unit["until"] - unit["from"] for unit in plan.units)
+        self._batches += 1
+        # A run has one batch, and to prepare jobs costs as much as a query. (A plan with care is for Spark's settings.)
+        if self._batches > 1 and rows <= FEW_MESSAGES and len(plan.units) <= FEW_PARTITIONS and not plan.care:
+            if self._jobs is None:
+                self._jobs = (self._broker.jobs(_short),)
+            (jobs,) = self._jobs
+            if jobs is not None:
+                return Direct(jobs.batch(_dealt(plan.units, cores(self._spark), rows)), reader)
+        return Direct(_short(self._gathered(plan)), reader, _NO_MEASURING)
+
+    def _gathered(self, plan: BatchPlan) -> DataFrame:
+        """The messages of a plan, in so many tasks as are worth it."""
         rows = sum(unit["until"] - unit["from"] for unit in plan.units)
         at_once = cores(self._spark)
         # Coalescing puts whole partitions one behind the other into a task: their order stays, without a shuffle.
         tasks = at_once if rows < _SMALL_BATCH else at_once * _TASKS_PER_CORE
-        messages = messages.coalesce(tasks_at_once(plan.care, tasks))
-        if not plan.crashed and supports(self._relation) and self._turns.ours():
-            reader = json_reader(self._relation, plan.arrived, limits_of(self._project))
-            direct = Direct(_short(messages), reader, _NO_MEASURING)
-            return BatchRows(
-                lambda: self._refused(messages, plan),
-                ("_offset",),
-                numbering=False,
-                aligned=True,
-                direct=direct,
-            )
-        frame = self._decoded(messages, plan)
-        return BatchRows(lambda: frame, ("_offset",), numbering=False, aligned=True)
+        return self._messages_of(plan).coalesce(tasks_at_once(plan.care, tasks))
 
-    def _refused(self, messages: DataFrame, plan: BatchPlan) -> DataFrame:
+    def _refused(self, plan: BatchPlan) -> DataFrame:
         self._turns.refused()
-        return self._decoded(messages, plan)
+        return self._decoded(self._gathered(plan), plan)
 
     def _decoded(self, messages: DataFrame, plan: BatchPlan) -> DataFrame:
         """By Spark: of any encoding, whatever the messages hold."""
@@ -344,6 +359,17 @@ class KafkaConnector(Connector):
 
     def _messages_of(self, plan: BatchPlan) -> DataFrame:
         return self._broker.messages({unit["p"]: (unit["from"], unit["until"]) for unit in plan.units})
+
+
+def _dealt(units: Sequence[Mapping[str, Any]], tasks: int, rows: int) -> list[list[Share]]:
+    """The messages of whole partitions, dealt out to at most so many tasks of about the same size."""
+    dealt: list[list[Share]] = [[] for _ in range(1 if rows <= _ONE_TASK else min(tasks, len(units)))]
+    loads = [0] * len(dealt)
+    for unit in sorted(units, key=lambda unit: unit["from"] - unit["until"]):
+        lightest = loads.index(min(loads))
+        dealt[lightest].append((int(unit["p"]), unit["from"], unit["until"]))
+        loads[lightest] += unit["until"] - unit["from"]
+    return dealt
 
 
 def _short(messages: DataFrame) -> DataFrame:
