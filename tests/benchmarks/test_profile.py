@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -63,6 +64,30 @@ def test_a_run_has_all_steps() -> None:
         assert steps[name][0] > 0, done.stdout
     assert steps["log: commit"][1] > 0, done.stdout
     assert steps["in all"][0] == pytest.approx(sum(s[0] for n, s in steps.items() if n != "in all"), rel=0.05)
+
+
+#: Round trips to the JVM in a warm tick of one group, without those that let go of an object. The aim is 60.
+MOST_CALLS = 240
+
+
+@pytest.mark.slow
+def test_a_warm_tick_asks_the_jvm_seldom() -> None:
+    """Of one source, one view, 200 messages from three partitions. More calls than these mean that something is asked
+    anew in each tick: an iterator of Java's that is read to its end is ninety."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.profile", "tick", "--warm", "8", "--ticks", "4"],
+        cwd=ROOT,
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    print(done.stdout)
+    (all_calls,) = re.findall(r"in all .* (\S+) \|$", done.stdout, re.MULTILINE)
+    (frees,) = re.findall(r"of the calls (\d+) let go", done.stdout)
+    assert float(all_calls) - float(frees) <= MOST_CALLS, done.stdout
 
 
 @pytest.mark.long_run
