@@ -8,8 +8,8 @@ PIP := python -m pip install --quiet --disable-pip-version-check
 # What looks at the dependencies has an environment of its own, so that it is no part of what it looks at.
 AUDIT := .tidegate/audit
 AUDIT_STAMP := $(AUDIT)/.installed
-# How many processes share `make test`: one more than CI has cores, since some of them always wait for servers and runs.
-PROCESSES ?= 3
+# How many processes share `make test`: two more than CI has cores, since some of them always wait for servers and runs.
+PROCESSES ?= 4
 # Histories that `make simulate` plays.
 SEEDS ?= 20000
 COMPILE = $(AUDIT)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
