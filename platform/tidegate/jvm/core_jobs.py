@@ -40,6 +40,7 @@ def run_over(spark: SparkSession, work: Work, rdd: Any) -> list[Any]:
     """As `run_in_tasks`, in a task for each partition of an RDD of the JVM, whose bytes it gets."""
     context = spark.sparkContext
     job = _core_of(context).job(context, work, rdd)
+    # Bounded: what `work` gives, which `run_in_tasks` says is little.
     found = job.collect()
     # By their places: an iterator ends by an error of the JVM, about which PySpark has ninety questions.
     return [pickle.loads(bytes(found.get(place))) for place in range(len(found))]

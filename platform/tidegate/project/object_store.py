@@ -93,7 +93,7 @@ class ConditionalPut(Protocol):
 def s3_filesystem(**options: object) -> FileSystem:
     """pyarrow's client. It is made once in a process: a new one asks who gives credentials again, and the server twice
     for its kind, and credentials that expire are renewed by it. A small file is one request, and not three."""
-    from tidegate.project.s3_files import S3Files
+    from tidegate.s3_files import S3Files
 
     return S3Files(**options, allow_delayed_open=True)
 

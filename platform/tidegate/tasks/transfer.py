@@ -56,6 +56,7 @@ def map_in_arrow(frame: DataFrame, task: Task, schema: StructType | str) -> Data
 
 def texts_of(frame: DataFrame, task: Task) -> list[str]:
     """The texts of the only column that a task makes of a frame."""
+    # Bounded: each task makes a report, and no rows.
     plain, arriving = departing(frame, task)
     return [row[0] for row in map_in_arrow(plain, arriving, "report string").collect()]
 

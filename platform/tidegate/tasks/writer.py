@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tidegate.s3_files import repeated
 from tidegate.tasks.transfer import Job, texts_of
 
 if TYPE_CHECKING:
@@ -185,9 +186,10 @@ class FileWriter:
 
 
 def run_task(work: DataFrame | Job, task: Task) -> list[Any]:
-    """Run a gate or write task over a frame or a job; the reports of all Spark tasks, as the task makes them."""
+    """Run a gate or write task over a frame or a job; the reports of all Spark tasks, as the task makes them. The files
+    of a try that S3 broke off are nobody's, as those of a task that Spark repeats."""
     # Bounded: a line for each task: its files (outcomes × days), and the states of the partitions it saw.
-    texts = work.texts(task) if isinstance(work, Job) else texts_of(work, task)
+    texts = repeated(lambda: work.texts(task) if isinstance(work, Job) else texts_of(work, task))
     return [json.loads(text) for text in texts]
 
 

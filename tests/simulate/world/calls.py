@@ -23,7 +23,7 @@ ROOMS = (
         "project",
         "runtime",
     ),
-    *("session", "sinks", "store", "tables", "tasks", "views", "watermark"),
+    *("s3_files", "session", "sinks", "store", "tables", "tasks", "views", "watermark"),
 )
 #: What is called reaches the outside if it is this, or in this module.
 _OUTSIDE = (

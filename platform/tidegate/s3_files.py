@@ -6,6 +6,7 @@ answer ends too early: it has passed on a part of it by then. Here this part is 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,18 +17,20 @@ from pyarrow import fs
 Answer = TypeVar("Answer")
 
 #: Seconds between tries.
-PAUSES = (0.1, 0.4, 1.6)
-#: What the client says where an answer broke off, and where a refusal had more bytes than were asked for.
-_BROKEN_OFF = "AWS Error INTERNAL_FAILURE"
+_PAUSES = (0.1, 0.4, 1.6)
+#: What pyarrow's client says where an answer broke off (also where a refusal had more bytes than were asked for), and
+#: Iceberg's.
+_BROKEN_OFF = re.compile(r"AWS Error INTERNAL_FAILURE|Premature end of Content-Length delimited message body")
 
 
 def repeated(ask: Callable[[], Answer]) -> Answer:
-    """The answer to a request that changes nothing, asked for again where it breaks off. Raises OSError."""
-    for seconds in PAUSES:
+    """The answer to a question that changes nothing, asked again where an answer of S3 breaks off. Raises what the last
+    try does."""
+    for seconds in _PAUSES:
         try:
             return ask()
-        except OSError as error:
-            if _BROKEN_OFF not in str(error):
+        except Exception as error:
+            if _BROKEN_OFF.search(str(error)) is None:
                 raise
             time.sleep(seconds)
     return ask()
