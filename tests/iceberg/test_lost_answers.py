@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.conftest import Workbench
+    from tidegate.session.session import Session
 
 
 class Proxy:
@@ -74,14 +75,18 @@ def proxy(spark: SparkSession) -> Iterator[Proxy]:
     made.close()
 
 
+def through(proxy: Proxy, workbench: Workbench) -> Session:
+    """A session that reaches its catalog by the proxy."""
+    file: Path = workbench.root / "resources" / "local.yaml"
+    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
+    return workbench.session()
+
+
 def test_R1_a_commit_whose_answer_was_lost_is_stored_once_and_can_be_read(
     new_workbench: Callable[[], Workbench], proxy: Proxy
 ) -> None:
     """Iceberg's Java asks again, is told that there is nothing to change any more, and takes itself for another."""
-    workbench = new_workbench()
-    file: Path = workbench.root / "resources" / "local.yaml"
-    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
-    session = workbench.session()
+    session = through(proxy, new_workbench())
     session.execute(
         "CREATE TABLE t (v INT, ts TIMESTAMP) APPEND ONLY; INSERT INTO t VALUES (1, '2026-01-01')"
     )
@@ -103,10 +108,7 @@ def test_R1_a_statement_whose_answer_was_lost_can_lose_only_its_own_branch(
     new_workbench: Callable[[], Workbench], proxy: Proxy, passing: int
 ) -> None:
     """It makes three commits: its branch, its rows, and the branch's snapshot as the table's."""
-    workbench = new_workbench()
-    file: Path = workbench.root / "resources" / "local.yaml"
-    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
-    session = workbench.session()
+    session = through(proxy, new_workbench())
     session.spark.sql("CREATE NAMESPACE IF NOT EXISTS tidegate.main")
     identifier = made(session)
     table = session.tables.open(identifier)
@@ -127,10 +129,7 @@ def test_R1_a_deletion_whose_answer_was_lost_has_happened_or_has_not(
     new_workbench: Callable[[], Workbench], proxy: Proxy, passing: int
 ) -> None:
     """As rows of a table with a TTL are deleted: the same three commits as those of a MERGE."""
-    workbench = new_workbench()
-    file: Path = workbench.root / "resources" / "local.yaml"
-    file.write_text(file.read_text().replace(f":{catalogs.server_port()}/", f":{proxy.port}/"))
-    session = workbench.session()
+    session = through(proxy, new_workbench())
     session.spark.sql("CREATE NAMESPACE IF NOT EXISTS tidegate.main")
     identifier = made(session)
     table = session.tables.open(identifier)
