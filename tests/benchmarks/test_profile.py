@@ -19,6 +19,21 @@ def burn(seconds: float) -> None:
         pass
 
 
+def profile_of(*arguments: str, timeout: int) -> str:
+    """What `make profile` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.profile", *arguments],
+        cwd=ROOT,
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
 @pytest.mark.medium
 def test_cpu_is_the_innermost_steps() -> None:
     profile = Profile()
@@ -40,18 +55,9 @@ def test_cpu_is_the_innermost_steps() -> None:
 @pytest.mark.long_run
 @pytest.mark.slow
 def test_a_run_has_all_steps() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.profile", "files", "--rows", "150000"],
-        cwd=ROOT,
-        env=ENVIRON,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    printed = profile_of("files", "--rows", "150000", timeout=300)
     steps = {}
-    for line in done.stdout.splitlines()[2:]:
+    for line in printed.splitlines()[2:]:
         name, own, jvm = (cell.strip() for cell in line.strip("|").split("|"))
         steps[name] = (float(own), float(jvm))
     for name in (
@@ -61,8 +67,8 @@ def test_a_run_has_all_steps() -> None:
         "view: read back",
         "view: aggregate",
     ):
-        assert steps[name][0] > 0, done.stdout
-    assert steps["log: commit"][1] > 0, done.stdout
+        assert steps[name][0] > 0, printed
+    assert steps["log: commit"][1] > 0, printed
     assert steps["in all"][0] == pytest.approx(sum(s[0] for n, s in steps.items() if n != "in all"), rel=0.05)
 
 
@@ -74,45 +80,27 @@ MOST_CALLS = 240
 def test_a_warm_tick_asks_the_jvm_seldom() -> None:
     """Of one source, one view, 200 messages from three partitions. More calls than these mean that something is asked
     anew in each tick: an iterator of Java's that is read to its end is ninety."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.profile", "tick", "--warm", "8", "--ticks", "4"],
-        cwd=ROOT,
-        env=ENVIRON,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    print(done.stdout)
-    (all_calls,) = re.findall(r"in all .* (\S+) \|$", done.stdout, re.MULTILINE)
-    (frees,) = re.findall(r"of the calls (\d+) let go", done.stdout)
-    assert float(all_calls) - float(frees) <= MOST_CALLS, done.stdout
+    printed = profile_of("tick", "--warm", "8", "--ticks", "4", timeout=500)
+    print(printed)
+    (all_calls,) = re.findall(r"in all .* (\S+) \|$", printed, re.MULTILINE)
+    (frees,) = re.findall(r"of the calls (\d+) let go", printed)
+    assert float(all_calls) - float(frees) <= MOST_CALLS, printed
 
 
 @pytest.mark.long_run
 @pytest.mark.slow
 def test_a_tick_has_all_steps() -> None:
     """It fails by itself if a tick does not have its rows, or closes no window."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.profile", "tick-files", "--warm", "3", "--ticks", "3"],
-        cwd=ROOT,
-        env=ENVIRON,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    printed = profile_of("tick-files", "--warm", "3", "--ticks", "3", timeout=300)
     steps = {}
-    for line in done.stdout.split("\n\n")[0].splitlines()[2:]:
+    for line in printed.split("\n\n")[0].splitlines()[2:]:
         name, *spent = (cell.strip() for cell in line.strip("|").split("|"))
         steps[name] = [float(value) for value in spent]
     for name in ("source: job", "view: job"):
-        assert min(steps[name]) > 0, done.stdout
+        assert min(steps[name]) > 0, printed
     # Files are listed by the driver, without the JVM.
     for name, process in (("source: look for rows", 0), ("view: find files", 1), ("commit", 1)):
-        assert steps[name][process] > 0, done.stdout
+        assert steps[name][process] > 0, printed
     for column in range(4):
         total = sum(spent[column] for name, spent in steps.items() if name != "in all")
         assert steps["in all"][column] == pytest.approx(total, abs=1.5)
