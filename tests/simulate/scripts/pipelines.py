@@ -159,6 +159,11 @@ class Pipeline:
     sent: str | None = None
     ttl: bool = False
 
+    @property
+    def delivers(self) -> bool:
+        """Whether it has a sink."""
+        return self.sink or self.sent is not None
+
     def sql(self) -> str:
         """Its definitions."""
         text = self._source()

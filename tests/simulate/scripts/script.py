@@ -3,47 +3,72 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
 from tests.simulate.scripts.pipelines import VIEWS, Pipeline
-from tests.simulate.scripts.topic_acts import TOPIC_ACTS, Messages, Topic, TopicAct, fewer, simpler, topic_of
-from tests.simulate.world.outside import FAULTS, LOST, Fault, Wish
+from tests.simulate.scripts.topic_acts import (
+    FAR_STEPS,
+    STEPS_OF_TIME,
+    TOPIC_ACTS,
+    Messages,
+    Topic,
+    TopicAct,
+    fewer,
+    simpler,
+    topic_of,
+)
+from tests.simulate.world.outside import FAULTS, KILLED_AFTER, LOST, Fault, Wish
 
-#: Steps of pipelines that read files, or have topics.
+#: Steps of pipelines that read files, or have topics; of tables WITH TTL; and of upkeep.
 _INPUT_STEPS = ("look input", "list input", "read input")
 _DELIVERY_STEPS = (
     *(f"{operation} staging" for operation in ("write", "delete", "look")),
     *(f"{operation} delivery" for operation in ("move", "list")),
 )
-#: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met.
+_STATE_STEPS = tuple(f"{operation} state" for operation in ("commit", "create", "load"))
+_POSITION_STEPS = tuple(
+    f"{operation} position" for operation in ("write", "move", "look", "list", "read", "delete")
+)
+_UPKEEP_STEPS = ("delete data", "delete metadata", "list data", "list metadata")
+#: Steps that follow only a fault, and that fault.
+_AFTER = {
+    "fetch sink": Wish("send sink", LOST, 0),
+    "delete position": Wish("write position", KILLED_AFTER, 0),
+    "read plan": Wish("move plan", KILLED_AFTER, 0),
+}
+#: How often a pair of a step and a fault is wished for, where 1 is too seldom or too often: by what was met. First the
+#: steps of each history, then those of some.
 _WEIGHTS = {
-    **dict.fromkeys(("load log", "load view", "look data", "read metadata"), 0.2),
-    **dict.fromkeys(("look input", "read data"), 0.5),
-    "compute task": 0.8,
-    **dict.fromkeys(("fetch topic", "ask topic"), 1.2),
-    **dict.fromkeys(("look plan", "write plan"), 1.5),
-    **dict.fromkeys(
-        ("commit log", "commit view", "delete plan", "create log", "create view", "move plan"), 2
-    ),
-    **dict.fromkeys(("list input", "list memory", "move position", "send sink", "ask sink"), 2),
-    **dict.fromkeys(("write position", "read position", "look position"), 4),
-    **dict.fromkeys(("list delivery", "look staging"), 7),
-    **dict.fromkeys(("read plan", "delete staging"), 9),
-    "write staging": 14,
-    **dict.fromkeys(("fetch sink", "move delivery"), 18),
+    **dict.fromkeys(("load log", "load view", "look data", "read data", "read metadata"), 0.5),
+    **dict.fromkeys(("look input", "read input", "compute task", "look plan", "list plan", "move plan"), 0.5),
+    "list memory": 0.7,
+    **dict.fromkeys(("create view", "list input", "read plan"), 1.4),
+    "commit view": 2.3,
+    **dict.fromkeys(("ask topic", "send sink"), 0.14),
+    **dict.fromkeys(("fetch topic", "write position"), 0.23),
+    **dict.fromkeys(("look position", "list position", "move position"), 0.55),
+    **dict.fromkeys(("ask sink", "delete position"), 0.9),
+    "list delivery": 1.4,
+    **dict.fromkeys(("look staging", "list data"), 2.3),
+    **dict.fromkeys(("delete staging", "list metadata"), 3),
+    **dict.fromkeys(("create state", "load state"), 4.2),
+    **dict.fromkeys(("delete metadata", "commit state", "write staging"), 5.5),
+    **dict.fromkeys(("fetch sink", "move delivery"), 7),
+    "delete data": 16,
 }
 TOPIC_STEPS, SINK_STEPS = ("ask topic", "fetch topic"), ("ask sink", "fetch sink", "send sink")
 #: Steps that histories pass, for which faults are wished: each pair of a step and a fault is to be met often enough.
 STEPS = (
     *(f"{operation} {role}" for operation in ("commit", "create", "load") for role in ("log", "view")),
-    *(f"{operation} plan" for operation in ("write", "move", "delete", "look", "read")),
-    *(f"{operation} data" for operation in ("write", "read", "look")),
-    *(f"{operation} metadata" for operation in ("write", "read")),
+    *_STATE_STEPS,
+    *(f"{operation} plan" for operation in ("write", "move", "delete", "look", "list", "read")),
+    *(f"{operation} data" for operation in ("write", "read", "look", "list", "delete")),
+    *(f"{operation} metadata" for operation in ("write", "read", "list", "delete")),
     *_INPUT_STEPS,
-    *(f"{operation} position" for operation in ("write", "move", "look", "read")),
+    *_POSITION_STEPS,
     *(f"{operation} staging" for operation in ("write", "delete", "look")),
     *(f"{operation} delivery" for operation in ("move", "list")),
     "list memory",
@@ -173,28 +198,48 @@ def script_of(seed: int) -> Script:
     if rng.random() < 0.38:
         topic = topic_of(rng)
         pipeline = replace(pipeline, topic=topic)
-        acts = _acts(rng, pipeline, Messages(rng, topic))
+        acts = _acts(rng, pipeline, Messages(rng, topic, pipeline.delivers))
     else:
         ttl = rng.random() < 0.2
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
         acts = _acts(rng, pipeline)
-    wishes = [_wish(rng, pipeline) for _ in range(rng.choice([3, 3, 4, 4]))]
-    if any(wish.step == "fetch sink" for wish in wishes):
-        # Only a delivery that an error has ended is looked for.
-        wishes = [Wish("send sink", LOST, 0), *(replace(wish, nth=0) for wish in wishes)]
+    own = tuple(_own_steps(pipeline, acts))
+    wishes = [_wish(rng, pipeline, own) for _ in range(rng.choice([4, 4, 4, 5]))]
+    if before := {_AFTER[wish.step] for wish in wishes if wish.step in _AFTER}:
+        wishes = [*sorted(before, key=str), *(replace(wish, nth=0) for wish in wishes)]
+        acts = (*acts, Run(fresh=True))
     return Script(seed, pipeline, acts, None, tuple(wishes), rng.choice([0, 5, 10]))
 
 
-def _wish(rng: Random, pipeline: Pipeline) -> Wish:
-    """What only some pipelines do is wished for where it is done; of the rest, what is seldom done more often."""
-    own = (TOPIC_STEPS if pipeline.topic else ()) + (SINK_STEPS if pipeline.sent is not None else ())
-    own += _DELIVERY_STEPS if pipeline.sink else ()
-    elsewhere = {*TOPIC_STEPS, *SINK_STEPS, *_DELIVERY_STEPS, *(_INPUT_STEPS if pipeline.topic else ())}
-    steps = own if own and rng.random() < 0.45 else [step for step in STEPS if step not in elsewhere]
+def _own_steps(pipeline: Pipeline, acts: Sequence[Act]) -> Iterator[str]:
+    """What only some histories do, among them this one."""
+    if pipeline.topic:
+        yield from TOPIC_STEPS
+    if pipeline.sent is not None:
+        yield from SINK_STEPS
+    if pipeline.sink:
+        yield from _DELIVERY_STEPS
+    if pipeline.delivers:
+        yield from _POSITION_STEPS
+    if pipeline.ttl:
+        yield from _STATE_STEPS
+    if any(isinstance(act, Keep) for act in acts):
+        yield from _UPKEEP_STEPS
+
+
+def _wish(rng: Random, pipeline: Pipeline, own: Sequence[str]) -> Wish:
+    """What only some histories do is wished for where it is done; of the rest, what is seldom done more often."""
+    elsewhere = {*TOPIC_STEPS, *SINK_STEPS, *_DELIVERY_STEPS, *_POSITION_STEPS, *_STATE_STEPS, *_UPKEEP_STEPS}
+    elsewhere |= {*_INPUT_STEPS} if pipeline.topic else set()
+    steps = own if own and rng.random() < 0.75 else [step for step in STEPS if step not in elsewhere]
     step = rng.choices(steps, [_WEIGHTS.get(step, 1) * len(_faults_of(step)) for step in steps])[0]
     # Tables are loaded many times.
-    nth = rng.randrange(20) if step.startswith("load ") else rng.choice([0, 0, 0, 0, 0, 1, 1, 2])
+    nth = rng.randrange(20) if step.startswith("load ") else rng.choice(_FIRST if step in own else _NTH)
     return Wish(step, rng.choice(_faults_of(step)), nth)
+
+
+#: Which of the steps of a name a fault is wished for: of those that few histories do at all, nearly always the first.
+_NTH, _FIRST = (0, 0, 0, 0, 0, 1, 1, 2), (0, 0, 0, 0, 0, 0, 0, 1)
 
 
 def _faults_of(step: str) -> tuple[str, ...]:
@@ -205,17 +250,20 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
     """`messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
     amends = rng.random() < 0.4 and not pipeline.ttl
-    rows = _Rows(rng, amends)
+    keeps = rng.random() < 0.3
+    rows = _Rows(rng, amends, pipeline.delivers)
     if messages is not None and messages.partitions > 1 and rng.random() < 0.12:
         acts += _awakening(rng, messages)
-    for _ in range(2):
+    for number in range(2):
+        if number and rng.random() < 0.4:
+            rows.be_on_time()
         if messages is None:
             acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
         else:
             acts += messages.acts()
         if rng.random() < (0.1 if messages is None else 0.3):
             acts.append(Wait(rng.choice([5, 60, 3600, 100_000] if messages is None else _WAITS)))
-        if acts and rng.random() < 0.2:
+        if rng.random() < (0.6 if keeps and number else 0.05):
             acts.append(Keep(rng.random() < 0.5))
         if amends and acts and rng.random() < 0.6:
             acts.append(Amend())
@@ -226,6 +274,12 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
             acts.append(Live(tuple(rows.file() for _ in range(rng.choice([0, 1, 2])))))
         else:
             acts.append(Run(fresh=rng.random() < 0.3))
+    if pipeline.delivers and rng.random() < 0.6:
+        # Where a fault has ended the runs before, something is delivered now.
+        acts.append(Run(fresh=rng.random() < 0.3))
+    if keeps:
+        # What was committed last is old enough for upkeep then.
+        acts += [Wait(rng.choice([61, 120, 3600, 100_000])), Keep(rng.random() < 0.7)]
     return tuple(acts)
 
 
@@ -256,12 +310,17 @@ _WAITS = (5, 200, 289, 290, 299, 300, 301, 3600, 100_000)
 
 class _Rows:
     """Rows near to each other in time, in some histories very near; some late (`amended`: many), some far ahead, some
-    without a time."""
+    without a time. `delivered`: in most histories less near, so that windows close."""
 
-    def __init__(self, rng: Random, amended: bool) -> None:
+    def __init__(self, rng: Random, amended: bool, delivered: bool) -> None:
         self._rng, self._now, self._id = rng, 0, 0
-        self._steps = rng.choice([[0, 1, 5, 10, 20, 40], [0, 1, 5, 10, 20, 40], [0, 1, 2, 5, 10]])
+        usual = FAR_STEPS if delivered else STEPS_OF_TIME
+        self._steps = rng.choice([STEPS_OF_TIME, usual, [0, 1, 2, 5, 10]])
         self._lags = [0, 0, 5, 21, 40, 60] if amended else [0, 0, 0, 5, 20, 21, 60]
+
+    def be_on_time(self) -> None:
+        """From now on few rows are late: what was open at an amendment is all that is left for the next one."""
+        self._lags = [0, 0, 0, 0, 0, 5]
 
     def file(self) -> tuple[tuple[int, str, str, int | None, int | None], ...]:
         rng, found = self._rng, []

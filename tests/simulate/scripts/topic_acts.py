@@ -13,6 +13,9 @@ COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 #: Further ahead of any clock than `max_future_skew`.
 _FAR = 300_000
 
+#: Seconds between rows; and where windows should close soon.
+STEPS_OF_TIME, FAR_STEPS = (0, 1, 5, 10, 20, 40), (5, 10, 20, 40, 60)
+
 #: id, partition, key, value, time, and what else it is.
 Sent = tuple[int, int, str, int | None, int | None, str]
 
@@ -73,17 +76,19 @@ def topic_of(rng: Random) -> Topic:
 
 
 class Messages:
-    """Rows near to each other in time, and what happens to the topic between them."""
+    """Rows near to each other in time, and what happens to the topic between them. `delivered`: in half of the
+    histories less near, so that windows close."""
 
-    def __init__(self, rng: Random, topic: Topic) -> None:
+    def __init__(self, rng: Random, topic: Topic, delivered: bool = False) -> None:
         self._rng, self.partitions = rng, topic.partitions
+        self._steps = rng.choice([STEPS_OF_TIME, FAR_STEPS if delivered else STEPS_OF_TIME])
         self._now = self._id = 0
         self._open = False
 
     def acts(self) -> list[TopicAct]:
         """Before a run."""
         rng, found = self._rng, list[TopicAct]()
-        if self._open and rng.random() < 0.6:
+        if self._open and rng.random() < 0.8:
             found.append(Settle(rng.random() < 0.6))
             self._open = False
         for _ in range(rng.choice([1, 1, 2, 3])):
@@ -100,7 +105,7 @@ class Messages:
         rng, rows = self._rng, list[Sent]()
         busy = among or rng.sample(range(self.partitions), rng.randint(1, self.partitions))
         for _ in range(rng.randint(1, 5)):
-            self._now += rng.choice([0, 1, 5, 10, 20, 40])
+            self._now += rng.choice(self._steps)
             at: int | None = max(self._now - rng.choice([0, 0, 0, 5, 20, 21, 60]), 0)
             chance = rng.random()
             if chance < 0.05:
