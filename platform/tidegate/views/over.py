@@ -119,8 +119,12 @@ def _tick(
     stored: list[tuple[str, str]] = []
     if watermark is not None:
         stored = [pair for o in orderings for pair in o.stored(watermark)]
-        kept = " OR ".join(dict.fromkeys(spec.keep for o in orderings for spec in o.specs(watermark)))
-        state.append(f"{BELOW} AND (NOT {PREFIX}released OR {kept}) AS {_KEPT}")
+        kept = [f"NOT {PREFIX}released", *(spec.keep for o in orderings for spec in o.specs(watermark))]
+        needed = " OR ".join(dict.fromkeys(kept))
+        with_peers = [
+            f"bool_or({BELOW} AND ({needed})) {o.peers_needed}" for o in orderings if o.peers_needed
+        ]
+        state.append(f"{BELOW} AND ({' OR '.join([needed, *with_peers])}) AS {_KEPT}")
     texts = [f"{text} AS {quote(name)}" for name, text in stored]
     frame = frame.selectExpr(*names, TIME, *values, *state, *texts)
 

@@ -88,6 +88,15 @@ class Ordering:
                 found.append((f"{PREFIX}s{i}", partial.carried(struct) if partial.exact else struct))
         return found
 
+    @property
+    def peers_needed(self) -> str | None:
+        """The window of a row's peers, if a row that waits is carried with all of them: its rank is the place of the
+        first one, and is worked out again while another call of its unit waits for rows that follow."""
+        if not any(f.function == "rank" for f in self.functions.values()):
+            return None
+        ahead = self._reach(self._units.index(("rows", None)))[1]
+        return f"OVER ({self._with_peers()})" if ahead else None
+
     def restored(self, fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """Columns of carried rows that are another thing here, as Spark SQL. `fields`: of the structs stored."""
         exact = [i for i, f in self.functions.items() if _is_running(f) and self.partials[i].exact]
@@ -283,7 +292,7 @@ class Ordering:
         if f.unit == "rows":
             rows = f"ROWS BETWEEN 1 FOLLOWING AND {ahead} FOLLOWING"
             return [*found, part(self._window(rows))] if ahead else found
-        peers = f"PARTITION BY {', '.join([*self._keys, TIME, *_bare(self._rest)])} ORDER BY {self._ties}"
+        peers = f"{self._with_peers()} ORDER BY {self._ties}"
         if f.preceding is not None:
             found.append(part(f"OVER ({peers} {before})"))
         found.append(part(f"OVER ({peers} {after})"))
@@ -291,6 +300,9 @@ class Ordering:
 
     def _partition(self) -> str:
         return f"PARTITION BY {', '.join(self._keys)}" if self._keys else ""
+
+    def _with_peers(self) -> str:
+        return f"PARTITION BY {', '.join([*self._keys, TIME, *_bare(self._rest)])}"
 
     def _session(self, j: int) -> str:
         return f"PARTITION BY {', '.join([*self._keys, self._name('g', j)])}"
