@@ -34,8 +34,10 @@ test: export PYTHONDONTWRITEBYTECODE =
 # All Sparks of tests start from the archive that `tests.support.classes` makes; those with other jars run once, and leave none.
 test: export TIDEGATE_CLASS_ARCHIVES = $(CURDIR)/.tidegate/classes:ro
 test: java browser postgres prometheus $(STAMP) $(AUDIT_STAMP) ## The checks of style and types and the whole test suite, as CI runs it
+	@# Once, and not by each of the processes: classes for all Sparks, and pytest's compiled files.
 	@$(BIN)/python -m tests.support.classes & classes=$$!; \
-	  $(MAKE) --no-print-directory lint || { kill $$classes; exit 1; }; wait $$classes
+	  $(BIN)/python -m pytest --collect-only --quiet > .tidegate/collected.txt || { cat .tidegate/collected.txt; kill $$classes; exit 1; }; \
+	  wait $$classes
 	@$(BIN)/python -m pytest -m "not long_run" -n $(PROCESSES) --dist loadscope --no-loadscope-reorder --durations=30 --durations-min=5
 
 test-fast: $(STAMP) ## The small tests: no JVM, all of them within a minute

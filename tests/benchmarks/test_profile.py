@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.benchmarks.bench import ENVIRON, ROOT
 from tests.benchmarks.profile import Profile
+from tests.benchmarks.tick import table_of, ticks_of, topic_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.support.kafka import Broker
 
 
 def burn(seconds: float) -> None:
@@ -77,14 +84,13 @@ MOST_CALLS = 240
 
 
 @pytest.mark.slow
-def test_a_warm_tick_asks_the_jvm_seldom() -> None:
+def test_a_warm_tick_asks_the_jvm_seldom(tmp_path: Path, kafka: Broker, spark: SparkSession) -> None:
     """Of one source, one view, 200 messages from three partitions. More calls than these mean that something is asked
     anew in each tick: an iterator of Java's that is read to its end is ninety."""
-    printed = profile_of("tick", "--warm", "8", "--ticks", "4", timeout=500)
-    print(printed)
-    (all_calls,) = re.findall(r"in all .* (\S+) \|$", printed, re.MULTILINE)
-    (frees,) = re.findall(r"of the calls (\d+) let go", printed)
-    assert float(all_calls) - float(frees) <= MOST_CALLS, printed
+    with topic_of(kafka.bootstrap) as given:
+        profile, calls, _ = ticks_of(tmp_path, given, rows=200, warm=8, measured=4, spark=spark)
+    asked = calls.by_step.total() - calls.frees
+    assert 0 < asked / 4 <= MOST_CALLS, table_of(profile, calls, 4)
 
 
 @pytest.mark.long_run

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
@@ -41,6 +41,9 @@ from tidegate.session.live import LiveGroup, SourceMember, ViewMember
 from tidegate.session.live_driver import WARM_TICKS
 from tidegate.session.session import Session
 from tidegate.views import pane_slices, view_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 QUERY = Query("windows", size_s=1, slide_s=1, delay_s=1)
 _KEYS, _PARTITIONS = 100, 3
@@ -88,40 +91,47 @@ class Rows:
         return Events(part, np.arange(self._rows, dtype=np.int64), ts, keys, amounts)
 
 
+#: Options and encoding of a source, and what puts the rows of a tick there.
+Input = tuple[dict[str, str], str, Callable[[Events, int], None]]
+
+
 @contextmanager
-def kafka(folder: Path) -> Iterator[tuple[dict[str, str], str, Callable[[Events, int], None]]]:
-    """A topic: options and encoding of its source, and what puts the rows of a tick there."""
+def kafka(folder: Path) -> Iterator[Input]:
+    """A topic of a broker of its own."""
     broker, port = LocalBroker(folder), free_port()
     broker.start(port, with_parent=True, notify=say)
     try:
-        bootstrap = f"127.0.0.1:{port}"
-        with Topics(bootstrap) as topics:
-            topics.create("events", _PARTITIONS)
-        wire = Wire(bootstrap)
-
-        def send(rows: Events, tick: int) -> None:
-            wire.send(
-                "events",
-                {
-                    part: batch(messages(own, 100), int(own.ts[0]) // 1000)
-                    for part in range(_PARTITIONS)
-                    if len(own := rows.where(rows.part == part))
-                },
-            )
-
-        yield (
-            {"connector": "kafka", "topic": "events", "properties.bootstrap.server": bootstrap},
-            "JSON",
-            send,
-        )
-        wire.close()
+        with topic_of(f"127.0.0.1:{port}") as found:
+            yield found
     finally:
         broker.kill()
 
 
 @contextmanager
-def files(folder: Path) -> Iterator[tuple[dict[str, str], str, Callable[[Events, int], None]]]:
-    """As `kafka`, of a folder of Parquet files."""
+def topic_of(bootstrap: str) -> Iterator[Input]:
+    """A topic of this broker."""
+    name = f"events-{time.time_ns()}"
+    with Topics(bootstrap) as topics:
+        topics.create(name, _PARTITIONS)
+    wire = Wire(bootstrap)
+
+    def send(rows: Events, tick: int) -> None:
+        wire.send(
+            name,
+            {
+                part: batch(messages(own, 100), int(own.ts[0]) // 1000)
+                for part in range(_PARTITIONS)
+                if len(own := rows.where(rows.part == part))
+            },
+        )
+
+    yield {"connector": "kafka", "topic": name, "properties.bootstrap.server": bootstrap}, "JSON", send
+    wire.close()
+
+
+@contextmanager
+def files(folder: Path) -> Iterator[Input]:
+    """A folder of Parquet files."""
     place = folder / "in"
     place.mkdir()
 
@@ -204,9 +214,10 @@ def ticks(
     warm: int,
     measured: int,
     before_tick: Callable[[int, LiveGroup], None] = lambda tick, group: None,
+    spark: SparkSession | None = None,
 ) -> tuple[Profile, Calls, dict[str, float]]:
     """Steps of `measured` ticks after `warm` ones; and what the table's caption tells. `before_tick`: called before
-    each one, for what compares two ways of doing it."""
+    each one, for what compares two ways of doing it. `spark`: it runs them, instead of one of their own."""
     profile = Profile()
     calls = Calls(profile)
     seen: Counter[str] = Counter()
@@ -223,7 +234,7 @@ def ticks(
         stack.enter_context(
             patch.object(ClientServerConnection, "send_command", calls.counting(send_command))
         )
-        session = stack.enter_context(Session.open(project, lasting=True, several=True))
+        session = stack.enter_context(Session.open(project, spark=spark, lasting=True, several=True))
         jvm = session.spark._jvm.java.lang.ProcessHandle.current().pid()
         workers = Workers(jvm)
         profile.follow(jvm, workers)
@@ -249,7 +260,7 @@ def ticks(
             wall += time.monotonic() - began if done >= warm else 0.0
         profile.end()
         own = of_its_own(jvm) - own
-        session.close(stop_spark=True)
+        session.close(stop_spark=spark is None)
     profile.steps.pop(_OUTSIDE)
     facts = {"wall": wall / measured} | {name: (seen + own)[name] / measured for name in _FACTS}
     return profile, calls, facts
@@ -271,15 +282,24 @@ def table_of(profile: Profile, calls: Calls, measured: int) -> str:
 
 def profile_tick(folder: Path, source: str, rows: int, warm: int, measured: int) -> str:
     """A project in `folder` with that source, and the table of its ticks."""
-    with {"kafka": kafka, "files": files}[source](folder) as (options, encode, send):
-        statement = tidegate_source(QUERY, options, encode, source == "files")
-        project = make_project(folder, statement, tidegate_view(QUERY))
-        profile, calls, facts = ticks(project, send, rows, warm, measured)
-    if facts["rows"] != rows or facts["slices"] != 1:
-        raise SystemExit(f"each tick has {rows} rows and closes a window, but: {facts}")
+    with {"kafka": kafka, "files": files}[source](folder) as given:
+        profile, calls, facts = ticks_of(folder, given, rows, warm, measured)
     return (
         f"{table_of(profile, calls, measured)}\n\n{measured} ticks of {rows} rows from {source} after {warm}: "
         f"{facts['wall']:.2f} s each; of the JVM's CPU {facts['compilers'] * 1000:.0f} ms are its compilers' and "
         f"{facts['collector'] * 1000:.0f} ms its collector's; of the calls {calls.frees / measured:.0f} let go of an "
         "object"
     )
+
+
+def ticks_of(
+    folder: Path, given: Input, rows: int, warm: int, measured: int, spark: SparkSession | None = None
+) -> tuple[Profile, Calls, dict[str, float]]:
+    """`ticks` of a project in `folder` with that input; SystemExit if they did not do what they should."""
+    options, encode, send = given
+    statement = tidegate_source(QUERY, options, encode, options["connector"] == "filesystem")
+    project = make_project(folder, statement, tidegate_view(QUERY))
+    profile, calls, facts = ticks(project, send, rows, warm, measured, spark=spark)
+    if facts["rows"] != rows or facts["slices"] != 1:
+        raise SystemExit(f"each tick has {rows} rows and closes a window, but: {facts}")
+    return profile, calls, facts

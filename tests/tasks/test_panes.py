@@ -283,7 +283,7 @@ FROM SESSION(t, ts, INTERVAL '30 seconds') GROUP BY window_end EMIT ON WINDOW CL
 @pytest.mark.spark
 @pytest.mark.runner("inprocess", "spark")
 def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchange(
-    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+    workbench: Workbench, runner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = workbench.assets(t=TABLE + VIEWS).session()
     used = []
@@ -295,7 +295,9 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
         return found
 
     monkeypatch.setattr(ways, "compute", noted)
-    for size, shift in ((10**9, 0), (3, 60), (3, 120)):
+    # In one task; with an exchange; on what an exchange has left open, too, where that takes no JVM.
+    turns = [(10**9, 0), (3, 60), (3, 120)][: 2 if runner == "spark" else 3]
+    for size, shift in turns:
         monkeypatch.setattr("tidegate.views.pane_slices._ROWS_PER_TASK", size)
         for number in range(4):
             values = [
@@ -310,7 +312,7 @@ def test_the_engine_gives_the_rows_of_the_view_s_sql_with_and_without_an_exchang
             assert found[0] == found[1]
             assert found[0] or some == "_all"
     assert session.table("plain").count() > 20, session.table("plain").collect()
-    assert session.table("plain_all").count() == 2
+    assert session.table("plain_all").count() == len(turns) - 1
     assert {(type(pane_windows.window), pane_windows.condition is None) for pane_windows, _ in used} == {
         (Hop, True),
         (Hop, False),

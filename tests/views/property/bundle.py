@@ -21,7 +21,7 @@ from tests.oracles.oracle import Row
 from tidegate.session.session import Session
 
 #: Random cases in one bundle.
-CASES = 200
+CASES = 150
 #: The oracle's 0.
 BEGIN = datetime(2026, 1, 1)
 COLUMNS = "c INT, p VARCHAR, id INT, k VARCHAR, v INT, ts TIMESTAMP, wm TIMESTAMP, WATERMARK FOR ts AS wm"
