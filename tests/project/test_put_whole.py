@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from tests.conftest import Workbench
+from tests.conftest import ROOT, Workbench
 from tests.simulate.world.outside import Chooser, Outside
 from tests.simulate.world.store import Handler, Store
-from tidegate.project.object_store import put_whole, whole_name
+from tidegate.project.object_store import make_folder, put_whole, whole_name
 from tidegate.sinks.statefile import StateFile
 
 
@@ -71,3 +74,17 @@ def test_R2_what_a_writer_of_a_position_has_left_goes_with_the_next_writer(workb
     file.write({"tick": 1})
     assert sorted(one.name for one in folder.iterdir()) == [f".other.json.{'0' * 32}", "position.json"]
     assert file.read() == {"tick": 1}
+
+
+def test_folders_are_made_where_there_are_any_and_nowhere_else() -> None:
+    """On S3 a folder would be an object of its own, which is none of a table's or a sink's."""
+    package = ROOT / "platform" / "tidegate"
+    makes = [file for file in package.rglob("*.py") if ".create_dir(" in file.read_text(encoding="utf-8")]
+    assert [str(file.relative_to(package)) for file in makes] == ["project/object_store.py"]
+    asked: list[str] = []
+    for kind in ("s3", "local"):
+        filesystem: Any = SimpleNamespace(
+            type_name=kind, create_dir=lambda path, recursive: asked.append(path)
+        )
+        make_folder(filesystem, kind)
+    assert asked == ["local"]

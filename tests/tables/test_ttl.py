@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from tests.conftest import Workbench
 from tidegate import TidegateError
 from tidegate.audit.source import audit_source
+from tidegate.iceberg.upkeep_table import SparkUpkeep
 from tidegate.session.session import Session
-from tidegate.tables.lives import state_identifier
+from tidegate.tables.lives import applied_of, state_identifier
 from tidegate.tables.table import KeyedTable
 
 pytestmark = pytest.mark.runner("inprocess")
@@ -346,3 +348,35 @@ def test_T4_rows_that_are_replaced_are_written_anew_when_they_are_many(
     session.execute("DELETE FROM t WHERE id = 0")
     assert rows(session, "SELECT count(*), sum(v) FROM t") == [(19, 8)]
     assert audit_source(session, "t").ok
+
+
+@pytest.mark.runner("spark")
+def test_R2_a_compaction_that_meets_another_machines_is_left_to_the_next_run(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the run has stored is stored: that the files of its state are put together later is no error of it."""
+    session = workbench.session()
+    session.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    insert = (
+        "INSERT INTO t VALUES " + ", ".join(f"({n}, 0)" for n in range(first, first + 40))
+        for first in (0, 40, 80)
+    )
+    session.execute(next(insert))
+    session.execute(next(insert))
+    identifier = state_identifier(session.identifier("t"))
+    # After it has looked at the files, and before it commits.
+    real, gone = SparkUpkeep._keep_bounds, []
+
+    def meanwhile(upkeep: SparkUpkeep, columns: Sequence[str]) -> None:
+        monkeypatch.setattr(SparkUpkeep, "_keep_bounds", real)
+        gone.append(session.tables.upkeep(identifier).compact(least_files=2)[0])
+        real(upkeep, columns)
+
+    monkeypatch.setattr(SparkUpkeep, "_keep_bounds", meanwhile)
+    monkeypatch.setattr("tidegate.tables.table._MERGES", 1)
+    session.execute(next(insert))
+    assert (gone > [0], rows(session, "SELECT count(*), sum(v) FROM t")) == (True, [(120, 0)])
+    assert applied_of(session.tables.open(identifier).current()).merges == 3
+    session.execute("UPDATE t SET v = 1 WHERE id = 0")
+    assert applied_of(session.tables.open(identifier).current()).merges == 0
+    assert rows(session, "SELECT count(*), sum(v) FROM t") == [(120, 1)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.jvm.failures import refused
+from tidegate.project.object_store import make_folder
 from tidegate.sinks.filewriter import EncodeTask, encoded, head
 from tidegate.sinks.sink_writer import Delivered
 from tidegate.sinks.statefile import StateFile
@@ -62,7 +63,7 @@ class FilesystemSink:
         self._state.take(self._document(after))
         # What a delivery left that broke off before it was decided.
         self._remove(staging)
-        self._filesystem.create_dir(staging, recursive=True)
+        make_folder(self._filesystem, staging)
         form = self._sink.format
         assert form is not None
         try:

@@ -10,6 +10,7 @@ missing epochs are applied when the log is opened next (R2).
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ from tidegate.watermark import TimeKind
 from tidegate.watermark.timekind import DAY_MICROS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame
@@ -212,13 +213,21 @@ class KeyedTable:
         return Cleaned(self.relation.name, upto, files, self._files())
 
     def compact(self) -> None:
-        """Rewrite small files of a partition into one, and those that have rows marked as deleted."""
-        gone, _ = self._tables.upkeep(self.identifier, self._owner).compact(least_files=2)
+        """Rewrite small files of a partition into one, and those that have rows marked as deleted. Where a commit of
+        somebody else is in the way, which always wins, it is left to the next time: no row depends on it."""
+        upkeep = self._tables.upkeep(self.identifier, self._owner)
+        try:
+            gone, _ = upkeep.compact(least_files=2)
+        except Exception as error:
+            if not upkeep.is_conflict(error):
+                raise
+            return
         base = self.table.current()
         now = applied_of(base)
         if gone or now.merges:
             # Also where there was nothing to rewrite: it need not be looked for again so soon.
-            self._note(replace(now, merges=0).facts(), base)
+            with unless_overtaken():
+                self._note(replace(now, merges=0).facts(), base)
 
     def expire_snapshots(self, keep_seconds: float = KEEP_SECONDS, many: int = 0) -> None:
         """Expire snapshots older than `keep_seconds`, except for the newest few, and remove the files that they alone
@@ -286,12 +295,17 @@ def note_again(table: StoredTable, compacted: int) -> None:
     """Where files of a state were compacted, say again what was said of it last, in a snapshot of its own. A compaction
     itself says nothing: it may be committed on top of changes that came after the look at the facts."""
     base = table.current()
-    if not compacted:
-        return
+    if compacted:
+        with unless_overtaken():
+            table.append([], None, base.facts, base)
+
+
+@contextmanager
+def unless_overtaken() -> Iterator[None]:
+    """For a commit that only repeats what was said before: whoever was faster has said more."""
     try:
-        table.append([], None, base.facts, base)
+        yield
     except TidegateError as error:
-        # Whoever was faster has said more.
         if error.code != "TG502":
             raise
 

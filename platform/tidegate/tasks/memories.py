@@ -77,8 +77,10 @@ class MemoryFiles:
     @classmethod
     def of(cls, storage: Storage, name: str) -> MemoryFiles:
         """Those of the log called `name`; makes the folder."""
+        from tidegate.project.object_store import make_folder
+
         filesystem, path = storage.filesystem(f"{storage.work_folder(name)}/memory")
-        filesystem.create_dir(path, recursive=True)
+        make_folder(filesystem, path)
         return cls(filesystem, path)
 
     def forget(self, before: Iterable[GateState], after: Iterable[GateState]) -> None:
