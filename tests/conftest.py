@@ -138,11 +138,13 @@ SPARK, IN_PROCESS = "spark", "inprocess"
 
 def runners(item: pytest.Item | pytest.Function) -> tuple[str, ...]:
     """On which runners a test with a project runs: what `pytest.mark.runner` of it or of its module says, else Spark.
-    With TIDEGATE_RUNNERS=all one that runs in this process runs on Spark, too, and on Spark alone where another catalog
-    is chosen (`tests.support.catalogs`)."""
+    With TIDEGATE_RUNNERS=all one that runs in this process runs on Spark, too; and where another catalog is chosen
+    (`tests.support.catalogs`), on Spark alone. One that is `only` about its runner runs on no other."""
     marker = item.get_closest_marker("runner")
     names: tuple[str, ...] = marker.args if marker is not None else (SPARK,)
-    if catalogs.chosen() and SPARK in names:
+    if marker is not None and marker.kwargs.get("only"):
+        return names
+    if catalogs.chosen():
         return (SPARK,)
     both = os.environ.get("TIDEGATE_RUNNERS") == "all" and IN_PROCESS in names
     return (IN_PROCESS, SPARK) if both else names

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ from tests.inprocess.test_conformance import EPOCH, added, made, session, shown,
 from tests.support import catalogs
 from tests.support.quick import quick
 from tidegate.errors import TidegateError
+from tidegate.iceberg.lease_tables import LeaseTables
+from tidegate.live.catalog_lease import BEAT, EXPIRY, CatalogLeases
+from tidegate.project import Project
 
 if TYPE_CHECKING:
     from tidegate.session.session import Session
@@ -114,15 +118,23 @@ def shared(new_workbench: Callable[[], Workbench], where: Path) -> tuple[Workben
     return found[0], found[1]
 
 
-def other_driver(bench: Workbench) -> subprocess.Popen[str]:
-    """A JVM of its own, which begins to run the project."""
-    command = [sys.executable, "-m", "tests.runtime.killable", str(bench.root)]
+def other_driver(bench: Workbench, *leases: str) -> subprocess.Popen[str]:
+    """A JVM of its own, which begins to run the project; with the rights to live mode that it holds."""
+    command = [sys.executable, "-m", "tests.runtime.killable", str(bench.root), *leases]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
+
+
+def pause_in_run(process: subprocess.Popen[str]) -> None:
+    """Once it has committed something."""
+    assert process.stdout is not None
+    while (line := process.stdout.readline()) != "BatchCommitted\n":
+        assert line != "done\n"
+    os.killpg(process.pid, signal.SIGSTOP)
 
 
 def facts(session: Session) -> tuple[list[Any], list[Any]]:
@@ -169,10 +181,55 @@ def test_R2_two_drivers_at_once_and_one_that_is_killed_lose_nothing_and_store_no
         row = {"id": 1000 + number, "meter": "a", "ts": f"2026-01-01 00:{second // 60:02d}:00"}
         (both_at / "input" / f"{number}.json").write_text(json.dumps(row) + "\n")
     process = other_driver(one)
-    assert process.stdout is not None
-    process.stdout.readline()
+    pause_in_run(process)
+    with pytest.raises(TidegateError) as caught:
+        one.session().run()
+    assert caught.value.code == "TG508"
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
     found = facts(run_on(one))[0]
     assert [row for row in found if row[2] < 1000] == right[0]
     assert sorted(row[2] for row in found if row[2] >= 1000) == [1000 + FILES, 1001 + FILES]
+
+
+@many
+@pytest.mark.slow
+def test_R2_a_driver_that_wakes_up_after_its_lease_was_taken_over_stores_nothing_twice(
+    new_workbench: Callable[[], Workbench], tmp_path: Path
+) -> None:
+    """It is paused in the middle of its run, and shows no sign of life for longer than its lease lasts."""
+    (alone_at := tmp_path / "alone").mkdir()
+    (both_at := tmp_path / "both").mkdir()
+    alone, _ = shared(new_workbench, alone_at)
+    right = facts(run_on(alone))
+    one, other = shared(new_workbench, both_at)
+    process = other_driver(other, "a")
+    storage = Project.load(one.root).storage
+    leases, held = CatalogLeases(LeaseTables(storage), storage.owner, lambda group: None), ExitStack()
+    assert not taken(leases, held)
+    pause_in_run(process)
+    paused = time.monotonic()
+    while not taken(leases, held):
+        assert time.monotonic() < paused + 120
+        time.sleep(0.5)
+    assert time.monotonic() - paused >= EXPIRY - BEAT
+    session = run_on(one)
+    assert facts(session) == right
+    os.killpg(process.pid, signal.SIGCONT)
+    told, why = process.communicate(timeout=300)
+    # It is refused by the fence, or by a catalog whose login has ended meanwhile; or has nothing left to do.
+    assert process.returncode == 0 or "TG502" in why or "TG620" in why, why
+    assert "lost a" in told or process.returncode != 0
+    assert facts(run_on(other)) == right
+    held.close()
+
+
+def taken(leases: CatalogLeases, held: ExitStack) -> bool:
+    """Whether the lease is had, as whoever stands by asks for it."""
+    try:
+        held.enter_context(leases.lease("a"))
+    except TidegateError as error:
+        if error.code != "TG508":
+            raise
+        return False
+    return True

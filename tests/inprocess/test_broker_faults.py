@@ -12,7 +12,7 @@ from tests.inprocess.topics import running
 from tidegate.errors import TidegateError
 from tidegate.session.session import Session
 
-pytestmark = pytest.mark.runner("inprocess")
+pytestmark = pytest.mark.runner("inprocess", only=True)
 
 SOURCE = (
     "CREATE SOURCE s (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (connector = 'kafka', topic = 't', "

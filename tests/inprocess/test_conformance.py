@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyarrow.fs import FileSelector
 
 from tests.conftest import Workbench
 from tests.support import catalogs
@@ -70,6 +71,13 @@ def shown(session: Session, identifier: str, snapshot: int | None = None) -> lis
     return sorted(map(tuple, rows.select("id", "name", "_open").collect()))
 
 
+def files_below(session: Session, location: str) -> list[str]:
+    """The files in a folder of the warehouse."""
+    filesystem, path = session.project.storage.filesystem(location)
+    found = filesystem.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+    return [file.path for file in found if file.is_file]
+
+
 def test_a_table_is_made_once_and_dropped_with_its_rows(session: Session) -> None:
     tables, identifier = session.tables, session.identifier("t")
     assert not tables.exists(identifier)
@@ -81,11 +89,13 @@ def test_a_table_is_made_once_and_dropped_with_its_rows(session: Session) -> Non
     added(session, table, [(1, "a", False)])
     made(session)  # nothing happens to one that is there
     assert shown(session, identifier) == [(1, "a", False)]
-    was = table.uuid
+    was, location = table.uuid, table.location
     assert tables.open(identifier).uuid == was
+    assert files_below(session, location)
     tables.drop_table(identifier)
     tables.drop_table(identifier)
     assert not tables.exists(identifier)
+    assert not files_below(session, location)
     made(session)
     assert shown(session, identifier) == []
     assert tables.open(identifier).uuid != was
@@ -165,64 +175,6 @@ def test_R2_rows_of_others_that_came_in_between_stop_a_commit(session: Session) 
         added(session, table, [(3, "c", False)], base)
     assert caught.value.code == "TG502"
     assert shown(session, identifier) == [(1, "a", False), (2, "b", False)]
-
-
-@pytest.mark.runner("inprocess")
-def test_R1_a_commit_whose_answer_is_lost_is_found_if_it_is_there(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """(Of Iceberg's Java only a catalog over a network loses answers.)"""
-    from pyiceberg.exceptions import CommitStateUnknownException
-
-    from tests.inprocess.stored.catalog import FolderCatalog
-
-    identifier = made(session)
-    table = session.tables.open(identifier)
-    commit = FolderCatalog.commit_table
-    for stored in (True, False):
-
-        def unanswered(*given: Any, stored: bool = stored) -> Any:
-            if stored:
-                commit(*given)
-            raise CommitStateUnknownException("no answer")
-
-        base = table.current()
-        monkeypatch.setattr(FolderCatalog, "commit_table", unanswered)
-        if stored:
-            assert added(session, table, [(1, "a", False)], base) == table.current().id
-        else:
-            with pytest.raises(CommitStateUnknownException):
-                added(session, table, [(2, "b", False)], base)
-    assert shown(session, identifier) == [(1, "a", False)]
-
-
-@pytest.mark.runner("spark")
-def test_R1_a_commit_that_is_refused_after_it_was_stored_is_whole(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A catalog that was asked twice refuses the second time. Nothing of what is stored is removed. If somebody else
-    has removed it, it can't be read: to go on from it would hide that."""
-    from tidegate.iceberg import commit
-
-    identifier = made(session)
-    table = session.tables.open(identifier)
-    added(session, table, [(1, "a", False)])
-    asked, removed = commit.attempted, False
-
-    def twice(update: Any) -> Any:
-        assert type(asked(update)).__name__ == "Stored"
-        if removed:
-            java = session.tables.open(identifier).java
-            java.io().deleteFile(java.currentSnapshot().manifestListLocation())
-        return asked(update)
-
-    monkeypatch.setattr(commit, "attempted", twice)
-    added(session, table, [(2, "b", False)], facts={EPOCH: "2"})
-    assert shown(session, identifier) == [(1, "a", False), (2, "b", False)]
-    removed = True
-    with pytest.raises(TidegateError) as caught:
-        added(session, table, [(3, "c", False)], facts={EPOCH: "3"})
-    assert caught.value.code == "TG502"
 
 
 @pytest.mark.runner("spark")

@@ -25,7 +25,7 @@ from tidegate.errors import TidegateError
 from tidegate.runtime.runner import Runner
 from tidegate.sinks import kafka as kafka_sink
 
-pytestmark = pytest.mark.runner("inprocess")
+pytestmark = pytest.mark.runner("inprocess", only=True)
 
 SQL = """
 CREATE SOURCE readings (id INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)
