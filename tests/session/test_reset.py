@@ -79,7 +79,6 @@ def findings(session: Session) -> dict[str, str]:
     return {f"{f.kind} {f.asset}": f.severity for f in look(session.project).findings}
 
 
-@pytest.mark.runner("inprocess", "spark")
 def test_W9_a_row_of_the_year_2999_and_everything_is_as_if_it_had_never_led(
     workbench: Workbench, runner: str
 ) -> None:

@@ -257,11 +257,13 @@ _REFUSED = re.compile(r">>>|X '|VALUES '")
 
 
 @pytest.mark.slow
-def test_every_example_of_sparks_documentation_means_the_same(spark: SparkSession) -> None:
-    """Through the dialect and back: same rows. And what the type inference claims to know is so."""
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long_run)])
+def test_every_example_of_sparks_documentation_means_the_same(spark: SparkSession, every: int) -> None:
+    """Through the dialect and back: same rows. And what the type inference claims to know is so. Of every fourth
+    function in CI: what they mean changes with Spark's version only."""
     know_attempts(spark)
     compared, typed, wrong = 0, 0, []
-    for query, theirs in _examples(spark):
+    for query, theirs in _examples(spark, every):
         text = Text(query)
         node = parse_query(text, tokenize(text))
         again = spark.sql(to_spark(node))
@@ -283,15 +285,16 @@ def test_every_example_of_sparks_documentation_means_the_same(spark: SparkSessio
             frame = spark.sql(to_spark(careful))
             assert (_rows(frame), _types(frame)) == (truth, _types(again)), query
     assert wrong == []
-    assert compared > 700
-    assert typed > 250
+    assert compared > 700 / every
+    assert typed > 250 / every
 
 
-def _examples(spark: SparkSession) -> Iterator[tuple[str, DataFrame]]:
-    """The queries of Spark's documentation that the dialect takes, and Spark's own reading of them."""
+def _examples(spark: SparkSession, every: int) -> Iterator[tuple[str, DataFrame]]:
+    """The queries of Spark's documentation that the dialect takes, and Spark's own reading of them: those of one
+    function in `every`."""
     catalog = spark._jsparkSession.sessionState().catalog()
     identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
-    for name in filter(spark.catalog.functionExists, sorted(spark_functions())):
+    for name in list(filter(spark.catalog.functionExists, sorted(spark_functions())))[::every]:
         examples = catalog.lookupFunctionInfo(identifier(name)).getExamples()
         for query in dict.fromkeys(re.findall(r">\s*(SELECT .*?);\s*\n", examples, re.DOTALL)):
             if _VARYING.search(query) or _REFUSED.search(query) or '"' in query:
