@@ -69,8 +69,9 @@ RUNNING: dict[str, tuple[str, str]] = {
         "The hint names the kinds. `tidegate check` lists all objects.",
     ),
     "TG511": (
-        "Other objects still read the object that you want to drop. They could not continue without it.",
-        "Drop the readers first, in the order that the hint gives.",
+        "Other objects still read the object that you want to drop, or the column that you want to change. They could not "
+        "continue without it.",
+        "Drop or change the readers first, in the order that the hint gives.",
     ),
     "TG512": (
         "Nothing is stored yet, or the named object can't answer: a source without a "

@@ -29,7 +29,7 @@ SQL: dict[str, tuple[str, str]] = {
         "Write it as the hint shows, if there is one. [The language](language.md) lists what is supported.",
     ),
     "TG107": (
-        "The files in `assets/` are read at every start. A statement that changes rows would be carried out each time, so the files contain definitions only.",
+        "The files in `assets/` are read at every start. A statement that changes rows would be carried out each time, so the files contain definitions only, and ALTER statements for the columns of sources and tables.",
         "",
     ),
     "TG108": (

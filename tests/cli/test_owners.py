@@ -56,6 +56,7 @@ WRITES: dict[str, list[list[str]]] = {
             "DROP SOURCE clicks",
             "DROP MATERIALIZED VIEW hourly",
             "ALTER SOURCE clicks RESET WATERMARK TO '2026-01-01 00:00:00'",
+            "ALTER TABLE prices ADD COLUMN note VARCHAR",
             "CREATE TABLE more (id BIGINT); INSERT INTO more VALUES (1)",
         )
     ],

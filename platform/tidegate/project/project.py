@@ -147,14 +147,17 @@ class Project:
                 found.append((path.relative_to(self.root).as_posix(), _read(path, self.root)))
         return found
 
-    def catalog(self, problems: Problems = FAIL_FAST) -> Catalog:
+    def catalog(self, problems: Problems = FAIL_FAST, instead: Mapping[str, str] | None = None) -> Catalog:
         """Everything the project defines, resolved, with what its front matter says. Raises the TG2xx errors of SQL
-        and the TG60x of YAML, with places; `problems` takes all of them down instead."""
+        and the TG60x of YAML, with places; `problems` takes all of them down instead. `instead`: CREATE statements in
+        the place of those that were made interactively, by name."""
         from tidegate.project.front_matter import annotate
         from tidegate.project.schemas import schema_reader
         from tidegate.sql.statements.analysis import load_catalog
 
-        catalog = load_catalog(self.assets(problems), schema_reader(self.root), problems, self.reach)
+        texts = {self._definition(name): sql for name, sql in (instead or {}).items()}
+        files = [(name, texts.get(self.root / name, text)) for name, text in self.assets(problems)]
+        catalog = load_catalog(files, schema_reader(self.root), problems, self.reach)
         annotate(catalog, problems, self.variables)
         return catalog
 

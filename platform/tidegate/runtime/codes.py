@@ -14,7 +14,7 @@ CODES: dict[str, str] = {
     "TG507": "query that Spark refuses",
     "TG508": "log that another process is writing",
     "TG509": "view where a source or table is meant",
-    "TG511": "drop of something that a view or sink still reads",
+    "TG511": "drop or change of something that a view or sink still reads",
     "TG512": "question about something that has no results, or no watermark",
     "TG513": "batch that failed in Spark; none of its rows were stored",
     "TG514": "Spark does not start, or has stopped",
@@ -48,7 +48,7 @@ CODES: dict[str, str] = {
     "TG533": "unconfirmed drop of an object with rows",
     "TG534": "plan of which a part is refused; nothing was applied (E1)",
     "TG535": "unconfirmed replacement of results by recomputed ones",
-    "TG520": "ALTER of an object that a file in assets/ defines (W13)",
+    "TG520": "ALTER of an object that a file in assets/ defines (W13, E1)",
 }
 
 #: What may go away by itself: another commit, a path or topic that comes later, a broker or catalog that is down.

@@ -1,4 +1,5 @@
-"""ALTER … WATERMARK (W13) and RESET WATERMARK (W9) in a session: what is kept, what is committed, what is said."""
+"""ALTER of watermarks (W13) and columns (E1), and RESET WATERMARK (W9) in a session: what is kept, what is committed,
+what is said."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.evolve.apply import open_log
+from tidegate.evolve.apply import open_log, refused
+from tidegate.evolve.differences import pending as evolution_of
+from tidegate.evolve.planning import planned
 from tidegate.plan.resets import RESETS, Step, with_step
 from tidegate.runtime.result import Result
+from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import Relation, reads
 from tidegate.sql.statements.alter import gates_over, named
 from tidegate.views.inputs import pending
@@ -16,9 +20,11 @@ from tidegate.views.resolve import pin
 from tidegate.views.revisions.step_back import back
 
 if TYPE_CHECKING:
+    from tidegate.errors import Location
     from tidegate.ingest.ingest import Log
     from tidegate.runtime.context import Context
-    from tidegate.sql.statements.statements import AlterWatermark, ResetWatermark
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.statements.statements import AlterColumn, AlterWatermark, ResetWatermark
 
 
 def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
@@ -30,14 +36,9 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
     assert relation.watermark is not None
     strategy = relation.watermark.expression
     clause = f"WATERMARK FOR {relation.watermark.column} AS {strategy}"
-    if not context.project.is_interactive(relation.name):
-        where = relation.location.file if relation.location is not None else "a file in assets/"
-        raise TidegateError(
-            "TG520",
-            f'"{relation.name}" is defined by {where}, so a statement can\'t change it',
-            hint=f"edit the file: {clause}; the next run uses it, and nothing is rebuilt",
-            location=statement.location,
-        )
+    _require_interactive(
+        context, relation, f"{clause}; the next run uses it, and nothing is rebuilt", statement.location
+    )
     # Not while another process writes the log with the old strategy (TG508).
     with context.lease(relation.name):
         context.project.save_definition(relation.name, relation.definition)
@@ -48,6 +49,66 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
         message=f"altered {relation.name}: from the next row on, its watermark is {strategy} (it was "
         f"{statement.before}); rows that are judged keep their outcome"
     )
+
+
+def alter_column(context: Context, statement: AlterColumn) -> Result:
+    """Change a log's columns in place, in one commit of its own, and keep the new definition.
+
+    Everything is looked at before: raises TG520 for what a file in assets/ defines, TG511 if a definition that reads
+    the relation does not fit to it any more, TG506 if the log can't be changed in place.
+    """
+    relation = statement.relation
+    clause = f"{statement.clause}; the next run changes the log in place"
+    with context.lease(relation.name):
+        _require_interactive(context, relation, clause, statement.location)
+        catalog = _with(context, relation, statement.location)
+        stored = context.opened(relation.name)
+        found = None if stored is None else evolution_of(relation, stored.properties(), catalog)
+        if found is not None and (found[1].refused or not found[1].text):
+            raise refused(replace(relation, location=statement.location), found[1])
+        context.project.save_definition(relation.name, relation.definition)
+        context.catalog.renew(catalog)
+        context.resolved.clear()
+        if found is None:
+            return Result(message=f"altered {relation.name}; it has no stored rows that the change concerns")
+        open_log(context, relation)
+    readers = [view.name for view in readers_of(context.catalog, relation.name)]
+    old = [
+        one.name for one in planned(context.project, context.catalog, readers) if one.effect == "new version"
+    ]
+    message = f"altered {relation.name}: {found[1].text}; rows that are judged keep their outcome"
+    if old:
+        message += f"; results of before the change are in {', '.join(old)}: tidegate rebuild recomputes them"
+    return Result(message=message)
+
+
+def _require_interactive(
+    context: Context, relation: Relation, clause: str, location: Location | None
+) -> None:
+    """TG520 for what a file in assets/ defines: the file would win at the next start."""
+    if context.project.is_interactive(relation.name):
+        return
+    where = relation.location.file if relation.location is not None else "a file in assets/"
+    raise TidegateError(
+        "TG520",
+        f'"{relation.name}" is defined by {where}, so a statement can\'t change it',
+        hint=f"edit the file: {clause}",
+        location=location,
+    )
+
+
+def _with(context: Context, relation: Relation, location: Location | None) -> Catalog:
+    """All definitions, with the new one of a relation. Raises TG511 if another one does not fit to it."""
+    try:
+        return context.project.catalog(instead={relation.name: relation.definition})
+    except TidegateError as wrong:
+        place = "" if wrong.location is None else f" ({wrong.location.file}:{wrong.location.line})"
+        raise TidegateError(
+            "TG511",
+            f'"{relation.name}" is read by a definition that the change would break{place}: {wrong.message}',
+            hint="change or DROP that definition first",
+            location=location,
+        ) from None
 
 
 def reset_watermark(context: Context, statement: ResetWatermark) -> Result:

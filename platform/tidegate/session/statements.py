@@ -13,7 +13,7 @@ from tidegate.ingest.changes import change
 from tidegate.ingest.insert import insert
 from tidegate.runtime.result import Result, SinkReport
 from tidegate.runtime.steps import Steps
-from tidegate.session.alter import alter_watermark, reset_watermark
+from tidegate.session.alter import alter_column, alter_watermark, reset_watermark
 from tidegate.session.describe import describe
 from tidegate.session.dropping import ask_to_drop
 from tidegate.session.relations import frame_of
@@ -83,6 +83,11 @@ def _(statement: st.CreateSink, context: Context) -> Result:
 @_execute.register(st.AlterWatermark)
 def _(statement: st.AlterWatermark, context: Context) -> Result:
     return alter_watermark(context, statement)
+
+
+@_execute.register(st.AlterColumn)
+def _(statement: st.AlterColumn, context: Context) -> Result:
+    return alter_column(context, statement)
 
 
 @_execute.register(st.ResetWatermark)

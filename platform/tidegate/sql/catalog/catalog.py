@@ -114,6 +114,13 @@ class Catalog:
         self.get(obj.name)
         self._objects[obj.name.casefold()] = obj
 
+    def renew(self, other: Catalog) -> None:
+        """Put the definitions of another reading in the places of those of the same names."""
+        self._objects = {name: other._objects.get(name, obj) for name, obj in self._objects.items()}
+        for sink in [other.sinks.find(sink.name) for sink in self.sinks]:
+            if sink is not None:
+                self.sinks.add(sink)
+
     def drop(self, name: str) -> None:
         """Raises TG201 if there is no such object."""
         obj = self.get(name)

@@ -16,6 +16,7 @@ from tidegate.sql.dialect.text import Span, token_span
 from tidegate.sql.dialect.types import NAMES
 from tidegate.sql.grammar.cursor import Cursor, is_word
 from tidegate.sql.grammar.syntax import (
+    ColumnSpans,
     ColumnSyntax,
     CreateRelationSyntax,
     FormatSyntax,
@@ -168,7 +169,7 @@ def _item(cursor: Cursor) -> ColumnSyntax | WatermarkSyntax | PrimaryKeySyntax:
     ):
         cursor.index += 1
         cursor.misspelt("FOR", "WATERMARK FOR column AS expression")
-    return _column(cursor)
+    return read_column(cursor)
 
 
 def read_watermark(cursor: Cursor) -> WatermarkSyntax:
@@ -203,11 +204,16 @@ def _primary_key(cursor: Cursor) -> PrimaryKeySyntax:
     return PrimaryKeySyntax(tuple(names), cursor.span_since(start))
 
 
-def _column(cursor: Cursor) -> ColumnSyntax:
+def read_column(cursor: Cursor) -> ColumnSyntax:
+    """`name TYPE` and what may follow, up to a comma, a closing bracket or the end."""
+    begins = cursor.index
     name = cursor.name("a column")
     type_, nullable, generated, comment, key, renamed = None, None, None, None, None, None
+    type_span, not_null_span, renamed_span = None, None, None
     if cursor.word() != "AS":
+        start = cursor.index
         type_ = read_type(cursor)
+        type_span = cursor.span_since(start)
     while not cursor.done():
         token = cursor.peek()
         if token is None or token.token_type in (TokenType.COMMA, TokenType.R_PAREN):
@@ -216,9 +222,10 @@ def _column(cursor: Cursor) -> ColumnSyntax:
         if before.get(cursor.word()) is not None:
             what = "COMMENT" if cursor.word() == "COMMENT" else "NULL or NOT NULL"
             raise error("TG108", f"{what} is given twice", cursor.here())
+        start = cursor.index
         if cursor.word() == "NOT":
             cursor.expect("NOT", "NULL", clause="NOT NULL")
-            nullable = False
+            nullable, not_null_span = False, cursor.span_since(start)
         elif cursor.accept("NULL"):
             nullable = True
         elif cursor.accept("COMMENT"):
@@ -230,10 +237,10 @@ def _column(cursor: Cursor) -> ColumnSyntax:
                 raise error("TG108", "RENAMED FROM is given twice", cursor.here())
             cursor.expect("RENAMED", "FROM", clause="RENAMED FROM old_name")
             renamed = cursor.name("the name that the column had before")
+            renamed_span = cursor.span_since(start)
         elif at_primary_key(cursor):
             if key is not None:
                 raise error("TG108", "PRIMARY KEY is given twice", cursor.here())
-            start = cursor.index
             cursor.index += 1 if cursor.word() == "PRIMARY KEY" else 2
             key = cursor.span_since(start)
         elif cursor.word() == "GENERATED":
@@ -248,7 +255,8 @@ def _column(cursor: Cursor) -> ColumnSyntax:
                 or "is a comma missing?"
             )
             cursor.fail('expected "," or ")" after the column', hint)
-    return ColumnSyntax(name, type_, nullable is not False, generated, comment, key, renamed)
+    spans = ColumnSpans(cursor.span_since(begins), type_span, not_null_span, renamed_span)
+    return ColumnSyntax(name, type_, nullable is not False, generated, comment, key, renamed, spans)
 
 
 def _generated(cursor: Cursor) -> exp.Expr:

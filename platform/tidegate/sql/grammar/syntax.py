@@ -3,7 +3,8 @@ word."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from sqlglot import exp
 
@@ -20,8 +21,19 @@ class Name:
 
 
 @dataclass(frozen=True)
+class ColumnSpans:
+    """Where the definition of a column stands, and the parts of it that ALTER changes."""
+
+    whole: Span
+    type: Span | None = None
+    not_null: Span | None = None
+    renamed_from: Span | None = None
+
+
+@dataclass(frozen=True)
 class ColumnSyntax:
-    """`renamed_from`: what the column was called before (`RENAMED FROM old`)."""
+    """`renamed_from`: what the column was called before (`RENAMED FROM old`). `spans`: None for one that INCLUDE
+    makes."""
 
     name: Name
     type: SparkType | None
@@ -30,6 +42,7 @@ class ColumnSyntax:
     comment: str | None
     primary_key: Span | None = None
     renamed_from: Name | None = None
+    spans: ColumnSpans | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -120,6 +133,20 @@ class AlterWatermarkSyntax(StatementSyntax):
     kind: Name
     name: Name
     watermark: WatermarkSyntax
+
+
+@dataclass(frozen=True)
+class AlterColumnSyntax(StatementSyntax):
+    """`ALTER TABLE|SOURCE name` and one action: `ADD COLUMN definition`, `DROP COLUMN column`, `RENAME COLUMN column TO
+    to`, `ALTER COLUMN column TYPE type` or `ALTER COLUMN column DROP NOT NULL` (E1 to E3). `written`: the definition
+    or the type."""
+
+    kind: Name
+    name: Name
+    action: Literal["add", "drop", "rename", "type", "nullable"]
+    column: Name
+    to: Name | None = None
+    written: Span | None = None
 
 
 @dataclass(frozen=True)

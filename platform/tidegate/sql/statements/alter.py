@@ -38,7 +38,7 @@ def analyse_alter(text: Text, syntax: AlterWatermarkSyntax, relation: Relation) 
         )
         raise error("TG321", message, text.at(name.span), hint)
     written = Text(relation.definition)
-    created = _created(written)
+    created = created_by(written)
     (old,) = created.watermarks
     if syntax.watermark.ttl is not None and old.ttl is None:
         hint = "leave WITH TTL out; to add it, DROP the table and CREATE it again"
@@ -49,7 +49,7 @@ def analyse_alter(text: Text, syntax: AlterWatermarkSyntax, relation: Relation) 
     analyse_watermark(text, replace(created, watermarks=(altered,)), relation.columns)
     definition = _definition(written, old, syntax.watermark)
     again = Text(definition)
-    new = analyse_relation(again, _created(again))
+    new = analyse_relation(again, created_by(again))
     kept = replace(new, description=relation.description, location=relation.location)
     return AlterWatermark(kept, watermark.expression, text.at(syntax.name.span))
 
@@ -108,7 +108,7 @@ def _watermark(
     return relation.watermark
 
 
-def _created(text: Text) -> CreateRelationSyntax:
+def created_by(text: Text) -> CreateRelationSyntax:
     """The CREATE statement that a definition is."""
     ((tokens, description),) = split(text)
     syntax = read_statement(text, tokens, description)

@@ -15,6 +15,7 @@ from tidegate.sql.dialect.dialect import to_spark
 from tidegate.sql.dialect.text import Text
 from tidegate.sql.grammar.grammar import read_statement, split
 from tidegate.sql.grammar.syntax import (
+    AlterColumnSyntax,
     AlterWatermarkSyntax,
     CreateRelationSyntax,
     CreateSinkSyntax,
@@ -38,6 +39,7 @@ from tidegate.sql.options.connectors import Guard
 from tidegate.sql.options.formats import SchemaReader
 from tidegate.sql.resolve.relations import analyse_relation
 from tidegate.sql.statements.alter import analyse_alter, analyse_reset
+from tidegate.sql.statements.alter_columns import analyse_alter_column
 from tidegate.sql.statements.changes import analyse_delete, analyse_update
 from tidegate.sql.statements.definitions import Definitions, read_definitions
 from tidegate.sql.statements.inserts import analyse_insert
@@ -88,6 +90,7 @@ def load_catalog(
             analysed = analyse_relation(text, relation, schemas, guard)
             if first:
                 catalog.add(analysed)
+    _alter_columns(read, catalog, problems)
     # A name that is given twice has its first definition.
     broken -= {name.casefold() for name in catalog.names()}
     for text, view in _in_order(read, problems):
@@ -109,6 +112,25 @@ def load_catalog(
                 catalog.add_sink(target)
     catalog.blocks = tuple(block for block in read.blocks if block.name.casefold() not in broken)
     return catalog
+
+
+def _alter_columns(read: Definitions, catalog: Catalog, problems: Problems) -> None:
+    """ALTER of columns in files, in their order. Raises TG204 for a column that an earlier one has dropped: as the
+    text stands, nobody can tell it from the one that was there (E2)."""
+    dropped: set[tuple[str, str]] = set()
+    for text, syntax in read.alters:
+        if syntax.name.text.casefold() in problems.broken:
+            continue
+        with problems.caught(syntax.name.text):
+            relation = _altered(text, syntax, catalog)
+            one = relation.name, syntax.column.text.casefold()
+            if syntax.action == "add" and one in dropped:
+                message = f'column "{syntax.column.text}" is dropped and added again'
+                hint = "remove the column, run, and then add it: the new column is another one (E2)"
+                raise error("TG204", message, text.at(syntax.column.span), hint)
+            if syntax.action == "drop":
+                dropped.add(one)
+            catalog.replace(analyse_alter_column(text, syntax, relation, catalog).relation)
 
 
 @contextmanager
@@ -144,6 +166,8 @@ def _analyse(text: Text, syntax: StatementSyntax, catalog: Catalog) -> Statement
             return CreateSink(analyse_sink(text, syntax, catalog), syntax.if_not_exists, exists)
         case AlterWatermarkSyntax():
             return analyse_alter(text, syntax, _altered(text, syntax, catalog))
+        case AlterColumnSyntax():
+            return analyse_alter_column(text, syntax, _altered(text, syntax, catalog), catalog)
         case ResetWatermarkSyntax():
             found = catalog.find(syntax.name.text)
             if not isinstance(found, Relation) or found.kind != "gate":
@@ -215,7 +239,9 @@ def _drop(text: Text, syntax: DropSyntax, catalog: Catalog) -> Drop:
     return Drop(kind, found.name, syntax.if_exists, location=text.at(syntax.name.span))
 
 
-def _altered(text: Text, syntax: AlterWatermarkSyntax | ResetWatermarkSyntax, catalog: Catalog) -> Relation:
+def _altered(
+    text: Text, syntax: AlterWatermarkSyntax | AlterColumnSyntax | ResetWatermarkSyntax, catalog: Catalog
+) -> Relation:
     found = _of_kind(text, syntax.kind, syntax.name, catalog)
     assert isinstance(found, Relation)  # the grammar has ALTER SOURCE and ALTER TABLE only
     return found

@@ -14,7 +14,13 @@ from tidegate.sql.dialect.dialect import over_lines, readable, tokenize
 from tidegate.sql.dialect.text import Span, Text, token_span
 from tidegate.sql.grammar.front_matter import Block, defined_name, find_blocks
 from tidegate.sql.grammar.grammar import read_statement, split
-from tidegate.sql.grammar.syntax import CreateRelationSyntax, CreateSinkSyntax, CreateViewSyntax, Name
+from tidegate.sql.grammar.syntax import (
+    AlterColumnSyntax,
+    CreateRelationSyntax,
+    CreateSinkSyntax,
+    CreateViewSyntax,
+    Name,
+)
 
 _DEFINES = re.compile(
     r'\bCREATE\s+(?:SOURCE|TABLE|SINK|MATERIALIZED\s+VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?("[^"]+"|\w+)',
@@ -24,9 +30,11 @@ _DEFINES = re.compile(
 
 @dataclass
 class Definitions:
-    """The definitions of all files, each with the text of its file. `blocks`: the front matter above them."""
+    """The definitions of all files, each with the text of its file. `alters`: how columns of relations are changed;
+    `blocks`: the front matter above them."""
 
     relations: list[tuple[Text, CreateRelationSyntax]] = field(default_factory=list)
+    alters: list[tuple[Text, AlterColumnSyntax]] = field(default_factory=list)
     views: list[tuple[Text, CreateViewSyntax]] = field(default_factory=list)
     sinks: list[tuple[Text, CreateSinkSyntax]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
@@ -48,8 +56,9 @@ class Definitions:
 
 
 def read_definitions(files: Iterable[tuple[str, str]], problems: Problems) -> Definitions:
-    """What asset files (name, text) define, in the order of the files. Raises TG107 for a statement that is not a
-    CREATE, TG204 for a name that is defined twice; `problems` takes down every error of every statement instead."""
+    """What asset files (name, text) define, in the order of the files. Raises TG107 for a statement that is neither a
+    CREATE nor an ALTER of a column, TG204 for a name that is defined twice; `problems` takes down every error of every
+    statement instead."""
     found = Definitions()
     for file, content in files:
         text, tokens = _tokens(Text(content, file), problems)
@@ -106,6 +115,8 @@ def _read(found: Definitions, text: Text, tokens: list[Token], description: str 
     syntax = read_statement(text, tokens, description)
     if isinstance(syntax, CreateRelationSyntax):
         found.relations.append((text, syntax))
+    elif isinstance(syntax, AlterColumnSyntax):
+        found.alters.append((text, syntax))
     elif isinstance(syntax, CreateViewSyntax):
         found.views.append((text, syntax))
     elif isinstance(syntax, CreateSinkSyntax):

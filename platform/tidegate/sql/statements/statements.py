@@ -47,6 +47,16 @@ class AlterWatermark:
 
 
 @dataclass(frozen=True)
+class AlterColumn:
+    """E1: `relation` is the definition with the changed column, which the caller puts in the place of the one that the
+    catalog has. `clause`: what to do in a file that defines it."""
+
+    relation: Relation
+    clause: str
+    location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class ResetWatermark:
     """W9: the watermark of `name` is to be `value`, in the unit of its time column."""
 
@@ -161,6 +171,7 @@ Statement = (
     | CreateView
     | CreateSink
     | AlterWatermark
+    | AlterColumn
     | ResetWatermark
     | InsertValues
     | InsertSelect

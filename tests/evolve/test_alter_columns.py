@@ -1,0 +1,154 @@
+"""ALTER of a column (E1 to E3): the text that it makes, in files, and what is refused before anything is changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Workbench
+from tests.evolve.test_apply import shown
+from tidegate.errors import TidegateError
+from tidegate.evolve.planning import planned
+from tidegate.project import Project
+from tidegate.sql import analyse
+from tidegate.sql.catalog.catalog import Catalog
+from tidegate.sql.statements.analysis import load_catalog
+from tidegate.sql.statements.statements import AlterColumn
+
+pytestmark = pytest.mark.runner("inprocess")
+
+WRITTEN = """CREATE TABLE t (
+  -- The key, as the shop gives it.
+  id INT NOT NULL COMMENT 'a, b',
+  amount DECIMAL(8, 2) RENAMED FROM price, -- in euros, with tax
+  double DOUBLE AS amount * 2,
+  WATERMARK FOR ts AS ts - INTERVAL '5 seconds',
+  ts TIMESTAMP
+) APPEND ONLY"""
+
+
+def altered(action: str, definition: str = WRITTEN) -> str:
+    """The definition that an action makes."""
+    catalog: Catalog = load_catalog([("t.sql", definition)])
+    (statement,) = analyse(f"ALTER TABLE t {action}", catalog)
+    assert isinstance(statement, AlterColumn)
+    return statement.relation.definition
+
+
+@pytest.mark.parametrize(
+    ("action", "old", "new"),
+    [
+        ("ADD COLUMN shop VARCHAR COMMENT 'x'", "  ts TIMESTAMP\n", "  ts TIMESTAMP, shop VARCHAR COMMENT 'x'\n"),
+        ("ADD list INT[]", "  ts TIMESTAMP\n", "  ts TIMESTAMP, list INT[]\n"),
+        ("DROP COLUMN id", "id INT NOT NULL COMMENT 'a, b',", ""),
+        ("DROP COLUMN double", "double DOUBLE AS amount * 2,", ""),
+        ('RENAME ID TO "n o"', "id INT NOT NULL COMMENT 'a, b'", "\"n o\" INT NOT NULL COMMENT 'a, b' RENAMED FROM id"),
+        ("ALTER COLUMN id TYPE BIGINT", "id INT NOT", "id BIGINT NOT"),
+        ("ALTER COLUMN amount SET DATA TYPE DECIMAL(12, 2)", "DECIMAL(8, 2)", "DECIMAL(12, 2)"),
+        ("ALTER COLUMN id DROP NOT NULL", "id INT NOT NULL COMMENT", "id INT  COMMENT"),
+        ("ALTER COLUMN ts DROP NOT NULL", "ts TIMESTAMP", "ts TIMESTAMP"),
+    ],
+)  # fmt: skip
+def test_E1_the_definition_is_edited_as_its_author_would(action: str, old: str, new: str) -> None:
+    assert WRITTEN.count(old)
+    assert altered(action) == WRITTEN.replace(old, new)
+
+
+def test_E2_a_column_that_is_renamed_twice_was_called_as_the_last_one_says() -> None:
+    plain = WRITTEN.replace("  double DOUBLE AS amount * 2,\n", "")
+    assert "cost DECIMAL(8, 2) RENAMED FROM amount, -- in" in altered("RENAME COLUMN amount TO cost", plain)
+
+
+def test_a_last_column_goes_with_the_comma_before_it() -> None:
+    assert altered("DROP COLUMN b", "CREATE TABLE t (a INT, b INT)") == "CREATE TABLE t (a INT)"
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "caret"),
+    [
+        ("DROP COLUMN idd", "TG202", "idd"),
+        ("ADD COLUMN id INT", "TG206", "id"),
+        ("DROP COLUMN amount", "TG202", "amount"),
+        ("RENAME COLUMN ts TO at", "TG202", "ts"),
+        ("ADD COLUMN a INTEGR", "TG207", "INTEGR"),
+        ("ADD COLUMN IF NOT EXISTS a INT", "TG106", "IF"),
+        ("ADD COLUMN a INT, ADD COLUMN b INT", "TG102", ","),
+        ("DROP COLUMN id CASCADE", "TG106", "CASCADE"),
+        ("RENAME TO u", "TG106", "TO"),
+        ("ALTER COLUMN id SET NOT NULL", "TG106", "SET"),
+        ("ALTER COLUMN id SET DEFAULT 1", "TG106", "SET"),
+        ("ALTER COLUMN id TYP BIGINT", "TG104", "TYP"),
+        ("MODIFY COLUMN id BIGINT", "TG106", "COLUMN"),
+    ],
+)
+def test_what_is_wrong_is_shown_in_the_statement(action: str, code: str, caret: str) -> None:
+    with pytest.raises(TidegateError) as caught:
+        altered(action)
+    where = caught.value.location
+    assert where is not None
+    assert (caught.value.code, where.file) == (code, "<sql>")
+    assert where.text[where.column - 1 :].startswith(caret)
+
+
+ORDERS = """CREATE TABLE orders (id INT, note VARCHAR, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;
+CREATE MATERIALIZED VIEW notes AS SELECT ts, note FROM orders EMIT ON WINDOW CLOSE;
+"""
+
+
+def test_E1_in_a_file_it_changes_the_log_at_the_next_run(workbench: Workbench) -> None:
+    workbench.assets(orders=ORDERS.split("CREATE MAT")[0])
+    session = workbench.session()
+    session.execute("INSERT INTO orders VALUES (1, 'a', '2026-01-01 10:00:00')")
+    changes = "ALTER TABLE orders RENAME COLUMN note TO remark;\nALTER TABLE orders ADD shop VARCHAR;\n"
+    workbench.assets(z_changes=changes)
+    (plan,) = planned(project := Project.load(workbench.root), project.catalog())
+    assert (plan.effect, plan.what) == (
+        "in place",
+        ('column "note" is renamed to "remark"; column "shop" VARCHAR is added',),
+    )
+    session = workbench.session()
+    session.execute("INSERT INTO orders VALUES (2, 'b', '2026-01-01 10:00:01', 'berlin')")
+    assert shown(session, "SELECT id, remark, shop FROM orders") == [(2, "b", "berlin"), (1, "a", None)]
+    # The files stay as they are: nothing is to be done any more.
+    assert {one.effect for one in planned(Project.load(workbench.root), session.catalog)} == {"unchanged"}
+
+    workbench.assets(z_changes=changes + "ALTER TABLE orders DROP shop;\nALTER TABLE orders ADD shop INT;\n")
+    with pytest.raises(TidegateError) as caught:
+        Project.load(workbench.root).catalog()
+    assert caught.value.code == "TG204"
+    assert "another one" in str(caught.value.hint)
+
+
+def test_TG520_a_statement_does_not_change_what_a_file_defines(workbench: Workbench) -> None:
+    session = workbench.assets(orders=ORDERS).session()
+    with pytest.raises(TidegateError) as caught:
+        session.execute("ALTER TABLE orders RENAME note TO remark")
+    assert (caught.value.code, "write remark … RENAMED FROM note" in str(caught.value.hint)) == (
+        "TG520",
+        True,
+    )
+
+
+def test_TG511_TG506_what_is_refused_changes_nothing(workbench: Workbench) -> None:
+    session = workbench.session()
+    for statement in ORDERS.split(";\n")[:-1]:
+        session.execute(statement)
+    session.execute(
+        "INSERT INTO orders VALUES (1, 'a', '2026-01-01 10:00:00'), (2, 'b', '2026-01-01 10:00:09')"
+    )
+    before = session.execute("SHOW CREATE TABLE orders").rows()
+    for statement, code in (
+        ("ALTER TABLE orders DROP COLUMN note", "TG511"),
+        ("ALTER TABLE orders ALTER COLUMN note TYPE INT", "TG506"),
+        ("ALTER TABLE orders ALTER COLUMN ts TYPE TIMESTAMPTZ", "TG506"),
+        ("ALTER TABLE orders ADD COLUMN more INT NOT NULL", "TG506"),
+    ):
+        with pytest.raises(TidegateError) as caught:
+            session.execute(statement)
+        assert (caught.value.code, caught.value.location is not None) == (code, True), statement
+        assert session.execute("SHOW CREATE TABLE orders").rows() == before
+        assert workbench.session().execute("SHOW CREATE TABLE orders").rows() == before
+    # A view that reads the column by its old meaning says that it is to be recomputed.
+    session.execute("ALTER TABLE orders ALTER COLUMN id TYPE BIGINT")
+    session.execute("CREATE MATERIALIZED VIEW ids AS SELECT ts, id FROM orders EMIT ON WINDOW CLOSE")
+    session.execute("FLUSH")
+    assert shown(session, "SELECT id FROM ids") == [(1,)]
