@@ -118,7 +118,8 @@ def test_R2_property_kill_minus_nine_again_and_again(new_workbench) -> None:
     rng = random.Random(seed)
     disturbed = project(new_workbench())
     # What is left at every point that a run passes is where `test_failpoints.py` goes on; here the process and its JVM
-    # are gone, once while it reads, and once while it delivers, where the rest takes a second. (CI kills live workers, tests/live/test_end_to_end.py.)
+    # are gone, once while it reads, and once while it delivers, where the rest takes a second. (In CI, live workers are
+    # killed: tests/live/test_end_to_end.py.)
     reads = [(1.5, ["SourceStarted", "BatchCommitted"])]
     delivers = [(0.2, ["SliceCommitted", "ViewFinished", "SinkDelivered"])]
     for most, moments in reads + delivers if THOROUGH else rng.choice([reads, delivers]):
