@@ -1,4 +1,4 @@
-"""The tests that need Spark go to one process; it is left to itself by those that would need a JVM for little."""
+"""The tests that need Spark go to half of the processes, which the others leave alone for little: it takes a JVM."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Process:
         self.shutting_down = True
 
 
-def shared(tests: list[str], with_spark: list[str], slow: str | None = None) -> dict[str, list[str]]:
-    """The modules that each of three processes gets, in their order. `slow`: a process that is slower than others."""
+def shared(
+    tests: list[str], with_spark: list[str], slow: str | None = None, count: int = 3
+) -> dict[str, list[str]]:
+    """The modules that each process gets, in their order. `slow`: a process that is slower than others."""
     sharing = Sharing()
-    processes = [Process(f"gw{n}", tests) for n in range(3)]
+    processes = [Process(f"gw{n}", tests) for n in range(count)]
     option = SimpleNamespace(loadscopereorder=False)
-    config: Any = SimpleNamespace(option=option, getvalue={"dist": "loadscope", "tx": ["popen"] * 3}.get)
+    config: Any = SimpleNamespace(option=option, getvalue={"dist": "loadscope", "tx": ["popen"] * count}.get)
     scheduler = sharing.pytest_xdist_make_scheduler(config, None)
     assert scheduler is not None
     for process in processes:
@@ -61,6 +63,12 @@ def test_one_process_has_spark_and_then_helps_the_others() -> None:
     assert ran["gw0"][:6] == [test.split("::")[0] for test in of("sinks", "live")]
     assert not {"sinks.py", "live.py"} & {*ran["gw1"], *ran["gw2"]}
     assert {"gate.py", "views.py"} <= {*ran["gw1"], *ran["gw2"]}
+
+
+def test_of_four_processes_two_have_spark() -> None:
+    ran = shared(of("sinks", "live", "gate", "views", "words", "docs"), of("sinks", "live"), count=4)
+    assert {ran["gw0"][0], ran["gw1"][0]} == {"sinks.py", "live.py"}
+    assert not {"sinks.py", "live.py"} & {*ran["gw2"], *ran["gw3"]}
 
 
 def test_tests_of_one_module_that_need_no_spark_do_not_wait_for_it() -> None:

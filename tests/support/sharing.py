@@ -1,8 +1,8 @@
-"""How the processes of `make test` share the tests: one of them has Spark.
+"""How the processes of `make test` share the tests: half of them have Spark.
 
-A JVM takes half a minute of CPU before it is warm. So all tests that ask for the process's Spark go to one process,
-module by module, and the others, module by module, to the other processes. One that has nothing of its own left helps
-the others, if there is enough left to pay for a JVM.
+A JVM takes half a minute of CPU before it is warm. So all tests that ask for the process's Spark go to half of the
+processes, module by module, and the others, module by module, to the other processes: both take about as long. One that
+has nothing of its own left helps the others, if there is enough left to pay for a JVM.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Sharing:
         node.workerinput[_FILE] = str(Path(self._folder.name, node.gateway.id))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> SparkInOneProcess | None:
-        return SparkInOneProcess(config, log) if config.getvalue("dist") == "loadscope" else None
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> SparkInHalfOfThem | None:
+        return SparkInHalfOfThem(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
-class SparkInOneProcess(LoadScopeScheduling):
+class SparkInHalfOfThem(LoadScopeScheduling):
     def schedule(self) -> None:
         if self.collection is None:
             file = Path(self.nodes[0].workerinput[_FILE])
@@ -70,6 +70,7 @@ class SparkInOneProcess(LoadScopeScheduling):
         """The first module of what the process does, else of what the others do; None: it is to do no more."""
         with_spark = [scope for scope in self.workqueue if scope.endswith(_SPARK)]
         without = [scope for scope in self.workqueue if not scope.endswith(_SPARK)]
-        if node is self.nodes[0] or any(scope.endswith(_SPARK) for scope in self.assigned_work[node]):
+        has_spark = node in self.nodes[: max(1, len(self.nodes) // 2)]
+        if has_spark or any(scope.endswith(_SPARK) for scope in self.assigned_work[node]):
             return next(iter(with_spark + without), None)
         return next(iter(without + (with_spark if len(with_spark) >= _WORTH else [])), None)
