@@ -28,6 +28,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "`--interval` is given twice for all groups, or twice for the same group: by the names of two of its members.",
         "Give one interval for each group, and one for all other groups.",
     ),
+    "TG707": (
+        "The process of live mode or of `tidegate warm` that carried out a command has ended, or does not answer, after it had begun to show results.",
+        "Run the same command again: what was committed is kept, and the command continues from there.",
+    ),
+    "TG708": (
+        "`tidegate warm` can't make its socket in `.tidegate/workers`, so that no other command could use it. The folder belongs to another user, or its file system has no sockets.",
+        "Do what the hint says.",
+    ),
     "TG711": (
         "The source has too few rows or no watermark, or the share or sample is out of its range.",
         "Do what the hint says.",

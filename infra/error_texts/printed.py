@@ -144,6 +144,10 @@ hint: install that later release again; nothing was read or changed""",
 hint: free some space there (tidegate upkeep, tidegate cleanup, a larger disk); what was committed is kept, and nothing is half done: when this is repaired, run the same command again""",
     "TG624": """error TG624: object storage refuses temporary credentials, because they have expired: When uploading object with key 'tidegate/_streams/main/orders/plans/plan-000000000042' in bucket 'lake': AWS Error UNKNOWN (HTTP status 400) during PutObject operation: Unable to parse ExceptionName: ExpiredToken Message: The provided token has expired.
 hint: set new ones and start again; without keys in warehouse.storage, Amazon's default chain renews them by itself (docs/cluster.md, Temporary credentials); what was committed is kept, and nothing is half done: when this is repaired, run the same command again""",
+    "TG707": """error TG707: the process that carried out this command has ended
+hint: what was committed is kept; run the same command again""",
+    "TG708": """error TG708: other commands could not use this Spark, because it can't have a socket: [Errno 1] Operation not permitted
+hint: the folder .tidegate/workers must be yours, on a file system that has sockets""",
     "TG712": """error TG712: can't write plots: Permission denied
 hint: choose another file for --plot or --html""",
     "TG805": """error TG805: the variable "shop" has no value

@@ -23,6 +23,7 @@ LABELS = {
     "work_cpu_s": "CPU-s of work",
     "work_cpu_s_per_view": "per view",
     "wall_s": "wall s",
+    "command_cpu_s": "CPU of the command, s",
     "work_wall_s": "wall s of work",
     "peak_rss_mb": "peak RSS, MB",
     "p50_s": "p50, s",

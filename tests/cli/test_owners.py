@@ -80,9 +80,9 @@ READS = {
     "test",
     "alerts",
 }
-#: What the parametrised test can't call: it goes on for ever; it asks, and is what makes others the owner; it is for
+#: What the parametrised test can't call: they go on for ever; it asks, and is what makes others the owner; it is for
 #: namespaces without tables of others (`tests/maintenance/test_catalog_move.py`).
-ELSEWHERE = {"live", "adopt", "catalog"}
+ELSEWHERE = {"live", "warm", "adopt", "catalog"}
 
 
 def project(folder: Path, warehouse: Path, view: str = VIEW, **environments: str) -> Path:

@@ -12,7 +12,7 @@ import tidegate
 from tidegate.errors import TidegateError
 from tidegate.project import Project
 from tidegate.project.codes import CODES
-from tidegate.project.project import find_root
+from tidegate.project.folder import find_root
 
 
 def refused(root: Path, env: str = "local") -> TidegateError:

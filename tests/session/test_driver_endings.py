@@ -17,7 +17,8 @@ import pytest
 from tests.session.test_live_driver import Heard, OneByOne
 from tidegate.errors import TidegateError
 from tidegate.plan import events
-from tidegate.session.live_driver import LiveDriver, Pace, Threads
+from tidegate.session.hands import Threads
+from tidegate.session.live_driver import LiveDriver, Pace
 
 
 class Later(OneByOne):

@@ -72,6 +72,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     "Reads the project's definitions when it is opened, before anything is asked of the outside.": {
         "project/disk.py": "tempfile.TemporaryFile tempfile.gettempdir ….exists ….mkdir",
         "project/expectations.py": "….glob ….read_text",
+        "project/folder.py": "os.path.abspath ….expanduser ….glob ….is_dir",
         "project/java.py": "shutil.which subprocess.run",
         "project/jobs/amendments.py": "….is_file",
         "project/jobs/jobs.py": "….glob",
@@ -170,6 +171,7 @@ def test_every_room_is_looked_at_or_no_part_of_a_run() -> None:
         "quality",
         "show",
         "testing",
+        "warm",
     }
     values = {"confidential", "errors", "masking", "page", "sql", "wording"}
     there = {

@@ -12,6 +12,8 @@ CODES: dict[str, str] = {
     "TG704": "folder that tidegate init would overwrite, or cannot write",
     "TG705": "rows that tidegate show can't choose or read without Spark",
     "TG706": "setting of tidegate live that is given twice for the same group",
+    "TG707": "command that another process carried out, and that this process did not end",
+    "TG708": "process that other commands cannot reach, because it has no socket",
     "TG711": "no advice is possible, or the share or sample is invalid",
     "TG712": "plot or report that can't be written",
 }

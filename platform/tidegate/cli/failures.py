@@ -6,13 +6,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from tidegate.cli.invocation import Invocation
-
 if TYPE_CHECKING:
+    from tidegate.console.port import Console
     from tidegate.runtime.result import Failure, Skipped
     from tidegate.runtime.steps import Steps
 
@@ -35,8 +34,24 @@ def steps_for(names: Sequence[str] | None, fail_fast: bool = False) -> Steps:
     return Steps(fail_fast or (names is not None and len(names) == 1))
 
 
+class Speaker(Protocol):
+    """A call of a command, as far as what it says goes: of this process, or of another one that has asked it."""
+
+    @property
+    def console(self) -> Console:
+        """Where it is said."""
+
+    @property
+    def json(self) -> bool:
+        """Whether to a program."""
+
+    @property
+    def debug(self) -> bool:
+        """Whether tracebacks are wanted."""
+
+
 def conclude(
-    call: Invocation, failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: int | None = None
+    call: Speaker, failed: Sequence[Failure], skipped: Sequence[Skipped] = (), done: int | None = None
 ) -> int:
     """Show the summary, if something failed; the exit code. `done`: how many there were that went well."""
     if not failed:

@@ -62,8 +62,8 @@ class Invocation:
         given = context.obj if isinstance(context.obj, Globals) else Globals()
         self._folder = project or given.project
         self._environment = env or given.env
-        self.json = json or given.json
-        self.debug = debug or given.debug
+        self.json: bool = json or given.json
+        self.debug: bool = debug or given.debug
         self._console: Console | None = None
         #: Called on Ctrl-C; says what survives.
         self.on_interrupt: Callable[[], str] = lambda: "interrupted"
@@ -78,20 +78,25 @@ class Invocation:
     @property
     def root(self) -> Path:
         """Folder of the project, found but not loaded."""
-        from tidegate.project.project import find_root
+        from tidegate.project.folder import find_root
 
         return self._folder or find_root(Path.cwd())
+
+    @property
+    def env(self) -> str:
+        """Name of the environment."""
+        return self._environment or "local"
 
     def project(self) -> Project:
         """The project, loaded. Raises TG601 to TG607."""
         from tidegate.project import Project
 
-        return Project.load(self.root, self._environment or "local")
+        return Project.load(self.root, self.env)
 
     def project_or_temporary(self) -> Project:
         """The project; an empty temporary one where there is none and none was asked for."""
         from tidegate.project import Project
-        from tidegate.project.project import is_project
+        from tidegate.project.folder import is_project
 
         if self._folder is not None or self._environment is not None or is_project(self.root):
             return self.project()
@@ -145,11 +150,6 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             code = function(call, *args, **kwargs)
             call.console.close()
-        except TidegateError as error:
-            if call.debug:
-                show_traceback(error)
-            call.console.error(error)
-            code = 2
         except KeyboardInterrupt:
             # A second Ctrl-C ends the process on the spot.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -163,13 +163,9 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         except (typer.Exit, typer.TyperException):
             raise
         except Exception as error:
-            from tidegate.project.disk import trouble
-
-            if (known := trouble(error)) is not None:
-                call.console.error(known)
-                code = 2
-            else:
-                code = _unexpected(call, error)
+            if call.debug:
+                show_traceback(error)
+            code = tell_error(error, call.console, call.debug)
         if code:
             raise typer.Exit(code)
 
@@ -216,11 +212,18 @@ def in_one_line(error: Exception) -> str:
     return masked(f"{type(error).__name__}: {said}") if said else type(error).__name__
 
 
-def _unexpected(call: Invocation, error: Exception) -> int:
-    hint = "" if call.debug else "\nhint: --debug shows where; please report it"
-    if call.debug:
-        show_traceback(error)
-    call.console.error(f"unexpected {in_one_line(error)}{hint}")
+def tell_error(error: Exception, console: Console, debug: bool = False) -> int:
+    """Say what a command has raised; its exit code."""
+    if isinstance(error, TidegateError):
+        console.error(error)
+        return 2
+    from tidegate.project.disk import trouble
+
+    if (known := trouble(error)) is not None:
+        console.error(known)
+        return 2
+    hint = "" if debug else "\nhint: --debug shows where; please report it"
+    console.error(f"unexpected {in_one_line(error)}{hint}")
     return 1
 
 

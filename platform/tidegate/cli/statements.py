@@ -18,6 +18,8 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 
+_QUESTION = re.compile(r"\(*\s*(?:select|with|values|show|describe|explain(?!\s+create))\b", re.IGNORECASE)
+
 
 def is_complete(text: str) -> bool:
     """Whether `text` ends with a `;` that is not inside quotes or a comment. Comments may follow it."""
@@ -36,6 +38,19 @@ def is_complete(text: str) -> bool:
 def is_blank(text: str) -> bool:
     """Whether there is nothing but blanks and comments (an unfinished block comment is something)."""
     return not re.sub(r"--[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL).strip()
+
+
+def only_asks(text: str) -> bool:
+    """Whether all statements begin as those do that only read. Another process can answer these; of all others not even
+    the text is sent to it, since a definition can have a password in it."""
+    statements = _split(text)
+    return bool(statements) and all(_QUESTION.match(one) for one in statements)
+
+
+def _split(text: str) -> list[str]:
+    """The statements, without comments and what is in quotes."""
+    plain = _TOKEN.sub(lambda found: ";" if found[1] else " " if found[0][0] in "-/" else " '' ", text)
+    return [one for part in plain.split(";") if (one := part.strip())]
 
 
 def is_quit(text: str) -> bool:

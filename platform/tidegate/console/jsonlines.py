@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, TextIO
 
-from tidegate.console.port import Table
+from tidegate.console.port import Shape, Table
 from tidegate.console.values import json_line
 from tidegate.errors import TidegateError
 from tidegate.plan.events import Event
@@ -20,12 +21,19 @@ class JsonConsole:
         self._out = out or sys.stdout
         self._lock = threading.Lock()
 
+    @property
+    def shape(self) -> Shape:
+        return Shape(json=True)
+
     def event(self, event: Event) -> None:
         self._write(json.dumps(event.to_dict(), ensure_ascii=False))
 
     def table(self, table: Table) -> None:
-        for row in table.rows:
-            self._write(json_line(table.columns, row, table.types))
+        for line in json_lines(table):
+            self._write(line)
+
+    def written(self, text: str) -> None:
+        self._write(text)
 
     def document(self, data: Any, text: str) -> None:
         self._write(json.dumps(data, ensure_ascii=False, default=str))
@@ -44,3 +52,8 @@ class JsonConsole:
         with self._lock:
             self._out.write(text + "\n")
             self._out.flush()
+
+
+def json_lines(table: Table) -> Iterator[str]:
+    """A line for each row, as the rows come."""
+    return (json_line(table.columns, row, table.types) for row in table.rows)

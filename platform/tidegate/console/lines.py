@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from tidegate.console.drawing import draw
-from tidegate.console.port import Table
+from tidegate.console.port import Shape, Table
 from tidegate.errors import TidegateError, text_of
 from tidegate.plan import events
-from tidegate.plan.closing import lost_totals_text
 from tidegate.plan.events import Event
+from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
 from tidegate.wording import counted
 
@@ -28,11 +28,18 @@ class LinesConsole:
         self._width = width
         self._lock = threading.Lock()
 
+    @property
+    def shape(self) -> Shape:
+        return Shape(width=self._width)
+
     def event(self, event: Event) -> None:
         self._write(self._out, describe_event(event))
 
     def table(self, table: Table) -> None:
         self._write(self._out, draw(table, self._width))
+
+    def written(self, text: str) -> None:
+        self._write(self._out, text)
 
     def document(self, data: Any, text: str) -> None:
         self._write(self._out, text)

@@ -28,14 +28,29 @@ class Table:
     layout: Layout = "auto"
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How a console writes tables: a JSON object for each row, or drawn at a `width` (None: never cut)."""
+
+    json: bool = False
+    width: int | None = None
+
+
 class Console(Protocol):
     """Implemented by `TerminalConsole`, `LinesConsole`, `JsonConsole`, `CaptureConsole`."""
+
+    @property
+    def shape(self) -> Shape:
+        """How it writes tables."""
 
     def event(self, event: Event) -> None:
         """Something happened in a run. Safe to call from a thread."""
 
     def table(self, table: Table) -> None:
         """Rows that the user asked for."""
+
+    def written(self, text: str) -> None:
+        """Rows that the user asked for, or some of them, as another process has written them in this `shape`."""
 
     def document(self, data: Any, text: str) -> None:
         """An answer: `data` (JSON-ready) for programs, `text` for people."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tidegate.console.drawing import draw
 from tidegate.console.lines import counts, describe_event, rate
-from tidegate.console.port import Table
+from tidegate.console.port import Shape, Table
 from tidegate.errors import TidegateError
 from tidegate.plan import events
 from tidegate.plan.events import Event
@@ -33,6 +33,10 @@ class TerminalConsole:
         self._tasks: dict[str, TaskID] = {}
         self._seconds: dict[str, float] = {}
         self._rows: dict[str, int] = {}
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(width=self._width)
 
     def event(self, event: Event) -> None:
         match event:
@@ -66,6 +70,9 @@ class TerminalConsole:
 
     def table(self, table: Table) -> None:
         self._plain(draw(table, self._width))
+
+    def written(self, text: str) -> None:
+        self._plain(text)
 
     def document(self, data: Any, text: str) -> None:
         self._plain(text)

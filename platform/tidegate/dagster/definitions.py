@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from tidegate.dagster.load import load_definitions
-from tidegate.project.project import find_root
+from tidegate.project.folder import find_root
 
 defs = load_definitions(
     os.environ.get("TIDEGATE_PROJECT") or find_root(Path.cwd()), os.environ.get("TIDEGATE_ENV") or "local"

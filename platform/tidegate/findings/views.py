@@ -8,7 +8,7 @@ from datetime import datetime
 from tidegate.findings.facts import ViewFacts
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting
-from tidegate.plan.closing import lost_totals_text
+from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.project.jobs.stalls import StallLimits
 from tidegate.project.reading.durations import format_duration
 

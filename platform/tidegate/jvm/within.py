@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -55,3 +55,14 @@ def working_for(spark: SparkSession, name: str) -> Iterator[None]:
             yield
     finally:
         context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]  # None removes it
+
+
+@contextmanager
+def tagged(spark: SparkSession, tag: str) -> Iterator[Callable[[], None]]:
+    """While the block runs, jobs that this thread starts can be stopped by what is given, and no other ones are."""
+    context = spark.sparkContext
+    context.addJobTag(tag)
+    try:
+        yield lambda: context.cancelJobsWithTag(tag)
+    finally:
+        context.removeJobTag(tag)

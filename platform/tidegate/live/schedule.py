@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidegate.live.groups import Group
-from tidegate.plan.events import Event, MemberFailed, TickFinished, WorkerExited, WorkerFailed, WorkerSpawned
+from tidegate.plan.events import (
+    BatchCommitted,
+    Event,
+    MemberFailed,
+    TickFinished,
+    WorkerExited,
+    WorkerFailed,
+    WorkerSpawned,
+)
 from tidegate.plan.pauses import Pauses
 
 State = Literal["starting", "running", "backing_off", "failed", "stopped"]
@@ -238,6 +246,9 @@ def _heard(one: Watched, event: Event, at: float) -> Watched:
     if isinstance(event, TickFinished):
         one = replace(one, tick=event, last_tick=at, deaths=0)
         return replace(one, state="running", ticking_since=at) if one.state == "starting" else one
+    if isinstance(event, BatchCommitted) and one.state == "running":
+        # A run that somebody else has asked for keeps the group from its ticks, and does their work.
+        return replace(one, last_tick=at)
     if isinstance(event, WorkerFailed):
         return replace(one, failed=event, last_error=(event.code, event.message))
     if isinstance(event, MemberFailed):

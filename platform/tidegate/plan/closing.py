@@ -7,17 +7,6 @@ import json
 from tidegate.sql.catalog.objects import View
 from tidegate.watermark import Window, WindowEnd
 
-#: In a view's summary: how many final rows have no total, because it does not fit (C7).
-LOST_TOTALS = "tidegate.lost-totals"
-
-
-def lost_totals_text(count: int) -> str:
-    """In a sentence."""
-    rows, have = ("row", "has") if count == 1 else ("rows", "have")
-    return (
-        f"{count:,} final {rows} {have} NULL for a sum or average whose total does not fit into its type (C7)"
-    )
-
 
 def closes_anything(view: View, frontier: int | None, clock: int | None) -> bool:
     """Whether a row can end in (frontier, clock]: for windows over one relation, whether a boundary lies there."""

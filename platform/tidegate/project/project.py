@@ -16,6 +16,7 @@ from urllib.parse import quote
 from tidegate.errors import FAIL_FAST, Location, Problems, TidegateError, did_you_mean
 from tidegate.project.disk import private_folder, temporary_space
 from tidegate.project.environment import AllowSettings, Environment
+from tidegate.project.folder import is_project
 from tidegate.project.owner import Owner
 from tidegate.project.reading.strict import validate
 from tidegate.project.reading.variables import Listed
@@ -225,25 +226,6 @@ def _environment(
         hint=did_you_mean(env, known) or f"environments: {', '.join(known)}",
         location=location,
     )
-
-
-def is_project(folder: Path) -> bool:
-    """Whether the folder has `assets/` or `resources/`."""
-    return (folder / "assets").is_dir() or (folder / "resources").is_dir()
-
-
-def find_root(start: Path | str) -> Path:
-    """`start` if it is a project, else the nearest parent with definitions or environments, else `start`.
-
-    A parent counts only if it has `assets/*.sql` or `resources/*.yaml`: folders of these names are common.
-    """
-    folder = Path(os.path.abspath(Path(start).expanduser()))
-    if is_project(folder):
-        return folder
-    for parent in folder.parents:
-        if any((parent / "assets").glob("*.sql")) or any((parent / "resources").glob("*.yaml")):
-            return parent
-    return folder
 
 
 def environments(root: Path) -> list[str]:

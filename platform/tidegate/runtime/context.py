@@ -157,6 +157,16 @@ class Context:
             finally:
                 self._held.discard((name, part))
 
+    @contextmanager
+    def standing_in_for(self, *others: Context) -> Iterator[None]:
+        """While the block runs, this one has the leases of others, which leave alone what they are for."""
+        lent = frozenset[tuple[str, str]]().union(*(other._held for other in others)) - self._held
+        self._held |= lent
+        try:
+            yield
+        finally:
+            self._held -= lent
+
     def forget(self, name: str) -> None:
         """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
         self.require_own(name)

@@ -258,6 +258,13 @@ class LiveGroup:
                 member.prepare()
         notify(WorkerStarted(self.name, tuple(member.name for member in self.members), os.getpid()))
 
+    def open_anew(self) -> None:
+        """Somebody else has written with its leases: what is open is of before."""
+        for member in self.members:
+            with suppress(Exception):  # what is broken may not even close
+                member.close()
+            member.turn = replace(member.turn, due=True)
+
     def tick(self, notify: Listener) -> bool:
         """Advance everything once; whether a backlog is left. Raises what ends the group."""
         started = self._clock()

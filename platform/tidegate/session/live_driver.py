@@ -6,10 +6,11 @@ does not touch the others. Only when Spark itself is gone, all end: the process 
 
 from __future__ import annotations
 
-import queue
+import math
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -19,6 +20,7 @@ from tidegate.jvm.failures import one_line
 from tidegate.maintenance.live_upkeep import LiveUpkeep
 from tidegate.plan.events import Event, WorkerFailed, WorkerStopping
 from tidegate.runtime.codes import is_curable
+from tidegate.session.hands import Hands
 from tidegate.session.live import LiveGroup
 from tidegate.session.rota import (
     Called,
@@ -31,6 +33,7 @@ from tidegate.session.rota import (
     Waited,
     step,
 )
+from tidegate.session.visits import Visit
 
 #: By then a group has opened what it has, and used it.
 WARM_TICKS = 5
@@ -39,54 +42,10 @@ WARM_TICKS = 5
 Opening = Callable[[Callable[[], bool]], AbstractContextManager[LiveGroup]]
 
 
-#: Seconds between two looks for leases that another process has.
+#: Seconds between two looks for leases that another process has, or a run in this one.
 _LEASES_EVERY = 0.5
-
-
-class Hands(Protocol):
-    """What does the work of a driver: threads, in a process; one after the other, in tests."""
-
-    def start(self, work: Callable[[], None]) -> None:
-        """Have it done."""
-
-    def tell(self, message: object) -> None:
-        """Put a message into the driver's queue. Safe in any thread and signal handler."""
-
-    def hear(self, seconds: float | None) -> object | None:
-        """The next message, or None once so many seconds have passed (None: however long it takes)."""
-
-    def now(self) -> float:
-        """Seconds of a clock that nobody sets."""
-
-
-class Threads:
-    """Threads of this process. How many work at the same time is the rota's decision. None of them keeps the process
-    from ending: one may be waiting for something that never comes."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self.now = clock
-
-    def start(self, work: Callable[[], None]) -> None:
-        self._work.put(work)
-        if not self._idle.acquire(blocking=False):
-            threading.Thread(target=self._serve, name="tidegate-group", daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            self._work.get()()
-            self._idle.release()
-
-    def tell(self, message: object) -> None:
-        self._queue.put(message)
-
-    def hear(self, seconds: float | None) -> object | None:
-        try:
-            return self._queue.get(timeout=seconds)
-        except queue.Empty:
-            return None
+#: Seconds between two looks whether a run still waits for groups.
+_LOOKS_EVERY = 0.1
 
 
 class Told(Protocol):
@@ -123,7 +82,8 @@ class Pace:
 @dataclass
 class _Hosted:
     """A group of the driver. Touched by one thread at a time. `made`: as `opening` has given it, without its leases
-    until `group` is set, for which it waits until `waits`."""
+    until `group` is set, for which it waits until `waits`. `visits`: runs that wait for it; `visit`: the one that it is
+    lent to."""
 
     name: str
     opening: Opening
@@ -134,6 +94,8 @@ class _Hosted:
     group: LiveGroup | None = None
     caretaker: LiveUpkeep | None = None
     opened: ExitStack = field(default_factory=ExitStack)
+    visits: deque[Visit] = field(default_factory=deque)
+    visit: Visit | None = None
 
 
 class _Over(Exception):
@@ -146,6 +108,13 @@ class _Close:
 
 class _Lost:
     """Spark is gone."""
+
+
+@dataclass(frozen=True)
+class _Left:
+    """A visit is over."""
+
+    visit: Visit
 
 
 @dataclass(frozen=True)
@@ -190,6 +159,23 @@ class LiveDriver:
         """Let `run` end at once: Spark is gone, and no group can go on or be closed."""
         self._hands.tell(_Lost())
 
+    @contextmanager
+    def visit(
+        self, visit: Visit, seconds: float, waits: Callable[[], None]
+    ) -> Iterator[dict[str, LiveGroup]]:
+        """While the block runs, the groups of the visit don't tick: those that were at rest within so many seconds.
+        `waits`: called again and again until then; what it raises ends the visit."""
+        self._hands.tell(visit)
+        try:
+            end = self._hands.now() + seconds
+            while not visit.complete(_LOOKS_EVERY) and self._hands.now() < end:
+                waits()
+            yield visit.begin()
+        finally:
+            for name in visit.begin():
+                self._told.rests(name)
+            self._hands.tell(_Left(visit))
+
     def run(self) -> bool:
         """Drive all groups; False, at once, if Spark is gone."""
         while self._open_to_more or self._hosted:
@@ -217,6 +203,10 @@ class LiveDriver:
                     self._ends(name)
             case _Lost():
                 self._lost = True
+            case Visit():
+                self._comes_to_visit(message)
+            case _Left(visit):
+                self._goes_on_without(visit)
             case _Ended():
                 self._gone(message)
             case Ticked() | Postponed():
@@ -236,13 +226,28 @@ class LiveDriver:
             self._hosted[hosted.name] = hosted
             self._happens(Joined(hosted.name, hosted.interval, self._hands.now()))
 
+    def _comes_to_visit(self, visit: Visit) -> None:
+        for name in visit.names:
+            if (hosted := self._hosted.get(name)) is None:
+                visit.misses(name)
+            else:
+                hosted.visits.append(visit)
+                self._happens(Called(name, self._hands.now()))
+
+    def _goes_on_without(self, visit: Visit) -> None:
+        for name in visit.names:
+            if (hosted := self._hosted.get(name)) is not None and hosted.visit is visit:
+                hosted.visit = None
+                self._happens(Called(name, self._hands.now()))
+
     def _ends(self, name: str) -> None:
         self._hosted[name].stop.set()
         self._happens(Called(name, self._hands.now()))
 
     def _gone(self, ended: _Ended) -> None:
         """Tell that a group has ended, when nothing is left of it here: whoever hears of it may open it again."""
-        del self._hosted[ended.name]
+        for visit in self._hosted.pop(ended.name).visits:
+            visit.misses(ended.name)
         self._happens(Departed(ended.name, ended.at))
         if isinstance(ended.error, _Over):
             self._told.ended(ended.name, 0, None)
@@ -266,14 +271,23 @@ class LiveDriver:
 
     def _work(self, hosted: _Hosted) -> None:
         """Advance a group, and tell the driver what came of it."""
+        if (visit := hosted.visit) is not None:
+            # Nobody but the run touches the group now.
+            if hosted.stop.is_set():
+                visit.leave()
+            now = self._hands.now()
+            until = now + _LEASES_EVERY if hosted.stop.is_set() else math.inf
+            self._hands.tell(Postponed(hosted.name, until, now))
+            return
         self._told.begins(hosted.name)
         try:
             came = self._advance(hosted)
         except Exception as error:
             self._end(hosted, error)
         else:
-            # Before the next work of the group can begin.
-            self._told.rests(hosted.name)
+            # Before the next work of the group can begin; what is lent is at work until it is given back.
+            if not (isinstance(came, Postponed) and came.until == math.inf):
+                self._told.rests(hosted.name)
             self._hands.tell(came)
 
     def _advance(self, hosted: _Hosted) -> Ticked | Postponed:
@@ -284,6 +298,12 @@ class LiveDriver:
 
         if (group := hosted.group) is None:
             return self._begun(hosted, notify)
+        while hosted.visits and not hosted.stop.is_set():
+            # Before it is lent: the run may be over at once.
+            hosted.visit = hosted.visits.popleft()
+            if hosted.visit.arrives(hosted.name, group):
+                return Postponed(hosted.name, math.inf, self._hands.now())
+            hosted.visit = None
         stopped, backlog = hosted.stop.is_set, False
         with group.context.runner.working(hosted.name):
             if not stopped():

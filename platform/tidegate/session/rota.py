@@ -7,6 +7,7 @@ most.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 #: A tick that has taken so many seconds does not count among those that share the threads: it may be hanging.
@@ -53,7 +54,8 @@ class Ticked:
 
 @dataclass(frozen=True)
 class Postponed:
-    """A group could not begin yet: it waits for something, without a thread, and looks again at `until`."""
+    """A group could not begin: it waits for something, without a thread, and looks again at `until`, or when it is
+    called (infinity: only then)."""
 
     name: str
     until: float
@@ -87,7 +89,7 @@ class Rota:
 
     def due(self) -> float | None:
         """When time has something to do next, None: not before something else happens."""
-        times = [one.due for one in self.places if one.since is None]
+        times = [one.due for one in self.places if one.since is None and one.due < math.inf]
         if not times:
             return None
         under_way = sorted(one.since for one in self.places if one.since is not None)

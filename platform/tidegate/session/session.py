@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,10 @@ from tidegate.jvm import spark as spark_room
 from tidegate.jvm.class_archive import Purpose
 from tidegate.jvm.failures import refused
 from tidegate.jvm.packages import KAFKA_PACKAGES, cached_jars
+from tidegate.jvm.within import tagged
 from tidegate.project import Project
 from tidegate.project.disk import private_folder
-from tidegate.project.project import is_project
+from tidegate.project.folder import is_project
 from tidegate.project.storage import SQLITE_PACKAGE
 from tidegate.runtime.context import Context
 from tidegate.runtime.result import Result, RunReport
@@ -87,15 +89,23 @@ class Session(Context):
         child = spark_room.child(spark, opened.storage)
         return cls(opened, spark_runner(child), owned)
 
-    def beside(self, project: Project | None = None) -> Session:
+    def beside(self, project: Project | None = None, catalog: Catalog | None = None) -> Session:
         """A session on the same Spark, for another thread. `project`: read again; None: the same one, whose definitions
-        don't change while this session is open. When it is closed, nothing can be read from its tables any more."""
-        catalog = self.catalog if project is None else None
+        don't change while this session is open. `catalog`: what `project` defines, where it is known. When it is
+        closed, nothing can be read from its tables any more."""
+        catalog = self.catalog if project is None else catalog
         project = project or self.project
         child = spark_room.child(self.spark, project.storage)
         session = Session(project, spark_runner(child), catalog=catalog)
         session._beside = True
         return session
+
+    @contextmanager
+    def stoppable(self, name: str) -> Iterator[Callable[[], None]]:
+        """While the block runs, what this thread does shares the cores fairly with what others do, and the jobs of it
+        that run are stopped by what is given, from any thread. `name`: nothing else has it."""
+        with self.runner.working(name), tagged(self.spark, name) as stop:
+            yield stop
 
     def __enter__(self) -> Session:
         return self

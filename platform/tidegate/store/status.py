@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
+from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.gaps import RETAINED_FROM, edge_of, gaps, hole, retained_from
+from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import Beyond, step_back
 from tidegate.plan.undeclared import Undeclared
 from tidegate.project.storage import Storage

@@ -29,10 +29,11 @@ from tidegate.iceberg.protocol import (
     Stored,
     drive,
 )
-from tidegate.plan.closing import LOST_TOTALS, closes_anything, commits
+from tidegate.plan.closing import closes_anything, commits
 from tidegate.plan.column_changes import other_columns, seen
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
+from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
 from tidegate.plan.stages import tick_stages
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way

@@ -15,28 +15,29 @@ from typing import TYPE_CHECKING
 
 from tidegate.cli.invocation import in_one_line
 from tidegate.cli.shell.meta import COMMANDS, help_text
-from tidegate.cli.statements import is_blank, is_quit, read_script, show_result
+from tidegate.cli.shell.showing import show_in_shell
+from tidegate.cli.statements import is_blank, is_quit, read_script
 from tidegate.errors import TidegateError, did_you_mean
 
 if TYPE_CHECKING:
+    from tidegate.cli.shell.elsewhere import OtherProcess, SessionAtNeed
     from tidegate.console.port import Console, Layout
     from tidegate.project import Project
     from tidegate.session.session import Session
     from tidegate.sql.catalog.catalog import Catalog
     from tidegate.sql.catalog.objects import Sink
 
-#: Rows of a result that are drawn.
-SHOWN = 1000
-
 
 @dataclass
 class Shell:
-    """What the prompt's commands have set: `layout` of tables, and whether to say how long things take."""
+    """What the prompt's commands have set: `layout` of tables, and whether to say how long things take.
+    `elsewhere`: who else may answer."""
 
-    session: Session
+    session: Session | SessionAtNeed
     console: Console
     layout: Layout = "grid"
     timing: bool = False
+    elsewhere: OtherProcess | None = None
 
     def run(self, read: Callable[[], str]) -> None:
         """Until `\\q` or the end of input. Errors are shown, and the next statement may be typed."""
@@ -86,6 +87,8 @@ class Shell:
         """Stop the jobs of a statement until it has ended: it may be between two of them. One that has not begun never
         will. A second Ctrl-C leaves."""
         while not work.cancel() and not work.done():
+            if self.elsewhere is not None:
+                self.elsewhere.stop()
             with contextlib.suppress(Exception):
                 self.session.spark.sparkContext.cancelAllJobs()
             with contextlib.suppress(Exception):
@@ -99,12 +102,10 @@ class Shell:
             self._statements(text, "<sql>")
 
     def _statements(self, text: str, name: str) -> None:
+        if self.elsewhere is not None and self.elsewhere.answers(text, name, self.layout):
+            return
         for result in self.session.execute_all(text, name):
-            if result.fixed and result.columns == [("plan", "string")]:
-                # A drawing of its own: nothing of it is to be cut.
-                self.console.document({}, "\n".join(line for (line,) in result.fixed))
-                continue
-            show_result(self.console, result, limit=SHOWN, layout=self.layout)
+            show_in_shell(self.console, result, self.layout)
 
     def _command(self, text: str) -> None:
         word, _, argument = text.rstrip(";").partition(" ")
@@ -153,11 +154,14 @@ class Shell:
         self.console.table(Table(names, rows, unit=None, layout=self.layout))
 
 
-def interact(session: Session, console: Console) -> None:
+def interact(
+    session: Session | SessionAtNeed, console: Console, elsewhere: OtherProcess | None = None
+) -> None:
     """The prompt on this terminal."""
     from tidegate.cli.shell.prompt import reader
 
-    Shell(session, console).run(reader(lambda: session.catalog, history_file(session.project)))
+    shell = Shell(session, console, elsewhere=elsewhere)
+    shell.run(reader(lambda: session.catalog, history_file(session.project)))
 
 
 def history_file(project: Project) -> Path:

@@ -10,7 +10,7 @@ import typer
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, chosen
 from tidegate.errors import TidegateError, did_you_mean
-from tidegate.plan.closing import lost_totals_text
+from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
 
 if TYPE_CHECKING:

@@ -169,11 +169,11 @@ def live(
 
     Exit codes: 0 stopped, 1 a worker had to be killed, 2 a group gave up (an error that a restart does not solve).
     """
-    project = call.project()
     if worker is not None:
         from tidegate.cli.commands.runs.live_worker import be_worker
 
-        return be_worker(project, worker, max_rows_per_batch, once_idle, no_upkeep, call.debug)
+        return be_worker(call, worker, max_rows_per_batch, once_idle, no_upkeep)
+    project = call.project()
     from tidegate.live import find_groups
 
     catalog = project.catalog()

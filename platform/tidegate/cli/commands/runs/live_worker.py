@@ -15,50 +15,66 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TextIO
 
-from tidegate.cli.invocation import show_traceback
+from tidegate.cli.commands.runs.served import OTHER_FILES, Files, Service
+from tidegate.cli.invocation import Invocation, show_traceback
 from tidegate.errors import TidegateError
 from tidegate.jvm.endings import when_gone
 from tidegate.jvm.failures import one_line
 from tidegate.jvm.spark import cores
-from tidegate.plan.events import Event, WorkerFailed
+from tidegate.plan.events import BatchCommitted, Event, SinkDelivered, SliceCommitted, WorkerFailed
 from tidegate.project import Project
 from tidegate.runtime.codes import is_curable
 from tidegate.session.collector import set_aside
+from tidegate.session.hands import Threads
 from tidegate.session.live import LiveGroup, settled
-from tidegate.session.live_driver import LiveDriver, Pace, Threads
+from tidegate.session.live_driver import LiveDriver, Pace
 from tidegate.session.session import Session
+from tidegate.session.visits import Visit, lent
+from tidegate.warm.desk import Asked, Declined, Desk
+from tidegate.warm.likeness import Likeness
+from tidegate.warm.places import found
 
 #: How long a group waits for leases that a process before this one may still hold.
 _LEASE_SECONDS = 30.0
 #: How many more groups than cores work at a time: most of the time, one of them waits for the store or the broker.
 _MORE_THAN_CORES = 2
 _FIRST_GROUPS = 0.5
+#: How long a run waits for groups that are ticking, and after how many seconds it says so.
+_VISIT_SECONDS, _PATIENT_SECONDS = 60.0, 5.0
+
+#: Who is told of the events of a run.
+Hear = Callable[[Event], None]
 
 
-def be_worker(
-    project: Project, name: str, max_rows: int | None, once_idle: bool, no_upkeep: bool, debug: bool
-) -> int:
+def be_worker(call: Invocation, name: str, max_rows: int | None, once_idle: bool, no_upkeep: bool) -> int:
     """Do the work of groups, in the process that the supervisor has started for it. `name`: as of `LiveWorker`."""
     pace = Pace(upkeep=not no_upkeep)
     if once_idle:
         pace = replace(pace, over=settled)
-    return LiveWorker(name, project, pace, max_rows, debug).run()
+    files = Files.of(call)
+    return LiveWorker(name, call.project(), files, pace, max_rows, call.debug).run()
 
 
 class LiveWorker:
     """`name`: of the only group that it will have, `*`: it may have many."""
 
-    def __init__(self, name: str, project: Project, pace: Pace, max_rows: int | None, debug: bool) -> None:
-        self._name, self._project, self._pace = name, project, pace
+    def __init__(
+        self, name: str, project: Project, files: Files, pace: Pace, max_rows: int | None, debug: bool
+    ) -> None:
+        self._name, self._project, self._pace, self._files = name, project, pace, files
         self._max_rows, self._debug = max_rows, debug
         self._before = threading.Lock()
         self._asked: list[dict[str, Any] | None] = []
         self._driver: LiveDriver | None = None
-        self._opened: set[str] = set()
+        self._desk: Desk | None = None
+        #: By group: its members, and of which files it is.
+        self._members: dict[str, frozenset[str]] = {}
+        self._likeness: dict[str, Likeness] = {}
 
     def run(self) -> int:
         """Until it is told to end. Exit codes: 0; 1 if Spark does not start, or is gone."""
@@ -99,7 +115,13 @@ class LiveWorker:
             # Before anything that is told from here on.
             for document in self._asked:
                 self._do(driver, document)
-        return driver.run()
+        service = Service(session, self._files, self._lends)
+        with contextlib.ExitStack() as opened:
+            try:
+                self._desk = opened.enter_context(service.open_to_commands("live"))
+            except OSError as error:
+                print(f"tidegate: other commands can't use this Spark: {error}", file=sys.stderr, flush=True)
+            return driver.run()
 
     # -- what it is told ---------------------------------------------------------------------------------------
 
@@ -122,9 +144,12 @@ class LiveWorker:
 
     def _do(self, driver: LiveDriver, document: dict[str, Any] | None) -> None:
         if document is None:
+            if self._desk is not None:
+                self._desk.close()
             driver.close()
         elif (name := document.get("open")) is not None:
             members = document["members"]
+            self._members[name] = frozenset(members)
             driver.open(name, lambda stopping: self._group(name, members, stopping), document["interval"])
         else:
             driver.stop(document["stop"])
@@ -139,15 +164,61 @@ class LiveWorker:
 
     # -- groups ------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
+    @contextmanager
     def _group(self, name: str, members: list[str], stopping: Callable[[], bool]) -> Iterator[LiveGroup]:
         """A group, with a session of its own."""
-        again = name in self._opened
-        self._opened.add(name)
+        again = name in self._likeness
         # What is started again takes up definitions that have changed.
+        self._likeness[name] = self._files.now() if again else self._files.before
         project = Project.load(self._project.root, self._project.env_name) if again else None
         with self._session.beside(project) as session:
             yield LiveGroup(session, members, name, self._max_rows, stopping)
+
+    @contextmanager
+    def _lends(self, session: Session, names: Collection[str], asked: Asked) -> Iterator[Hear]:
+        """Let a run that somebody asks for write what groups write."""
+        groups = {name: members for name, members in self._members.items() if not members.isdisjoint(names)}
+        self._leave_to_others(session, sorted(set(names).difference(*groups.values())))
+        for name in groups:
+            if name in self._likeness and self._likeness[name].differs(asked.nonce, asked.proof):
+                raise Declined(OTHER_FILES)
+        of = {member: name for name, members in groups.items() for member in members}
+        started, told = session.runner.elapsed(), False
+
+        def waits() -> None:
+            nonlocal told
+            asked.work.go_on()
+            if not told and session.runner.elapsed() - started > _PATIENT_SECONDS:
+                told = True
+                asked.console.note("waiting for live mode, which is working on the same objects")
+
+        def hear(event: Event) -> None:
+            name = next(
+                (getattr(event, key) for key in ("source", "view", "sink") if hasattr(event, key)), ""
+            )
+            if name in of and isinstance(event, BatchCommitted | SliceCommitted | SinkDelivered):
+                self._lines.event(of[name], event)
+
+        assert self._driver is not None
+        visit = Visit(groups, asked.work.cancel)
+        with (
+            self._driver.visit(visit, _VISIT_SECONDS, waits) as lenders,
+            lent(lenders.values(), session),
+        ):
+            yield hear
+
+    def _leave_to_others(self, session: Session, names: list[str]) -> None:
+        """Decline a run for which another process of live mode has the leases: a group may have its own process."""
+        if not names or len(found(self._files.root / ".tidegate", self._files.env)) < 2:
+            return
+        for name in names:
+            try:
+                with session.lease(name):
+                    pass
+            except TidegateError as error:
+                if error.code == "TG508":
+                    raise Declined(f'another process is writing "{name}"') from None
+                raise
 
     def _refuse(self, error: Exception) -> None:
         """Tell each group for which this process was started why there is no Spark."""

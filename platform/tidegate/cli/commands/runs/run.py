@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.failures import FailFastOption, conclude
+from tidegate.cli.asked import carried_out
+from tidegate.cli.failures import FailFastOption, Speaker, conclude
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption, chosen
 from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFinished
@@ -15,6 +17,7 @@ from tidegate.plan.events import BatchCommitted, Event, SliceCommitted, SourceFi
 if TYPE_CHECKING:
     from tidegate.project import Project
     from tidegate.runtime.result import RunReport, SinkReport, SourceReport, ViewReport
+    from tidegate.session.session import Session
     from tidegate.sql.catalog.catalog import Catalog
 
 
@@ -44,20 +47,12 @@ def run(
     A name as argument includes everything that it reads. --select runs exactly the selection: `--select v` uses the
     rows that the log has already, `--select +v` reads its sources first, `--select v+` continues with its readers.
 
+    While live mode or tidegate warm runs for the project, its process does the work, and no Spark is started.
+
     Example: tidegate run departures_hourly --max-rows-per-batch 7000
 
     Example: tidegate run --select tag:finance+ --exclude departures_daily
     """
-    project = call.project()
-    catalog = project.catalog()
-    for name in names or ():
-        if name not in catalog.sinks:
-            catalog.get(name)
-    if not catalog.names():
-        call.console.note("nothing to run: assets/ has no definitions yet")
-        return 0
-    wanted = chosen(catalog, names, select, exclude)
-    upstream = not select and not exclude
     memory = CommittedSoFar()
     call.on_interrupt = memory.text
 
@@ -65,16 +60,71 @@ def run(
         memory.add(event)
         call.console.event(event)
 
-    report = _up_to_date(project, catalog, wanted, on_event, upstream)
-    if report is None:
+    asked = RunRequest(names, max_rows_per_batch, select, exclude, fail_fast)
+    # (Both are refused below.)
+    if not (names and (select or exclude)):
+        code = carried_out(call, {"ask": "run", **asdict(asked)}, on_event)
+        if code is not None:
+            return code
+    project = call.project()
+    catalog = project.catalog()
+
+    def work(given: Run) -> RunReport:
         call.console.note("starting Spark …")
         with call.session(project) as session:
-            report = session.run(wanted, max_rows_per_batch, on_event, upstream, fail_fast)
+            return given(session)
+
+    return bring_up_to_date(call, project, catalog, asked, on_event, work)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a run was asked to do."""
+
+    names: list[str] | None = None
+    max_rows_per_batch: int | None = None
+    select: list[str] | None = None
+    exclude: list[str] | None = None
+    fail_fast: bool = False
+
+
+#: What is done with an open session.
+Run = Callable[["Session"], "RunReport"]
+
+
+def bring_up_to_date(
+    call: Speaker,
+    project: Project,
+    catalog: Catalog,
+    asked: RunRequest,
+    on_event: Callable[[Event], None],
+    work: Callable[[Run], RunReport],
+) -> int:
+    """The command, in this process or in one that has been asked; its exit code. `work`: opens a session, and gives it
+    to the run."""
+    for name in asked.names or ():
+        if name not in catalog.sinks:
+            catalog.get(name)
+    if not catalog.names():
+        call.console.note("nothing to run: assets/ has no definitions yet")
+        return 0
+    wanted = chosen(catalog, asked.names, asked.select, asked.exclude)
+    upstream = not asked.select and not asked.exclude
+    late: dict[str, int] = {}
+
+    def notify(event: Event) -> None:
+        if isinstance(event, SourceFinished):
+            late[event.source] = event.late
+        on_event(event)
+
+    report = _up_to_date(project, catalog, wanted, notify, upstream)
+    if report is None:
+        most = asked.max_rows_per_batch
+        report = work(lambda session: session.run(wanted, most, notify, upstream, asked.fail_fast))
     if call.json:
         call.console.document({"event": "report", **report.to_dict()}, "")
-    late = [s for s, count in memory.late.items() if count]
-    if late:
-        call.console.note(f"late rows are kept: tidegate late {late[0]} shows them")
+    if sources := [source for source, count in late.items() if count]:
+        call.console.note(f"late rows are kept: tidegate late {sources[0]} shows them")
     over = {*(one.name for one in report.failed), *(one.name for one in report.skipped)}
     reports: list[SourceReport | ViewReport | SinkReport] = [*report.sources, *report.views, *report.sinks]
     done = sum(one.name not in over for one in reports)
@@ -99,7 +149,6 @@ class CommittedSoFar:
 
     def __init__(self, command: str = "tidegate run") -> None:
         self._command = command
-        self.late: dict[str, int] = {}
         self._batches: dict[str, BatchCommitted] = {}
         self._slices: dict[str, SliceCommitted] = {}
 
@@ -109,8 +158,6 @@ class CommittedSoFar:
             self._batches[event.source] = event
         elif isinstance(event, SliceCommitted):
             self._slices[event.view] = event
-        elif isinstance(event, SourceFinished):
-            self.late[event.source] = event.late
 
     def text(self) -> str:
         """For a person who pressed Ctrl-C."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.asked import carried_out, conversation, is_somebody_there
 from tidegate.cli.invocation import Invocation, agreeing, asked, guarded
-from tidegate.cli.statements import is_blank, read_script, show_result
+from tidegate.cli.statements import is_blank, only_asks, read_script, show_result
 from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -39,7 +42,8 @@ def sql(
 ) -> int:
     """Run SQL: interactively, or with -c, -f, or from a pipe. With --json, every row is one object.
 
-    Outside of a project, it runs in a temporary project, which is deleted at the end.
+    Outside of a project, it runs in a temporary project, which is deleted at the end. While live mode or tidegate warm
+    runs for the project, its process answers statements that only read, and no Spark is started.
 
     Example: tidegate sql -c 'SELECT * FROM departures_hourly LIMIT 5' --json
     """
@@ -48,20 +52,41 @@ def sql(
         text, name = script
         if is_blank(text):
             return 0
+        if only_asks(text):
+            code = carried_out(call, {"ask": "sql", "text": text, "name": name})
+            if code is not None:
+                return code
         with call.session(call.project_or_temporary()) as session:
             session.listener = call.console.event
             session.confirm = agreeing if yes else None
             run_script(session, call.console, text, name, stream=call.json)
         return 0
+    _prompt(call, agreeing if yes else asked)
+    return 0
+
+
+def _prompt(call: Invocation, confirm: Callable[[str], bool]) -> None:
+    """The prompt; Spark is started first, unless a worker of the project is there that can answer."""
+    from tidegate.cli.shell.elsewhere import OtherProcess, SessionAtNeed
     from tidegate.cli.shell.loop import interact
 
     project = call.project_or_temporary()
-    call.console.note("starting Spark …")
-    with call.session(project) as session:
-        session.listener = call.console.event
-        session.confirm = agreeing if yes else asked
-        interact(session, call.console)
-    return 0
+
+    def opened() -> Session:
+        call.console.note("starting Spark …")
+        session = call.session(project)
+        session.listener, session.confirm = call.console.event, confirm
+        return session
+
+    session = SessionAtNeed(project, opened)
+    try:
+        if is_somebody_there(call):
+            interact(session, call.console, OtherProcess(session, partial(conversation, call)))
+        else:
+            session.open()
+            interact(session, call.console)
+    finally:
+        session.close()
 
 
 def _script(command: str | None, file: Path | None) -> tuple[str, str] | None:
