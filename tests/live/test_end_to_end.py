@@ -91,7 +91,9 @@ class Live:
         """The lines of another command, which has no Java of its own."""
         environ = {**os.environ, "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
         whole = [sys.executable, "-m", "tidegate.cli.main", *command, f"--env={self.env}"]
-        done = subprocess.run(whole, cwd=self.root, env=environ, capture_output=True, text=True)
+        done = subprocess.run(
+            whole, cwd=self.root, env=environ, capture_output=True, text=True, timeout=_PATIENCE
+        )
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
