@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -12,10 +13,12 @@ from textwrap import dedent
 import pytest
 
 import tidegate.project.jobs.jobs  # noqa: F401  (its models are checked below)
+from tests.conftest import ROOT
 from tidegate.errors import TidegateError
 from tidegate.project import Environment, Project
 from tidegate.project.reading.strict import StrictModel, validate
 from tidegate.project.reading.yamlfile import parse_yaml
+from tidegate.project.storage import Storage
 
 
 def read(text: str, **environ: str) -> Environment:
@@ -73,7 +76,8 @@ def test_unknown_key_without_a_neighbour_lists_the_known_ones() -> None:
         ("spark: {}\nspark: {}", "TG603", 2, 1, '"spark" is given twice'),
         ("- a\n- b", "TG603", 1, 1, "expected `key: value` lines"),
         ("spark:\n  master: [local]", "TG605", 2, 11, "spark.master: input should be a valid string"),
-        ("warehouse:\n  catalog: {type: hive}", "TG605", 2, 19, "'hadoop', 'jdbc' or 'rest'"),
+        ("warehouse:\n  catalog: {type: derby}", "TG605", 2, 19, "'hadoop', 'jdbc' or 'rest'"),
+        ("warehouse:\n  catalog: {type: hive}", "TG607", 2, 19, "a hive catalog is not supported"),
         ("warehouse:\n  catalog: {type: rest}", "TG605", 2, 12, "a rest catalog needs a uri"),
         ("warehouse:\n  catalog: {uri: x}", "TG605", 2, 12, "a hadoop catalog must not have a uri"),
         ("warehouse:\n  storage: {access_key_id: x}", "TG605", 2, 12, "must be set together"),
@@ -342,3 +346,24 @@ def test_every_field_is_described_for_the_docs() -> None:
 
 def _text(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str) and bool(value.value.strip())
+
+
+def test_the_settings_of_services_that_no_test_runs_are_accepted_as_they_are_written() -> None:
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    assert "**tidegate is not\ntested with them**" in text
+    found = {}
+    for name, cell in re.findall(r"^\| (AWS Glue|Hive Metastore|Nessie)[^|]*\| (.+) \|$", text, re.MULTILINE):
+        keys = [
+            code
+            for code in re.findall(r"`([^`]+)`", cell)
+            if code.startswith(("type:", "uri:", "properties:"))
+        ]
+        found[name] = read(f"warehouse:\n  catalog: {{{', '.join(keys)}}}").warehouse
+    assert found.keys() == {"AWS Glue", "Hive Metastore", "Nessie"}
+    for warehouse in found.values():
+        assert warehouse.catalog.type == "rest"
+    # What Iceberg's Java and pyiceberg call it.
+    storage = Storage(ROOT, found["AWS Glue"])
+    for given in (storage.spark_conf(), storage.pyiceberg_properties()):
+        own = {name.removeprefix("spark.sql.catalog.tidegate."): value for name, value in given.items()}
+        assert {"rest.sigv4-enabled": "true", "rest.signing-name": "glue"}.items() <= own.items()

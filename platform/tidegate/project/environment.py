@@ -37,6 +37,18 @@ class CatalogSettings(StrictModel):
     properties: dict[str, ScalarText] = Field(default_factory=dict)
     """More properties of the catalog (`jdbc.user`, `jdbc.password`, `credential`, …), for all readers."""
 
+    @field_validator("type", mode="before")
+    @classmethod
+    def _known_type(cls, kind: object) -> object:
+        """The catalogs that only Iceberg's Java has a client for have a REST endpoint, too."""
+        if str(kind) in ("glue", "hive", "nessie"):
+            raise refuse(
+                f"a {kind} catalog is not supported",
+                code="TG607",
+                hint="use its REST endpoint: type: rest (docs/cluster.md has the settings)",
+            )
+        return kind
+
     @model_validator(mode="after")
     def _uri_where_needed(self) -> CatalogSettings:
         if self.type == "hadoop" and self.uri is not None:
