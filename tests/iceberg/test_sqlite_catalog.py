@@ -198,3 +198,11 @@ def test_a_dropped_table_leaves_nothing_in_the_warehouse_and_can_be_made_anew(
     assert list(folder.iterdir()) == []
     session.execute(made_again)
     assert list(session.execute("SELECT v FROM t")) == [(1,)]
+
+
+def test_hadoop_writes_no_sums_beside_the_files_of_a_commit(session: Session, root: Path) -> None:
+    """With each of them it would start two processes more for the access rights of a file."""
+    table = made(session, "t")
+    table.append([], None, {EPOCH: "1"}, table.current())
+    assert len(list(root.rglob("*.metadata.json"))) == 2
+    assert not list(root.rglob("*.crc"))

@@ -159,7 +159,7 @@ def start(
         return builder.getOrCreate()
     if log is None:
         secrecy.launch(split)
-        return builder.getOrCreate()
+        return _without_sums(builder.getOrCreate())
     try:
         with _standard_error_to(log):
             os.write(2, "".join(f"{note}\n" for note in notes).encode())
@@ -173,7 +173,18 @@ def start(
             "TG514", f"Spark does not start: {spark_message(error)}", hint=f"{log} ends with: {tail}"
         ) from error
     _verified([package for package in packages if package not in here], environment)  # what Spark has fetched
-    return started
+    return _without_sums(started)
+
+
+def _without_sums(spark: SparkSession) -> SparkSession:
+    """Have Hadoop write no file of checksums beside each file on a local disk. It sets the access rights of both with
+    processes, four of them for one file, which were the greater part of what a small commit cost. Nobody but Hadoop
+    would read the sums, and data files, which tasks write, have none."""
+    local = java_class(spark._jvm, "org.apache.hadoop.fs.FileSystem").getLocal(
+        spark._jsc.hadoopConfiguration()
+    )
+    local.setWriteChecksum(False)
+    return spark
 
 
 def _shared(master: str) -> dict[str, str]:
