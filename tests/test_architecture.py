@@ -32,7 +32,7 @@ HOME = {
     "jinja2": {"pages"},
     "prompt_toolkit": {"cli"},
     "prometheus_client": {"live"},
-    "pyiceberg": {"store", "iceberg", "cli"},
+    "pyiceberg": {"store", "iceberg", "audit", "cli"},
     "kafka": {"store"},
     "apprise": {"alerts"},
     "fastavro": {"tasks"},

@@ -65,6 +65,7 @@ WRITES: dict[str, list[list[str]]] = {
 READS = {
     "init",
     "audit",
+    "verify",
     "check",
     "explain",
     "plan",

@@ -51,6 +51,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         "tasks/writer.py": "uuid.uuid4",
     },
     "Of a file that the port has opened, or of bytes in memory.": {
+        "audit/stored_files.py": "pyarrow.parquet.read_metadata",
         "sinks/filewriter.py": "pyarrow.parquet.ParquetWriter",
         "tasks/crashes/parquet_crashes.py": "pyarrow.parquet.ParquetFile pyarrow.parquet.write_table",
         "tasks/decode/text/decoders.py": "pyarrow.csv.read_csv pyarrow.json.read_json",

@@ -31,6 +31,7 @@ _FOLDERS = {
     "amend": "runs",
     "rebuild": "runs",
     "audit": "questions",
+    "verify": "questions",
     "quality": "questions",
     "cleanup": "runs",
     "upkeep": "runs",

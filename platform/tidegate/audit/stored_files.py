@@ -1,0 +1,193 @@
+"""Whether all files of a stored table are there and whole, by pyiceberg and Arrow: no JVM.
+
+Nobody notices that a copy of a warehouse lacks a file until a query or a run needs it. Here every file that a snapshot
+names is looked at: whether it is there, as long as Iceberg says, and whether its Parquet footer says as many rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from tidegate.project.owner import OWNER, Owner
+from tidegate.store.metadata import CommittedTable, load_table, table_names
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestFile
+
+    from tidegate.project import Storage
+
+#: Problems of one table that are listed; all are counted.
+SHOWN = 100
+#: Files that are looked at side by side, most of the time waiting for an object store; and in one portion.
+_THREADS, _PORTION = 16, 1000
+
+
+@dataclass(frozen=True)
+class FileProblem:
+    """A file that metadata name, and what is wrong with it."""
+
+    file: str
+    what: str
+
+
+@dataclass
+class VerifiedTable:
+    """What was looked at, of all snapshots together: `files` and `rows` are those of data and of deletes, `bytes` their
+    length. `problems`: the first of them; `wrong`: how many there are."""
+
+    name: str
+    snapshots: int = 0
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    wrong: int = 0
+    problems: list[FileProblem] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every file is there and whole."""
+        return not self.wrong
+
+    def add(self, problem: FileProblem) -> None:
+        """Count it, and list it while the list is short."""
+        self.wrong += 1
+        if len(self.problems) < SHOWN:
+            self.problems.append(problem)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self) | {"ok": self.ok}
+
+
+def own_tables(storage: Storage, owner: Owner) -> list[CommittedTable]:
+    """The stored tables of a project's namespace that this owner has, or that have none. Raises TG620."""
+    found = []
+    for name in table_names(storage, storage.settings.namespace):
+        table = load_table(storage, name)
+        if table is not None and Owner.of_text(table.properties.get(OWNER)) in (None, owner):
+            found.append(table)
+    return found
+
+
+def verify(storage: Storage, table: CommittedTable) -> VerifiedTable:
+    """Look at every file of every snapshot of a table. What can't be read is a problem, too."""
+    from pyiceberg.table import StaticTable
+
+    found = VerifiedTable(table.name)
+    static = StaticTable.from_metadata(table.metadata_location, storage.pyiceberg_properties())
+    found.snapshots = len(static.metadata.snapshots)
+    earlier = [entry.metadata_file for entry in static.metadata.metadata_log]
+    looking = _Looking(storage, found, static.io)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for portion in _portions(looking.manifests(static.metadata.snapshots)):
+            for problem in pool.map(looking.at_manifest, portion):
+                if problem is not None:
+                    found.add(problem)
+        for files in _portions(looking.files()):
+            for problem in pool.map(looking.at_file, files):
+                if problem is not None:
+                    found.add(problem)
+        for path, is_there in zip(earlier, pool.map(looking.is_there, earlier), strict=True):
+            if not is_there:
+                found.add(FileProblem(path, "an earlier version of the metadata is missing"))
+    return found
+
+
+def _portions(given: Iterable[Any]) -> Iterator[list[Any]]:
+    rest = iter(given)
+    while portion := list(islice(rest, _PORTION)):
+        yield portion
+
+
+class _Looking:
+    """At the files of one table. A file that several snapshots or manifests name is looked at once."""
+
+    def __init__(self, storage: Storage, found: VerifiedTable, io: FileIO) -> None:
+        self._storage, self._found, self._io = storage, found, io
+        self._filesystem = storage.filesystem()[0]
+        self._manifests: dict[str, ManifestFile] = {}
+
+    def manifests(self, snapshots: Iterable[Any]) -> Iterator[ManifestFile]:
+        """Those of all snapshots. A list of manifests that can't be read is a problem."""
+        for snapshot in snapshots:
+            try:
+                listed = snapshot.manifests(self._io)
+            except Exception as error:
+                self._found.add(FileProblem(snapshot.manifest_list, _told(error)))
+                continue
+            for manifest in listed:
+                if manifest.manifest_path not in self._manifests:
+                    self._manifests[manifest.manifest_path] = manifest
+                    yield manifest
+
+    def at_manifest(self, manifest: ManifestFile) -> FileProblem | None:
+        """Whether it is there and as long as its list says."""
+        return self._length(manifest.manifest_path, manifest.manifest_length)
+
+    def files(self) -> Iterator[DataFile]:
+        """Those that the manifests name and have not removed."""
+        seen: set[str] = set()
+        for path, manifest in self._manifests.items():
+            try:
+                entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+            except Exception as error:
+                if self.at_manifest(manifest) is None:
+                    self._found.add(FileProblem(path, _told(error)))
+                continue
+            for entry in entries:
+                file = entry.data_file
+                if file.file_path not in seen:
+                    seen.add(file.file_path)
+                    self._found.files += 1
+                    self._found.rows += file.record_count
+                    self._found.bytes += file.file_size_in_bytes
+                    yield file
+
+    def at_file(self, file: DataFile) -> FileProblem | None:
+        """Whether it is there, as long as its manifest says, and has as many rows."""
+        from pyarrow import parquet
+
+        problem = self._length(file.file_path, file.file_size_in_bytes)
+        if problem is not None or str(file.file_format.value).upper() != "PARQUET":
+            return problem
+        try:
+            with self._filesystem.open_input_file(self._path(file.file_path)) as opened:
+                rows = parquet.read_metadata(opened).num_rows
+        except Exception as error:
+            return FileProblem(file.file_path, _told(error))
+        if rows != file.record_count:
+            return FileProblem(file.file_path, f"it has {rows} rows instead of {file.record_count}")
+        return None
+
+    def is_there(self, path: str) -> bool:
+        """Whether a file exists."""
+        from pyarrow.fs import FileType
+
+        return bool(self._filesystem.get_file_info(self._path(path)).type is FileType.File)
+
+    def _length(self, path: str, wanted: int) -> FileProblem | None:
+        from pyarrow.fs import FileType
+
+        try:
+            info = self._filesystem.get_file_info(self._path(path))
+        except Exception as error:
+            return FileProblem(path, _told(error))
+        if info.type is not FileType.File:
+            return FileProblem(path, "it is missing")
+        if info.size != wanted:
+            return FileProblem(path, f"it has {info.size} bytes instead of {wanted}")
+        return None
+
+    def _path(self, uri: str) -> str:
+        return self._storage.filesystem(uri)[1]
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it is missing"
+    return f"it can't be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"

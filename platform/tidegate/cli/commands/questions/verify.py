@@ -1,0 +1,102 @@
+"""`tidegate verify`: whether everything that is stored is there, and adds up."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
+from tidegate.cli.invocation import Invocation, guarded
+
+if TYPE_CHECKING:
+    from tidegate.audit.source import SourceAudit
+    from tidegate.audit.stored_files import VerifiedTable
+    from tidegate.audit.view import ViewAudit
+    from tidegate.session.session import Session
+    from tidegate.sql.catalog.objects import Relation, View
+
+
+@guarded
+def verify(
+    call: Invocation,
+    files: Annotated[
+        bool, typer.Option("--files", help="Look at files only: no Spark, and no audit of the rows.")
+    ] = False,
+    fail_fast: FailFastOption = False,
+) -> int:
+    """Check everything that is stored, as after a restore: every file that a snapshot names is there, is as long as it
+    should be and has as many rows; then audit every log and every view, as tidegate audit does.
+
+    The tables are those of this project and environment, with all of their snapshots. Exit code 1: a file is missing
+    or damaged, or an audit found differences.
+
+    Example: tidegate verify --files
+    """
+    from tidegate.audit.stored_files import own_tables
+    from tidegate.audit.stored_files import verify as verify_table
+
+    project = call.project()
+    verified: list[VerifiedTable] = []
+    for table in own_tables(project.storage, project.owner):
+        verified.append(verify_table(project.storage, table))
+        if not call.json:
+            call.console.document(None, _shown(verified[-1]))
+    data: dict[str, object] = {"tables": [one.to_dict() for one in verified]}
+    wrong = not all(one.ok for one in verified)
+    if files or not verified:
+        call.console.document(data, "" if verified else "nothing is stored yet")
+        return int(wrong)
+    return _audited(call, data, wrong, fail_fast)
+
+
+def _audited(call: Invocation, data: dict[str, object], wrong: bool, fail_fast: bool) -> int:
+    """Audit what has stored rows, each by itself: a damaged table does not keep others from being audited."""
+    from tidegate.sql.catalog.objects import Relation, View
+
+    done: list[ViewAudit | SourceAudit] = []
+    with call.session(call.project()) as session:
+        stored = [
+            item
+            for item in session.catalog.order()
+            if "$" not in item.name
+            and getattr(item, "kind", "") != "gate"
+            and isinstance(item, Relation | View)
+            and session.stored(item.name) is not None
+        ]
+        steps = steps_for([item.name for item in stored], fail_fast)
+
+        def one(item: Relation | View) -> None:
+            done.append(_audit(session, item))
+            if not call.json:
+                text = "the audit found no differences" if done[-1].ok else "the audit found DIFFERENCES"
+                call.console.document(None, f"{item.name}: {text}")
+
+        for item in stored:
+            steps.do(item, partial(one, item))
+    audits: list[object] = [result.to_dict() for result in done]
+    call.console.document(data | {"audits": audits} | told(steps), "")
+    differ = not all(result.ok for result in done)
+    return conclude(call, steps.failures, steps.skipped, len(done)) or int(wrong or differ)
+
+
+def _audit(session: Session, item: Relation | View) -> ViewAudit | SourceAudit:
+    from tidegate.audit.source import audit_source
+    from tidegate.audit.view import audit_view
+    from tidegate.sql.catalog.objects import View
+
+    return audit_view(session, item.name) if isinstance(item, View) else audit_source(session, item.name)
+
+
+def _shown(one: VerifiedTable) -> str:
+    """For people: a line for each table, and one for each problem."""
+    from tidegate.wording import counted
+
+    text = f"{one.name}: {counted(one.snapshots, 'snapshot')}, {counted(one.files, 'file')}, {counted(one.rows, 'row')}"
+    if one.ok:
+        return f"{text}: complete"
+    lines = [f"{text}: {counted(one.wrong, 'file')} MISSING OR DAMAGED"]
+    lines += [f"  {problem.file}: {problem.what}" for problem in one.problems]
+    rest = one.wrong - len(one.problems)
+    return "\n".join(lines + ([f"  and {rest} more"] if rest else []))
