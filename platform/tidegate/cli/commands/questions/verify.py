@@ -46,7 +46,8 @@ def verify(
     data: dict[str, object] = {"tables": [one.to_dict() for one in verified]}
     wrong = not all(one.ok for one in verified)
     if files or not verified:
-        call.console.document(data, "" if verified else "nothing is stored yet")
+        if call.json or not verified:
+            call.console.document(data, "nothing is stored yet")
         return int(wrong)
     return _audited(call, data, wrong, fail_fast)
 
@@ -76,7 +77,8 @@ def _audited(call: Invocation, data: dict[str, object], wrong: bool, fail_fast: 
         for item in stored:
             steps.do(item, partial(one, item))
     audits: list[object] = [result.to_dict() for result in done]
-    call.console.document(data | {"audits": audits} | told(steps), "")
+    if call.json:
+        call.console.document(data | {"audits": audits} | told(steps), "")
     differ = not all(result.ok for result in done)
     return conclude(call, steps.failures, steps.skipped, len(done)) or int(wrong or differ)
 
