@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from tests.mutants.tree import Tree
+from tests.simulate.patience import ENDED
 
 #: Seeds within which a planted fault has to be found; and those that one process plays, since what it has opened stays
 #: in its memory.
@@ -38,7 +39,7 @@ def hunt(tree: Tree, first: int, most: int = MOST) -> Hunt:
 def _portion(tree: Tree, first: int, count: int) -> Hunt:
     code, printed = tree.call(["-m", "tests.simulate.until", str(first), str(count)], LIMIT)
     begun = re.findall(r"^seed (\d+)$", printed, re.MULTILINE)
-    if begun and (code is None or (code != 0 and TIMEOUT in printed)):
+    if begun and (code in (None, -ENDED) or (code != 0 and TIMEOUT in printed)):
         # What a fault keeps from coming to its end is found, too.
         return Hunt(int(begun[-1]), len(begun), "a history did not come to its end")
     said = re.search(r"^wrong (.+)$", printed, re.MULTILINE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -16,6 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from tests.simulate.patience import limited
+
 if TYPE_CHECKING:
     from tests.simulate.play import Played
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 TOGETHER, TASKS = 10, 40
 #: A failure is kept with its script; of more than so many, the seed alone.
 MOST_SCRIPTS = 20
-#: Seconds that one history may take, on a machine that does other things, too: then its process says where it stands,
-#: and ends.
-LONGEST = 300
 
 
 @dataclass
@@ -73,7 +71,6 @@ class Tally:
 
 def play_seeds(seeds: Sequence[int]) -> Tally:
     """In this process."""
-    import faulthandler
     import gc
     import time
 
@@ -87,9 +84,8 @@ def play_seeds(seeds: Sequence[int]) -> Tally:
     gc.set_threshold(20_000, 20, 50)
     with without_a_jvm():
         for seed in seeds:
-            faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
-            played = play(script_of(seed))
-            faulthandler.cancel_dump_traceback_later()
+            with limited():
+                played = play(script_of(seed))
             tally.seeds += 1
             tally.steps[played.steps] += 1
             tally.batches[played.batches] += 1

@@ -6,13 +6,17 @@ The processes import this module again, so nothing that plays a history is impor
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Sequence
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from tests.simulate import campaign
 from tests.simulate.campaign import Progress, Tally, play_all
+from tests.simulate.patience import limited
 
 
 def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
@@ -57,3 +61,23 @@ def test_a_run_outlives_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign, "TOGETHER", 1)
     monkeypatch.setattr(campaign, "TASKS", 2)
     assert play_all(Progress(None, 0, 11, "this tree"), 2, lambda tally: None, _plays).seeds == 11
+
+
+def _takes(cpu: float, seconds: float) -> None:
+    """In a history that may take half a second of CPU."""
+    with limited(0.5):
+        time.sleep(seconds)
+        began = time.process_time()
+        while time.process_time() < began + cpu:
+            pass
+
+
+@pytest.mark.medium
+def test_a_history_is_ended_by_the_cpu_that_it_takes_however_busy_the_machine_is() -> None:
+    ends = []
+    for cpu, seconds in ((0.1, 0.9), (60, 0)):
+        process = get_context("spawn").Process(target=_takes, args=(cpu, seconds))
+        process.start()
+        process.join()
+        ends.append(process.exitcode)
+    assert ends == [0, -signal.SIGPROF]

@@ -4,12 +4,11 @@ Each seed is printed as it begins, and in the end which promise was broken, as J
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import sys
 
 from tests.inprocess.session import without_a_jvm
-from tests.simulate.campaign import LONGEST
+from tests.simulate.patience import limited
 from tests.simulate.play import play
 from tests.simulate.scripts.script import script_of
 
@@ -20,9 +19,8 @@ def main(first: int, count: int) -> None:
     with without_a_jvm():
         for seed in range(first, first + count):
             print(f"seed {seed}", flush=True)
-            faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
-            wrong = play(script_of(seed)).wrong
-            faulthandler.cancel_dump_traceback_later()
+            with limited():
+                wrong = play(script_of(seed)).wrong
             if wrong is not None:
                 break
     print(f"wrong {json.dumps(wrong)}", flush=True)
