@@ -251,7 +251,7 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
     acts: list[Act] = []
     amends = rng.random() < 0.4 and not pipeline.ttl
     keeps = rng.random() < 0.3
-    rows = _Rows(rng, amends, pipeline.delivers)
+    rows = _Rows(rng, amends, pipeline)
     if messages is not None and messages.partitions > 1 and rng.random() < 0.12:
         acts += _awakening(rng, messages)
     for number in range(2):
@@ -309,30 +309,40 @@ _WAITS = (5, 200, 289, 290, 299, 300, 301, 3600, 100_000)
 
 
 class _Rows:
-    """Rows near to each other in time, in some histories very near; some late (`amended`: many), some far ahead, some
-    without a time. `delivered`: in most histories less near, so that windows close."""
+    """Rows near to each other in time, in some histories very near; some late (`amended`: many, and some at a time that
+    was there before, in whose window they make another revision), some far ahead, some without a time. Where something
+    is delivered, less near in most histories, so that windows close; of sessions, one key often has a row while those
+    of the other one close."""
 
-    def __init__(self, rng: Random, amended: bool, delivered: bool) -> None:
-        self._rng, self._now, self._id = rng, 0, 0
-        usual = FAR_STEPS if delivered else STEPS_OF_TIME
-        self._steps = rng.choice([STEPS_OF_TIME, usual, [0, 1, 2, 5, 10]])
+    def __init__(self, rng: Random, amended: bool, pipeline: Pipeline) -> None:
+        self._rng, self._now, self._id, self._amended = rng, 0, 0, amended
+        usual = FAR_STEPS if pipeline.delivers else STEPS_OF_TIME
+        self._steps = rng.choice([STEPS_OF_TIME, usual, (0, 1, 2, 5, 10)])
+        self._keys, self._parts, self._rows = "xy", ["a", "ab", "ab", "abc"], (1, 5)
+        if "visits" in pipeline.views and rng.random() < 0.5:
+            self._steps, self._keys, self._parts, self._rows = (2, 5, 8, 10), "xxxxy", ["a"], (3, 6)
         self._lags = [0, 0, 5, 21, 40, 60] if amended else [0, 0, 0, 5, 20, 21, 60]
+        self._times = [0]
 
     def be_on_time(self) -> None:
         """From now on few rows are late: what was open at an amendment is all that is left for the next one."""
-        self._lags = [0, 0, 0, 0, 0, 5]
+        self._lags, self._amended = [0, 0, 0, 0, 0, 5], False
 
     def file(self) -> tuple[tuple[int, str, str, int | None, int | None], ...]:
         rng, found = self._rng, []
-        parts = rng.choice(["a", "ab", "ab", "abc"])
-        for _ in range(rng.randint(1, 5)):
+        parts = rng.choice(self._parts)
+        for _ in range(rng.randint(*self._rows)):
             self._now += rng.choice(self._steps)
             at: int | None = max(self._now - rng.choice(self._lags), 0)
             if rng.random() < 0.05:
                 at = None
+            elif self._amended and rng.random() < 0.25:
+                at = rng.choice(self._times)
+            else:
+                self._times.append(self._now)
             self._id += 1
             value = None if rng.random() < 0.1 else rng.randint(-3, 9)
-            found.append((self._id, rng.choice(parts), rng.choice("xy"), value, at))
+            found.append((self._id, rng.choice(parts), rng.choice(self._keys), value, at))
         return tuple(found)
 
 
