@@ -21,7 +21,7 @@ from tidegate.warm import asking, channel, desk
 from tidegate.warm.asking import Conversation
 from tidegate.warm.channel import Channel
 from tidegate.warm.desk import Asked, Declined, Desk
-from tidegate.warm.places import folder_of, found, listening
+from tidegate.warm.places import connected, folder_of, found, listening
 
 ASK = {"ask": "run"}
 
@@ -203,8 +203,7 @@ def test_R2_a_worker_that_ends_in_the_middle_is_an_error(project: Project) -> No
 def test_X2_a_worker_survives_whatever_comes(project: Project, line: bytes) -> None:
     project.worker(says)
     (path,) = found(project.state, "local")
-    with socket.socket(socket.AF_UNIX) as made:
-        made.connect(str(path))
+    with connected(path, 5.0) as made:
         made.sendall(line)
     assert project.ask() == 3
 
