@@ -42,10 +42,12 @@ RUNNING: dict[str, tuple[str, str]] = {
     ),
     "TG506": (
         "The text in `assets/` differs from the definition that the stored rows were "
-        "computed with, or a view that this one reads was rebuilt. Comments, line breaks and "
+        "computed with, or a view that this one reads was rebuilt, or another process changed the definition after this "
+        "one had read it. Comments, line breaks and "
         "the case of keywords do not matter.",
         "For a view: `tidegate rebuild NAME`. For a source: do what the message says if its log can be changed in place; "
-        "or undo the change, give the new definition another name, or DROP the source. [Changing a definition](changing.md) has every case.",
+        "or undo the change, give the new definition another name, or DROP the source. After a change by another process, "
+        "open a new session. [Changing a definition](changing.md) has every case.",
     ),
     "TG507": (
         (

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Workbench
 from tests.evolve.test_apply import shown
-from tidegate.errors import TidegateError
+from tidegate.errors import Problems, TidegateError
 from tidegate.evolve.planning import planned
 from tidegate.project import Project
 from tidegate.sql import analyse
@@ -74,6 +74,7 @@ def test_a_last_column_goes_with_the_comma_before_it() -> None:
         ("ADD COLUMN a INT, ADD COLUMN b INT", "TG102", ","),
         ("DROP COLUMN id CASCADE", "TG106", "CASCADE"),
         ("RENAME TO u", "TG106", "TO"),
+        ("ADD COLUMN a INT RENAMED FROM id", "TG106", "id"),
         ("ALTER COLUMN id SET NOT NULL", "TG106", "SET"),
         ("ALTER COLUMN id SET DEFAULT 1", "TG106", "SET"),
         ("ALTER COLUMN id TYP BIGINT", "TG104", "TYP"),
@@ -152,3 +153,117 @@ def test_TG511_TG506_what_is_refused_changes_nothing(workbench: Workbench) -> No
     session.execute("CREATE MATERIALIZED VIEW ids AS SELECT ts, id FROM orders EMIT ON WINDOW CLOSE")
     session.execute("FLUSH")
     assert shown(session, "SELECT id FROM ids") == [(1,)]
+
+
+LOG = "CREATE TABLE t (a INT, b INT, ts TIMESTAMP, WATERMARK FOR ts AS ts) APPEND ONLY;"
+ROW = "INSERT INTO t VALUES (1, 2, '2026-01-01 10:00:00')"
+
+
+def test_E7_a_session_that_was_opened_before_a_change_does_not_take_it_back(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(LOG)
+    session.execute(ROW)
+    earlier = workbench.session()
+    session.execute("ALTER TABLE t ADD COLUMN shop INT")
+    session.execute("INSERT INTO t VALUES (3, 4, '2026-01-01 10:00:01', 7)")
+    for statement in (
+        "INSERT INTO t VALUES (5, 6, '2026-01-01 10:00:02')",
+        "ALTER TABLE t ADD COLUMN other VARCHAR",
+        "ALTER TABLE t ALTER WATERMARK FOR ts AS ts - INTERVAL '5 seconds'",
+    ):
+        with pytest.raises(TidegateError, match="since this session was opened") as caught:
+            earlier.execute(statement)
+        assert caught.value.code == "TG506"
+    assert shown(earlier, "SELECT a FROM t ORDER BY a") == [(1,), (3,)]
+    assert shown(workbench.session(), "SELECT a, shop FROM t ORDER BY a") == [(1, None), (3, 7)]
+
+
+def test_E2_an_alter_that_was_killed_is_finished_before_the_next_one(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidegate.session import alter
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    session = workbench.session()
+    session.execute(LOG)
+    session.execute(ROW)
+    for interrupted, following, expected in (
+        ("RENAME COLUMN b TO c", "RENAME COLUMN c TO d", [(1, 2)]),
+        ("DROP COLUMN a", "ADD COLUMN a INT", [(None, 2)]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(alter, "open_log", killed)
+            with pytest.raises(KeyboardInterrupt):
+                session.execute(f"ALTER TABLE t {interrupted}")
+        session = workbench.session()
+        session.execute(f"ALTER TABLE t {following}")
+        assert shown(session, "SELECT a, d FROM t") == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        "ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME b TO a; ALTER TABLE t RENAME c TO b;",
+        "ALTER TABLE t DROP a; ALTER TABLE t RENAME b TO a;",
+    ],
+)
+def test_E2_a_rename_to_the_name_of_another_stored_column_is_refused(
+    workbench: Workbench, changes: str
+) -> None:
+    workbench.assets(t=LOG).session().execute(ROW)
+    session = workbench.assets(z=changes).session()
+    project = Project.load(workbench.root)
+    (plan,) = planned(project, project.catalog())
+    assert plan.effect == "refused"
+    assert '"b" is to be renamed to "a", but another stored column' in str(plan.what)
+    with pytest.raises(TidegateError, match="but another stored column has this name"):
+        session.run()
+    # By hand, with the same columns as before.
+    workbench.assets(z="", t=LOG.replace("a INT, b INT", "a INT RENAMED FROM b, b INT RENAMED FROM a"))
+    project = Project.load(workbench.root)
+    assert planned(project, project.catalog())[0].effect == "refused"
+    # One after the other they are made, and the words may stay.
+    for columns in (
+        "c INT RENAMED FROM a, b INT",
+        "c INT, a INT RENAMED FROM b",
+        "b INT RENAMED FROM c, a INT RENAMED FROM b",
+    ):
+        workbench.assets(t=LOG.replace("a INT, b INT", columns)).session().run()
+    workbench.assets(t=LOG.replace("a INT, b INT", "b INT RENAMED FROM c, a INT RENAMED FROM b, d VARCHAR"))
+    session = workbench.session()
+    session.run()
+    assert shown(session, "SELECT a, b, d FROM t") == [(2, 1, None)]
+
+
+def test_check_shows_an_alter_of_what_is_not_there_and_nothing_that_follows_from_a_broken_one() -> None:
+    problems = Problems()
+    load_catalog(
+        [
+            ("t.sql", LOG),
+            ("v.sql", "CREATE MATERIALIZED VIEW v AS SELECT ts, more FROM t EMIT ON WINDOW CLOSE;"),
+            (
+                "z.sql",
+                "ALTER TABLE u ADD x INT; ALTER TABLE t DROP nothing; ALTER TABLE t ADD more INT;"
+                "ALTER TABLE v ADD x INT;",
+            ),
+        ],
+        None,
+        problems,
+    )
+    assert [(one.code, one.message.split('"')[1]) for one in problems.errors] == [
+        ("TG201", "u"),
+        ("TG202", "t"),
+        ("TG201", "v"),
+    ]
+
+
+def test_TG511_a_strategy_is_not_changed_if_the_files_would_not_fit_any_more(workbench: Workbench) -> None:
+    session = workbench.session()
+    session.execute(LOG)
+    session = workbench.assets(z="ALTER TABLE t ADD shop INT;").session()
+    with pytest.raises(TidegateError) as caught:
+        session.execute("ALTER TABLE t ALTER WATERMARK FOR ts AS ts - INTERVAL '5 seconds'")
+    assert caught.value.code == "TG511"
+    assert workbench.session().relation("t").columns[-1].name == "shop"

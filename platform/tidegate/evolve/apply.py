@@ -16,6 +16,7 @@ from tidegate.plan.events import DefinitionChanged, Event
 from tidegate.sql.catalog.objects import Relation
 
 if TYPE_CHECKING:
+    from tidegate.errors import Location
     from tidegate.runtime.context import Context
 
 
@@ -39,6 +40,7 @@ def _bring_up(
     old, wanted = found
     if wanted.refused or not wanted.text:
         raise refused(relation, wanted)
+    require_current(context, relation)
     # The name as it is written today is the table's, and a gate is judged by what it was.
     log = Log.of(context, replace(old, name=relation.name, location=relation.location))
     identity = relation_identity(relation)
@@ -51,6 +53,21 @@ def _bring_up(
     change = TableChange.of(wanted.changes, [name for name, _ in log_columns(relation)], facts)
     log.change_columns(change, [name for name, _ in change.added], f"definition changed: {wanted.text}")
     notify(DefinitionChanged(relation.name, step.epoch, wanted.text))
+
+
+def require_current(context: Context, relation: Relation, location: Location | None = None) -> None:
+    """A log and a definition are changed towards the newest definition only. Raises TG506 if another process has
+    changed the definition since this one read it: this one would take that change back, and the values with it."""
+    now = context.project.catalog().find(relation.name)
+    if isinstance(now, Relation) and now.definition == relation.definition:
+        return
+    raise TidegateError(
+        "TG506",
+        f'the definition of "{relation.name}" has changed since this session was opened, so the session can\'t change '
+        "the log or the definition",
+        hint="open a new session, or start the process again: it reads the new definition",
+        location=location or relation.location,
+    )
 
 
 def refused(relation: Relation, wanted: Evolution) -> TidegateError:

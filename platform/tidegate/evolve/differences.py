@@ -53,10 +53,13 @@ def pending(
     """The definition of a log with these table properties, and how it becomes the one of now. None if nothing is to be
     done, or if the stored definition can't be read, so that nobody knows what was changed."""
     identity = properties.get("tidegate.identity")
-    if identity is None or identity == relation_identity(relation):
+    same = identity == relation_identity(relation)
+    if identity is None or (same and all(c.renamed_from is None for c in relation.columns)):
         return None
     old = stored_relation(properties.get("tidegate.definition") or "")
     if old is None or relation_identity(old) != identity:
+        return None
+    if same and not any(_of_taken_names(old, relation)):
         return None
     return old, evolution(old, relation, catalog)
 
@@ -76,6 +79,7 @@ def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...],
         for name in dict.fromkeys(renamed.values())
         if list(renamed.values()).count(name) > 1
     ]
+    refused += _of_taken_names(old, new)
     # The column of the stored table that each new one is; None: it is another one, whatever its name (E2).
     same = {
         c.name: before.get(renamed.get(c.name, c.name)) if _keeps(c, renamed) else None for c in new.columns
@@ -105,6 +109,20 @@ def _of_columns(old: Relation, new: Relation) -> tuple[tuple[ColumnChange, ...],
 def _keeps(column: CatalogColumn, renamed: Mapping[str, str]) -> bool:
     """Whether a column is one that is stored: not where another one has been given its former name's place."""
     return column.name in renamed or column.name not in renamed.values()
+
+
+def _of_taken_names(old: Relation, new: Relation) -> Iterator[str]:
+    """E2: RENAMED FROM a stored column, for a name that is another stored column's. Words that the stored definition
+    has are of an earlier change, and stay."""
+    before = {c.name: c for c in old.columns}
+    for c in new.columns:
+        was = before.get(c.name)
+        if was is None or c.renamed_from not in before or c.renamed_from in (c.name, was.renamed_from):
+            continue
+        yield (
+            f'"{c.renamed_from}" is to be renamed to "{c.name}", but another stored column has this name. Remove or '
+            f'rename the stored "{c.name}" and run, then rename "{c.renamed_from}"; or leave out RENAMED FROM'
+        )
 
 
 def _ambiguous(dropped: list[CatalogColumn], added: list[CatalogColumn]) -> Iterator[str]:

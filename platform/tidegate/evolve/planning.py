@@ -87,8 +87,8 @@ def _of_relation(planning: _Planning, relation: Relation) -> PlannedChange:
     if relation.watermark is not None and judged not in (None, strategy_identity(relation)):
         what.append(f"from the next row on, the watermark is {relation.watermark.expression} (W13)")
     stored = table.properties.get("tidegate.identity")
-    if stored not in (None, relation_identity(relation)):
-        found = pending(relation, table.properties, planning.catalog)
+    found = pending(relation, table.properties, planning.catalog)
+    if found is not None or stored not in (None, relation_identity(relation)):
         wanted = (
             Evolution(refused=("the stored definition can't be compared",)) if found is None else found[1]
         )

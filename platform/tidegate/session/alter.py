@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import TidegateError
-from tidegate.evolve.apply import open_log, refused
+from tidegate.evolve.apply import open_log, refused, require_current
 from tidegate.evolve.differences import pending as evolution_of
 from tidegate.evolve.planning import planned
 from tidegate.plan.resets import RESETS, Step, with_step
@@ -41,6 +41,8 @@ def alter_watermark(context: Context, statement: AlterWatermark) -> Result:
     )
     # Not while another process writes the log with the old strategy (TG508).
     with context.lease(relation.name):
+        require_current(context, context.relation(relation.name), statement.location)
+        _with(context, relation, statement.location)
         context.project.save_definition(relation.name, relation.definition)
         context.catalog.replace(relation)
     if strategy == statement.before:
@@ -61,7 +63,10 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
     clause = f"{statement.clause}; the next run changes the log in place"
     with context.lease(relation.name):
         _require_interactive(context, relation, clause, statement.location)
+        before = context.relation(relation.name)
+        require_current(context, before, statement.location)
         catalog = _with(context, relation, statement.location)
+        _finish(context, before)
         stored = context.opened(relation.name)
         found = None if stored is None else evolution_of(relation, stored.properties(), catalog)
         if found is not None and (found[1].refused or not found[1].text):
@@ -80,6 +85,15 @@ def alter_column(context: Context, statement: AlterColumn) -> Result:
     if old:
         message += f"; results of before the change are in {', '.join(old)}: tidegate rebuild recomputes them"
     return Result(message=message)
+
+
+def _finish(context: Context, relation: Relation) -> None:
+    """Make the change that an earlier ALTER has kept and was killed before it made: two of them in one are another
+    change, for a column that is dropped and added again would be the one that it was (E2)."""
+    stored = context.opened(relation.name)
+    found = None if stored is None else evolution_of(relation, stored.properties(), context.catalog)
+    if found is not None and found[1].text and not found[1].refused:
+        open_log(context, relation)
 
 
 def _require_interactive(

@@ -68,9 +68,9 @@ def _changed_view(
 def _changed_relation(
     name: str, relation: Relation, properties: Mapping[str, str], catalog: Catalog
 ) -> TidegateWarning | None:
-    if properties.get("tidegate.identity") == relation_identity(relation):
-        return None
     found = pending(relation, properties, catalog)
+    if found is None and properties.get("tidegate.identity") == relation_identity(relation):
+        return None
     if found is not None and not found[1].refused and found[1].text:
         what = f"its log is changed in place by the next run: {found[1].text}"
         return _warning(name, relation, what, "tidegate run; no row is read or judged again")

@@ -67,6 +67,9 @@ def _of_column(cursor: Cursor, head: tuple[Span, str | None], kind: Name, name: 
     if action == "ADD":
         start = cursor.index
         column = read_column(cursor)
+        if column.renamed_from is not None:
+            hint = "write RENAME COLUMN column TO new_name"
+            raise unsupported("RENAMED FROM in ADD COLUMN", cursor.text.at(column.renamed_from.span), hint)
         found = AlterColumnSyntax(*head, kind, name, "add", column.name, written=cursor.span_since(start))
     elif action == "DROP":
         found = AlterColumnSyntax(*head, kind, name, "drop", cursor.name("a column"))

@@ -90,9 +90,9 @@ def load_catalog(
             analysed = analyse_relation(text, relation, schemas, guard)
             if first:
                 catalog.add(analysed)
-    _alter_columns(read, catalog, problems)
     # A name that is given twice has its first definition.
     broken -= {name.casefold() for name in catalog.names()}
+    _alter_columns(read, catalog, problems)
     for text, view in _in_order(read, problems):
         if not broken.isdisjoint(named(view.query)):
             broken.add(view.name.text.casefold())
@@ -121,8 +121,12 @@ def _alter_columns(read: Definitions, catalog: Catalog, problems: Problems) -> N
     for text, syntax in read.alters:
         if syntax.name.text.casefold() in problems.broken:
             continue
-        with problems.caught(syntax.name.text):
+        relation = None
+        with problems.caught():
             relation = _altered(text, syntax, catalog)
+        if relation is None:
+            continue
+        with problems.caught(relation.name):
             one = relation.name, syntax.column.text.casefold()
             if syntax.action == "add" and one in dropped:
                 message = f'column "{syntax.column.text}" is dropped and added again'
