@@ -267,3 +267,24 @@ def test_TG511_a_strategy_is_not_changed_if_the_files_would_not_fit_any_more(wor
         session.execute("ALTER TABLE t ALTER WATERMARK FOR ts AS ts - INTERVAL '5 seconds'")
     assert caught.value.code == "TG511"
     assert workbench.session().relation("t").columns[-1].name == "shop"
+
+
+def test_TG506_a_view_of_all_columns_says_that_its_results_do_not_have_a_new_one(
+    workbench: Workbench,
+) -> None:
+    session = workbench.session()
+    for statement in (
+        LOG,
+        ROW,
+        "CREATE MATERIALIZED VIEW every AS SELECT * FROM t EMIT ON WINDOW CLOSE",
+        "INSERT INTO t VALUES (3, 4, '2026-01-01 10:00:01')",
+        "FLUSH",
+        "ALTER TABLE t ADD COLUMN c INT",
+    ):
+        session.execute(statement)
+    with pytest.raises(TidegateError, match='column "c" INT is added') as caught:
+        session.execute("SELECT * FROM every")
+    assert (caught.value.code, "tidegate rebuild every" in str(caught.value.hint)) == ("TG506", True)
+    # What has nothing to do with it goes on.
+    session.execute("CREATE MATERIALIZED VIEW one AS SELECT ts, c FROM t EMIT ON WINDOW CLOSE")
+    assert shown(session, "SELECT c FROM one") == [(None,)]

@@ -12,6 +12,7 @@ from tidegate.tables.lives import current_rows
 from tidegate.views.inputs import empty, shown
 from tidegate.views.resolve import require_columns, resolve_columns
 from tidegate.views.revisions.revisions import revisions_frame
+from tidegate.views.view_table import same_view
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def frame_of(context: Context, name: str, hidden: bool = False) -> DataFrame:
         return system_frame(context.tables, found, context.stored(found.relation.name), hidden)
     if isinstance(found, View):
         columns = resolve_columns(context, found)
-        return view_frame(context.tables, found, columns, context.stored(found.name))
+        return view_frame(context, found, columns, context.stored(found.name))
     return relation_frame(context.tables, found, context.stored(found.name), hidden)
 
 
@@ -93,13 +94,17 @@ def _hidden(relation: Relation, current: bool = False) -> list[Column]:
 
 
 def view_frame(
-    tables: Tables, view: View, columns: tuple[CatalogColumn, ...], table: str | None
+    context: Context, view: View, columns: tuple[CatalogColumn, ...], table: str | None
 ) -> DataFrame:
     """A view's rows: closed windows, and open ones for a view without EMIT ON WINDOW CLOSE. What a view releases
-    sorted is read in the order of release (C4)."""
+    sorted is read in the order of release (C4). TG506 if its results do not have the columns of its definition yet."""
     from pyspark.sql import functions as F
 
-    frame = _table_or_empty(tables, table, view_columns(view, columns)).where(F.col("_open").isNotNull())
+    tables = context.tables
+    frame = _table_or_empty(tables, table, view_columns(view, columns))
+    if table is not None and not {c.name for c in view.columns} <= set(frame.columns):
+        same_view(context, view, tables.open(table))
+    frame = frame.where(F.col("_open").isNotNull())
     if table is not None and not view.emit_on_window_close and view.clock is not None:
         frame = shown(frame, view, tables.open(table).current().summary)
     if view.order:
