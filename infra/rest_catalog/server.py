@@ -105,6 +105,12 @@ class RestCatalogs:
         server.start()
         return int(server.getConnectors()[0].getLocalPort())
 
+    @property
+    def process(self) -> int:
+        """The id of the JVM, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self) -> None:
         """End it as this process's end would: its standard input is closed."""
         if self._process is None:

@@ -94,20 +94,28 @@ class Bench:
         ) as name:
             yield Path(name)
 
-    def run(self, words: Sequence[str], spec: Mapping[str, Any], folder: Path) -> Metered:
-        """A measured process that reads `spec`. Raises EngineFailed with the end of what it said."""
+    def run(
+        self, words: Sequence[str], spec: Mapping[str, Any], folder: Path, environ: Mapping[str, str] = {}
+    ) -> Metered:
+        """A measured process that reads `spec`, with these variables in addition. Raises EngineFailed with the end of
+        what it said."""
         path = folder / "spec.json"
         path.write_text(json.dumps(spec))
-        done = metered([*words, str(path)], folder / "output.log", ROOT, ENVIRON, self.options.timeout_s)
+        done = metered(
+            [*words, str(path)], folder / "output.log", ROOT, ENVIRON | environ, self.options.timeout_s
+        )
         if done.code != 0:
             late = f"did not end within {self.options.timeout_s:.0f} s"
             how = late if done.code is None else f"ended with exit code {done.code}"
             raise EngineFailed(f"{how}\n{done.tail[-1500:]}")
         return done
 
-    def module(self, name: str, spec: Mapping[str, Any], folder: Path) -> Metered:
+    def module(
+        self, name: str, spec: Mapping[str, Any], folder: Path, environ: Mapping[str, str] = {}
+    ) -> Metered:
         """One of `engines`, in this environment."""
-        return self.run([sys.executable, "-m", f"tests.benchmarks.engines.{name}"], spec, folder)
+        words = [sys.executable, "-m", f"tests.benchmarks.engines.{name}"]
+        return self.run(words, spec, folder, environ)
 
     def script(self, python: Path, name: str, spec: Mapping[str, Any], folder: Path) -> Metered:
         """One of `engines`, in an environment of its own."""

@@ -32,6 +32,15 @@ LABELS = {
     "cores_used": "cores used",
     "cores": "cores",
     "pss_mb": "largest PSS, MB",
+    "commit_cpu_ms": "CPU ms",
+    "driver_cpu_ms": "driver",
+    "jvm_cpu_ms": "JVM",
+    "started_cpu_ms": "`chmod`",
+    "server_cpu_ms": "server",
+    "round_trips": "requests to the catalog",
+    "store_requests": "requests to the store",
+    "written_kb": "KB written",
+    "commit_wall_ms": "wall ms",
 }
 #: Engines that ratios are of.
 BASES = ("native", "native+copy", "flink")

@@ -23,6 +23,7 @@ from infra.kafka.broker import LocalBroker, free_port
 from tests.benchmarks.bench import ROOT, fill_topic, make_project
 from tests.benchmarks.contest import Contest, source_options
 from tests.benchmarks.load import Load, events, prepared
+from tests.benchmarks.meter import cpu_of
 from tests.benchmarks.queries import Query, tidegate_source, tidegate_view
 from tests.benchmarks.run import say
 from tidegate.iceberg.commit import IcebergTable
@@ -58,11 +59,6 @@ _STEPS: tuple[tuple[Any, str, str], ...] = (
     (IcebergTable, "append", "commit"),
     (IcebergTable, "current", "commit"),
 )
-
-
-def cpu_of(process: int) -> float:
-    """CPU seconds of another process so far, as the kernel counts them: by the nanosecond."""
-    return time.clock_gettime(~process << 3 | 2)
 
 
 class Profile:

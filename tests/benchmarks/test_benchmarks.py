@@ -20,6 +20,7 @@ from tests.benchmarks.machine import facts
 from tests.benchmarks.meter import metered
 from tests.benchmarks.results import Point, Result
 from tests.benchmarks.suites import SUITES
+from tests.benchmarks.suites.catalogs import Asking, Place, per_commit
 from tests.benchmarks.suites.live import QUERY, closing_ticks, latencies
 from tests.benchmarks.suites.ttl import changes
 from tests.benchmarks.wire import batch, crc32c, varint
@@ -189,6 +190,23 @@ def test_latency_is_from_the_tick_that_closes_to_the_commit_that_shows() -> None
         {1_000_000: 2, 2_000_000: 3}, np.array([10.0, 11, 12, 13]), [(12.5, 1_100_000), (15.0, 2_000_000)], 0
     )
     assert found.tolist() == [0.5, 2.0]
+
+
+def test_a_commits_questions_are_those_between_its_begin_and_its_end() -> None:
+    catalog, store = (
+        Asking([(1.0, 9), (2.5, 9), (3.2, 9)]),
+        Asking([(1.5, 1_000), (2.9, 7_000), (3.1, 3_000)]),
+    )
+    blocks = [
+        {"cpu": cpu, "windows": [(1.0, 2.0), (3.0, 4.0)], "written": 50_000}
+        for cpu in ([0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.6])
+    ]
+    found = per_commit(blocks, Place({}, servers=(1,), catalog=catalog, store=store))
+    cpu = [found[f"{name}_cpu_ms"] for name in ("commit", "driver", "jvm", "started", "server")]
+    assert cpu == [60.0, 20.0, 20.0, 20.0, 50.0]
+    assert (found["round_trips"], found["store_requests"], found["written_kb"]) == (0.2, 0.2, 0.4)
+    alone = per_commit(blocks, Place({}))
+    assert (alone["written_kb"], "server_cpu_ms" in alone, "round_trips" in alone) == (5.0, False, False)
 
 
 def test_the_page_says_what_was_measured_and_what_was_wrong(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from infra.kafka.broker import LocalBroker, free_port
 from infra.kafka.topics import Topics
 from tests.benchmarks.bench import make_project
 from tests.benchmarks.load import BASE, SECOND, Events, messages, table
-from tests.benchmarks.profile import Profile, cpu_of
+from tests.benchmarks.meter import cpu_of
+from tests.benchmarks.profile import Profile
 from tests.benchmarks.queries import Query, tidegate_source, tidegate_view
 from tests.benchmarks.run import say
 from tests.benchmarks.wire import Wire, batch

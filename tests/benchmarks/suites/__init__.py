@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.suites import contests, growth, live, many, ttl
+from tests.benchmarks.suites import catalogs, contests, growth, live, many, ttl
 from tests.benchmarks.suites.suite import Suite
 
 SUITES: dict[str, Suite] = {
-    suite.name: suite for suite in (*contests.SUITES, *ttl.SUITES, *growth.SUITES, *live.SUITES, *many.SUITES)
+    suite.name: suite
+    for suite in (
+        *contests.SUITES,
+        *ttl.SUITES,
+        *growth.SUITES,
+        *catalogs.SUITES,
+        *live.SUITES,
+        *many.SUITES,
+    )
 }
