@@ -6,71 +6,19 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.warm.talking import ASK, Project, says
 from tidegate.cli.asked import ask
-from tidegate.console import CaptureConsole
 from tidegate.errors import Location, TidegateError
 from tidegate.plan.events import RunStarted
 from tidegate.warm import asking, channel, desk
 from tidegate.warm.asking import Conversation
 from tidegate.warm.channel import Channel
-from tidegate.warm.desk import Asked, Declined, Desk
+from tidegate.warm.desk import Asked, Declined
 from tidegate.warm.places import connected, folder_of, found, listening
-
-ASK = {"ask": "run"}
-
-
-class Project:
-    """A folder, workers that listen in it, and a command that asks."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.state = root, root / ".tidegate"
-        self.open, self.console = ExitStack(), CaptureConsole()
-        (root / "assets").mkdir()
-
-    def worker(self, answer: Callable[[Asked], int], kind: str = "live") -> Desk:
-        made = self.open.enter_context(listening(self.state, "local", kind))
-        found = Desk(made, {"run": answer})
-        self.open.callback(found.close)
-        return found
-
-    def raw(self, talk: Callable[[socket.socket], object]) -> None:
-        """Somebody who listens, and does what `talk` does with the one who comes."""
-        made = self.open.enter_context(listening(self.state, "local", "live"))
-
-        def serve() -> None:
-            connected, _ = made.accept()
-            with connected:
-                talk(connected)
-
-        threading.Thread(target=serve, daemon=True).start()
-
-    def ask(self, **request: Any) -> int | None:
-        return Conversation(self.root, "local", self.console).ask(ASK | request)
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path)
-    with made.open:
-        yield made
-
-
-def says(asked: Asked) -> int:
-    asked.console.event(RunStarted(("a",)))
-    asked.console.written("1 row")
-    asked.console.document({"event": "report"}, "done")
-    asked.console.note("late rows")
-    where = Location("a.sql", 1, 2, 3, "SELECT")
-    asked.console.error(TidegateError("TG202", "no column", hint="look", location=where))
-    asked.console.error("unexpected")
-    return 3
 
 
 def test_what_a_worker_says_is_said_by_the_command(project: Project) -> None:
@@ -218,54 +166,6 @@ def test_signs_of_life_keep_a_slow_command(project: Project, monkeypatch: pytest
 
     project.worker(slow)
     assert project.ask() == 0
-
-
-def test_ctrl_c_stops_the_work_and_shows_what_was_still_committed(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desk, "_AGAIN", 0.02)
-    stopped, committing = threading.Event(), threading.Event()
-
-    def works(asked: Asked) -> int:
-        asked.work.stopping.append(stopped.set)
-        asked.console.note("begins")
-        committing.set()
-        assert stopped.wait(30)
-        asked.console.note("is not told any more")
-        return 0
-
-    project.worker(works)
-    talk = Conversation(project.root, "local", project.console)
-    codes: list[int | None] = []
-    asks = threading.Thread(target=lambda: codes.append(talk.ask(ASK)))
-    asks.start()
-    assert committing.wait(30)
-    assert not stopped.is_set()
-    talk.cancel()
-    asks.join(30)
-    assert codes == [desk.INTERRUPTED]
-    assert project.console.notes == ["begins"]
-
-
-def test_ctrl_c_in_the_command_s_own_thread_waits_for_the_end(project: Project) -> None:
-    ended = threading.Event()
-
-    def works(asked: Asked) -> int:
-        asked.console.event(RunStarted(("a",)))
-        while not asked.work.cancelled:
-            time.sleep(0.01)
-        ended.set()
-        asked.work.go_on()
-        raise AssertionError
-
-    project.worker(works)
-
-    def press(event: object) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Conversation(project.root, "local", project.console, press).ask(ASK)
-    assert ended.is_set()
 
 
 def test_one_command_more_than_a_worker_takes_does_its_work_itself(

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import select
 import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 #: Both have to be of the same version of what they say to each other.
 PROTOCOL = 1
+#: The exit code of a command whose user has pressed Ctrl-C.
+INTERRUPTED = 130
 #: A document that is longer is no document.
 _LONGEST = 64 << 20
 _CHUNK = 1 << 16
+#: Seconds between two looks whether it is still worth waiting for somebody who does not read.
+_LOOKS_EVERY = 0.5
 
 
 class Broken(Exception):
@@ -29,19 +35,59 @@ class Channel:
     """A connected socket. `send` may be called by any thread; `receive` by one."""
 
     def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
         self._socket = connected
         self._rest = b""
         self._sending = threading.Lock()
+        #: Half of a line has been sent: whatever followed would be taken for the other half.
+        self._halved = False
 
-    def send(self, document: dict[str, Any], seconds: float = 60.0) -> None:
-        """Raises Broken if the other one is gone, or has not read for so many seconds."""
-        line = json.dumps(document, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass") + b"\n"
+    def send(
+        self,
+        document: dict[str, Any],
+        seconds: float = math.inf,
+        waits: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Raises Broken if the other one is gone, or has not read everything within so many seconds: without a limit,
+        it may read when it likes to. `waits` is called again and again until then; what it raises ends the channel."""
+        line = _line(document)
         with self._sending:
+            self._send(line, time.monotonic() + seconds, waits)
+
+    def beat(self) -> None:
+        """Give a sign of life, if the other one has read what was sent: what it has not read is one. Raises Broken."""
+        if self._sending.acquire(blocking=False):
             try:
-                self._socket.settimeout(seconds)
-                self._socket.sendall(line)
-            except OSError as error:
-                raise Broken(str(error)) from None
+                self._send(_line({"beat": True}), None, lambda: None)
+            finally:
+                self._sending.release()
+
+    def _send(self, line: bytes, end: float | None, waits: Callable[[], object]) -> None:
+        """`end`: when to give up; None: send nothing if it can't be sent now."""
+        if self._halved:
+            raise Broken("the connection is broken")
+        sent = 0
+        try:
+            while sent < len(line):
+                try:
+                    sent += self._socket.send(memoryview(line)[sent:])
+                except BlockingIOError:
+                    if end is None and not sent:
+                        return
+                    self._wait_for_the_reader(end or 0.0, waits)
+        except OSError as error:
+            raise Broken(str(error)) from None
+        finally:
+            self._halved = 0 < sent < len(line)
+
+    def _wait_for_the_reader(self, end: float, waits: Callable[[], object]) -> None:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise Broken("it does not read")
+        poll = select.poll()
+        poll.register(self._socket, select.POLLOUT)
+        poll.poll(min(left, _LOOKS_EVERY) * 1000)
+        waits()
 
     def receive(self, seconds: float) -> dict[str, Any]:
         """The next document. Raises Silent if none comes in so many seconds, Broken if none will come."""
@@ -63,7 +109,6 @@ class Channel:
         self._socket.close()
 
     def _read(self, end: float) -> bytes:
-        # Not by the socket's own timeout, which is that of whoever sends.
         poll = select.poll()
         try:
             poll.register(self._socket, select.POLLIN)
@@ -78,6 +123,10 @@ class Channel:
         if not found:
             raise Broken("the connection has ended")
         return found
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def peer_user(connected: socket.socket) -> int | None:

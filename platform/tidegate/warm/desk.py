@@ -18,7 +18,7 @@ from typing import Any
 
 from tidegate import __version__
 from tidegate.console.port import Shape
-from tidegate.warm.channel import PROTOCOL, Broken, Channel, Silent, peer_user
+from tidegate.warm.channel import INTERRUPTED, PROTOCOL, Broken, Channel, Silent, peer_user
 from tidegate.warm.relay import RelayConsole
 
 #: How many commands are carried out at the same time; one more does its work itself.
@@ -27,7 +27,6 @@ _MOST = 8
 _REQUEST_SECONDS = 10.0
 #: Seconds between two signs of life, and between two looks whether what was cancelled has ended.
 _BEAT, _AGAIN = 1.0, 0.5
-INTERRUPTED = 130
 
 
 class Declined(Exception):
@@ -35,7 +34,8 @@ class Declined(Exception):
 
 
 class Cancelled(BaseException):
-    """Nobody waits for the answer any more. No `Exception`: what takes down failures and goes on must not take it."""
+    """The work is to end: nobody waits for the answer any more, or this process breaks it off. No `Exception`: what
+    takes down failures and goes on must not take it."""
 
 
 class Work:
@@ -46,19 +46,30 @@ class Work:
         self._channel = channel
         self._over = threading.Event()
         self._cancelled = threading.Event()
+        self._left = False
         self.stopping: list[Callable[[], None]] = []
 
     def say(self, document: dict[str, Any]) -> None:
-        """Tell the command something. Raises Cancelled if it does not listen any more."""
+        """Tell the command something, also after Ctrl-C: it shows what was still committed. Raises Cancelled then, or
+        if it does not listen any more."""
+        self.send(document)
         self.go_on()
+
+    def send(self, document: dict[str, Any]) -> None:
+        """As `say`, and go on after Ctrl-C. A command that does not read is waited for, unless this process breaks
+        off."""
         try:
-            self._channel.send(document)
+            self._channel.send(document, waits=self._waits)
         except Broken:
             self.cancel()
             raise Cancelled from None
 
+    def _waits(self) -> None:
+        if self._cancelled.is_set() and not self._left:
+            raise Cancelled
+
     def go_on(self) -> None:
-        """Raise Cancelled if nobody waits any more."""
+        """Raise Cancelled if the work is to end."""
         if self._cancelled.is_set():
             raise Cancelled
 
@@ -66,26 +77,43 @@ class Work:
     def cancelled(self) -> bool:
         return self._cancelled.is_set()
 
+    @property
+    def left(self) -> bool:
+        """Whether the command wants no more, or is gone."""
+        return self._left
+
     def cancel(self) -> None:
-        """Break off. From any thread."""
+        """The command wants no more, or is gone. From any thread."""
+        self._left = True
+        self._cancelled.set()
+
+    def break_off(self) -> None:
+        """This process can't go on with it: the command is told so, and does the work itself or fails. From any
+        thread."""
         self._cancelled.set()
 
     def watch(self) -> None:
         """Until the work is over: tell the command that this process lives, and hear whether it does."""
-        while not self._over.is_set() and not self._cancelled.is_set():
-            try:
-                self._channel.receive(_BEAT)
-                # Whatever it says now is that it wants no more.
-                self.cancel()
-            except Silent:
-                with suppress(Broken):
-                    self._channel.send({"beat": True})
-            except Broken:
-                self.cancel()
-        while not self._over.wait(_AGAIN if self._cancelled.is_set() else _BEAT):
-            for stop in tuple(self.stopping):
-                with suppress(Exception):
-                    stop()
+        while not self._over.is_set():
+            if self._left:
+                self._over.wait(_AGAIN)
+            else:
+                self._hear(_AGAIN if self._cancelled.is_set() else _BEAT)
+            if self._cancelled.is_set():
+                for stop in tuple(self.stopping):
+                    with suppress(Exception):
+                        stop()
+
+    def _hear(self, seconds: float) -> None:
+        try:
+            self._channel.receive(seconds)
+            # Whatever it says now is that it wants no more.
+            self.cancel()
+        except Silent:
+            with suppress(Broken):
+                self._channel.beat()
+        except Broken:
+            self.cancel()
 
     def end(self) -> None:
         self._over.set()
@@ -128,7 +156,7 @@ class Desk:
         with self._lock:
             self._closed = True
             for work in self._works:
-                work.cancel()
+                work.break_off()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
 
@@ -154,7 +182,7 @@ class Desk:
             # The folder is this user's alone; whoever got in otherwise gets no answer.
             if peer_user(connected) not in (os.geteuid(), None):
                 return
-            with suppress(Broken, Silent):
+            with suppress(Broken, Silent, Cancelled):
                 self._carry_out(Channel(connected))
 
     def _carry_out(self, channel: Channel) -> None:
@@ -172,15 +200,18 @@ class Desk:
         watching = threading.Thread(target=work.watch, daemon=True)
         watching.start()
         try:
-            end = self._answer(channel, request, nonce, work)
+            try:
+                end = self._answer(request, nonce, work)
+            finally:
+                work.end()
+            # It is under way until it is told: this process may end after that.
+            work.send(end)
         finally:
-            work.end()
             with self._lock:
                 self._works.discard(work)
                 self._last = time.monotonic()
-        channel.send(end)
 
-    def _answer(self, channel: Channel, request: dict[str, Any], nonce: str, work: Work) -> dict[str, Any]:
+    def _answer(self, request: dict[str, Any], nonce: str, work: Work) -> dict[str, Any]:
         answer = self._answers.get(str(request.get("ask")))
         proof, shape = request.get("proof"), request.get("shape")
         if answer is None or not isinstance(proof, dict) or not isinstance(shape, dict):
@@ -191,4 +222,4 @@ class Desk:
         except Declined as error:
             return {"declined": str(error)}
         except Cancelled:
-            return {"end": INTERRUPTED}
+            return {"end": INTERRUPTED} if work.left else {"stopped": True}

@@ -200,7 +200,7 @@ class LiveWorker:
                 self._lines.event(of[name], event)
 
         assert self._driver is not None
-        visit = Visit(groups, asked.work.cancel)
+        visit = Visit(groups, asked.work.break_off)
         with (
             self._driver.visit(visit, _VISIT_SECONDS, waits) as lenders,
             lent(lenders.values(), session),

@@ -24,6 +24,7 @@ from tidegate.cli.invocation import Invocation, tell_error
 from tidegate.cli.shell.showing import show_in_shell
 from tidegate.console.port import Console
 from tidegate.errors import TidegateError
+from tidegate.plan.events import Event, StepFailed
 from tidegate.project import Project
 from tidegate.session.run import select, select_sinks
 from tidegate.session.session import Session, packages
@@ -34,7 +35,6 @@ from tidegate.warm.likeness import Likeness, likeness_of
 from tidegate.warm.places import listening
 
 if TYPE_CHECKING:
-    from tidegate.plan.events import Event
     from tidegate.runtime.result import RunReport
 
 OTHER_FILES = "it has read other files in assets/, or other environment variables: restart it"
@@ -47,7 +47,7 @@ OTHER_SETTINGS = (
 _END_SECONDS = 20.0
 
 #: Lends a run the groups that write what it writes, while it works: `lends(session, names, asked)`. Raises Declined.
-Lends = Callable[[Session, Collection[str], Asked], AbstractContextManager[Callable[["Event"], None]]]
+Lends = Callable[[Session, Collection[str], Asked], AbstractContextManager[Callable[[Event], None]]]
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,9 @@ class Service:
         heard: list[Callable[[Event], None]] = []
 
         def on_event(event: Event) -> None:
+            if isinstance(event, StepFailed):
+                # What has failed because it was cancelled is not said.
+                asked.work.go_on()
             for hear in heard:
                 hear(event)
             asked.console.event(event)
