@@ -311,6 +311,7 @@ class _Turns:
 
     def __init__(self, play: _Play, act: Together) -> None:
         self._play, self._act, self._turns = play, act, list(act.turns)
+        self._files, self._given = list(act.files), False
         self._works: dict[str, Callable[[Session], object]] = {}
         self._wake: dict[str, threading.Event] = {}
         self._threads: dict[str, threading.Thread] = {}
@@ -347,6 +348,11 @@ class _Turns:
 
     def _give(self, driver: Driver) -> None:
         self._left = self._turns.pop(0) if self._turns else 10_000
+        if self._files and self._given:
+            self._play._arrive(Arrive(self._files.pop(0)))
+        self._given = True
+        # What the other one has done just now is older than what this one does.
+        self._play.outside.pass_time(1)
         self._play.outside.driver = driver
         self._play.outside.armed = True
         self._wake[driver.name].set()
