@@ -31,6 +31,7 @@ _STATE_STEPS = tuple(f"{operation} state" for operation in ("commit", "create", 
 _POSITION_STEPS = tuple(
     f"{operation} position" for operation in ("write", "move", "look", "list", "read", "delete")
 )
+#: (The first needs more batches than a topic has in a history.)
 _UPKEEP_STEPS = ("delete data", "delete metadata", "list data", "list metadata")
 #: Steps that follow only a fault, and that fault.
 _AFTER = {
@@ -225,7 +226,7 @@ def _own_steps(pipeline: Pipeline, acts: Sequence[Act]) -> Iterator[str]:
     if pipeline.ttl:
         yield from _STATE_STEPS
     if any(isinstance(act, Keep) for act in acts):
-        yield from _UPKEEP_STEPS
+        yield from _UPKEEP_STEPS[bool(pipeline.topic) :]
 
 
 def _wish(rng: Random, pipeline: Pipeline, own: Sequence[str]) -> Wish:
@@ -259,12 +260,13 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
         if number and rng.random() < 0.4:
             rows.be_on_time()
         if messages is None:
-            acts += [Arrive(rows.file()) for _ in range(rng.choice([1, 1, 2, 3]))]
+            # (Upkeep puts two files and more together, and the next one removes these.)
+            acts += [Arrive(rows.file()) for _ in range(rng.choice([2, 3] if keeps else [1, 1, 2, 3]))]
         else:
             acts += messages.acts()
         if rng.random() < (0.1 if messages is None else 0.3):
             acts.append(Wait(rng.choice([5, 60, 3600, 100_000] if messages is None else _WAITS)))
-        if rng.random() < (0.6 if keeps and number else 0.05):
+        if rng.random() < (0.9 if keeps and number else 0.05):
             acts.append(Keep(rng.random() < 0.5))
         if amends and acts and rng.random() < 0.6:
             acts.append(Amend())
