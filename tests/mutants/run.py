@@ -22,14 +22,14 @@ from queue import SimpleQueue
 from threading import RLock
 from typing import Any
 
-from tests.mutants import bounds, commits, planted, planted_results, planted_topics, rows, steps
+from tests.mutants import bounds, commits, planted, planted_results, planted_topics, rows, steps, warm
 from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
 from tests.mutants.hunt import MOST, hunt
 from tests.mutants.page import PAGE, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
 from tests.simulate.run import PLAYED
 
-GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *steps.GUARDS, *bounds.GUARDS)
+GUARDS: tuple[Guard, ...] = (*rows.GUARDS, *commits.GUARDS, *steps.GUARDS, *bounds.GUARDS, *warm.GUARDS)
 PLANTED: tuple[Planted, ...] = (
     *planted.PLANTED,
     *planted_topics.PLANTED,

@@ -1,0 +1,73 @@
+"""Guards of commands that another process carries out: who may ask, for what, and with which files."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import Guard
+
+_COMMANDS, _TALKING = ("tests/warm/test_commands.py",), ("tests/warm/test_talking.py",)
+
+GUARDS = (
+    Guard(
+        "likeness",
+        "R4",
+        "A process of other files, settings or credentials does not answer.",
+        "warm/likeness.py",
+        "if not hmac.compare_digest(own, str(proof.get(name))):",
+        "if False:",
+        ("tests/warm/test_likeness.py",),
+    ),
+    Guard(
+        "likeness-of-groups",
+        "R4",
+        "Live mode carries out no run of other definitions than it works with.",
+        "cli/commands/runs/live_worker.py",
+        "if name in self._likeness and self._likeness[name].differs(asked.nonce, asked.proof):",
+        "if False:",
+        _COMMANDS,
+    ),
+    Guard(
+        "only-reads",
+        "X1",
+        "A worker carries out no statement that changes something.",
+        "cli/commands/runs/served.py",
+        "if not only_reads(text):",
+        "if False:",
+        _COMMANDS,
+    ),
+    Guard(
+        "peer",
+        "X4",
+        "A worker does not answer another user.",
+        "warm/desk.py",
+        "if peer_user(connected) not in (os.geteuid(), None):",
+        "if False:",
+        _TALKING,
+    ),
+    Guard(
+        "socket-folder",
+        "X4",
+        "A command asks nobody in a folder that others can write to.",
+        "warm/places.py",
+        "if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:",
+        "if False:",
+        _TALKING,
+    ),
+    Guard(
+        "lent-group",
+        "R2",
+        "A group that is lent to a run does not tick, and is not closed.",
+        "session/live_driver.py",
+        "if (visit := hosted.visit) is not None:",
+        "if (visit := hosted.visit) is not None and False:",
+        _COMMANDS,
+    ),
+    Guard(
+        "opened-anew",
+        "R2",
+        "A group does not go on from what it had open before a run wrote its tables.",
+        "session/visits.py",
+        "group.open_anew()",
+        "pass",
+        _COMMANDS,
+    ),
+)
