@@ -53,15 +53,6 @@ GUARDS = (
         _TALKING,
     ),
     Guard(
-        "lent-group",
-        "R2",
-        "A group that is lent to a run does not tick, and is not closed.",
-        "session/live_driver.py",
-        "if (visit := hosted.visit) is not None:",
-        "if (visit := hosted.visit) is not None and False:",
-        _COMMANDS,
-    ),
-    Guard(
         "opened-anew",
         "R2",
         "A group does not go on from what it had open before a run wrote its tables.",
