@@ -181,7 +181,8 @@ def test_a_slow_reader_is_waited_for_and_hinders_nobody(monkeypatch: pytest.Monk
         work, reads = Work(Channel(one)), Channel(other)
         slow = threading.Thread(target=lambda: [work.say({"written": "x" * (4 << 20)}) for _ in range(2)])
         slow.start()
-        time.sleep(0.05)
+        while not work._channel._sending.locked():
+            time.sleep(0.001)
         # The signs of life do not wait for it, so that whoever watches hears that it is cancelled.
         work._channel.beat()
         assert slow.is_alive()
