@@ -387,3 +387,8 @@ def test_every_code_of_the_command_line_is_used_and_explained() -> None:
     sources = [p for p in folder.rglob("*.py") if p.name != "codes.py"]
     used = {code for p in sources for code in re.findall(r"TG7\d\d", p.read_text())}
     assert used == set(CODES)
+
+
+@pytest.mark.parametrize(("group", "command"), [("catalog", "migrate"), ("alerts", "preview")])
+def test_a_group_of_commands_is_one_however_few_they_are(tidegate: Call, group: str, command: str) -> None:
+    assert f"{group} {command} [OPTIONS]" in tidegate(group, command, "--help").stdout

@@ -84,7 +84,8 @@ def _command(name: str) -> Any:
     module = import_module(f"tidegate.cli.commands.{_FOLDERS[name]}.{name}")
     found = getattr(module, _FUNCTIONS.get(name, name))
     if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
+        # A group stays one if it has one command only.
+        return typer.main.get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     alone.command(name, no_args_is_help=False)(found)
     return typer.main.get_command(alone)
