@@ -205,6 +205,10 @@ def test_health_says_what_each_group_does() -> None:
     bench.passes(301)
     assert bench.supervisor.health()["status"] == "unavailable"
     assert bench.supervisor.health()["groups"]["a"]["last_tick_age_seconds"] == 301.0
+    # One that is lent to a run is as healthy as the run.
+    bench.supervisor.handle("a", ("lent", None))
+    assert bench.supervisor.health()["groups"]["a"]["healthy"]
+    assert not bench.supervisor.health()["groups"]["b"]["healthy"]
 
 
 def test_a_group_with_a_long_interval_hangs_only_when_its_tick_is_late() -> None:

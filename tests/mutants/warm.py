@@ -48,7 +48,7 @@ GUARDS = (
         "X4",
         "A command asks nobody in a folder that others can write to.",
         "warm/places.py",
-        "if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:",
+        "if _foreign(state_dir, env) or stat.S_IMODE(folder.lstat().st_mode) & 0o077:",
         "if False:",
         _TALKING,
     ),

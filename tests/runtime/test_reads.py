@@ -17,6 +17,7 @@ from tidegate.findings.look import look
 from tidegate.maintenance.upkeep import maintain, maintain_all
 from tidegate.project import Project
 from tidegate.project.jobs.maintenance import Policy
+from tidegate.runtime.context import Context
 from tidegate.session.session import Session
 from tidegate.store.status import read_status
 
@@ -41,6 +42,16 @@ CREATE MATERIALIZED VIEW priced AS SELECT o.at, o.id, p.price FROM orders AS o J
 EMIT ON WINDOW CLOSE;
 CREATE SINK exported FROM hourly WITH (connector = 'filesystem', path = 'out') FORMAT PLAIN ENCODE JSON;
 """
+
+
+def test_X3_a_catalog_that_others_use_keeps_the_sinks_of_the_lender(opened: Callable[[str], Session]) -> None:
+    session = opened("dev")
+    catalog = session.project.catalog()
+    # Of two commands of one worker, the second one is refused by the same error as the first.
+    for _ in range(2):
+        other = Context(session.project, session.runner, catalog)
+        assert ("exported" in other.catalog.sinks, "exported" in other.foreign) == (False, True)
+    assert "exported" in catalog.sinks
 
 
 def files(folder: Path) -> set[str]:

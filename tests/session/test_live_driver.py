@@ -58,6 +58,7 @@ class Heard:
         self.told: list[tuple[str, Any]] = []
         self.driver: LiveDriver | None = None
         self.at_work = set[str]()
+        self.lent_out: list[str] = []
         self.left = {"a", "b"}
         self._meanwhile, self._lock = meanwhile, threading.Lock()
 
@@ -74,6 +75,9 @@ class Heard:
     def rests(self, group: str) -> None:
         with self._lock:
             self.at_work.remove(group)
+
+    def lent(self, group: str) -> None:
+        self.lent_out.append(group)
 
     def ended(self, group: str, code: int, error: Exception | None) -> None:
         with self._lock:

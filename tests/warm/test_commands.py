@@ -23,8 +23,9 @@ from tests.conftest import Workbench
 from tests.inprocess.session import open_session, without_a_jvm
 from tests.session.test_live_driver import Heard, opening
 from tests.session.test_live_driver import project as written
+from tidegate.cli.commands.runs import served
 from tidegate.cli.commands.runs.live_worker import LiveWorker
-from tidegate.cli.commands.runs.served import Files, Service
+from tidegate.cli.commands.runs.served import Files, Pools, Service
 from tidegate.cli.main import app
 from tidegate.console import CaptureConsole
 from tidegate.errors import TidegateError
@@ -61,7 +62,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(
         Session, "beside", lambda self, project=None, catalog=None: open_session(self.project.root)
     )
-    monkeypatch.setattr(Session, "stoppable", lambda self, name: nullcontext(lambda: None))
+    monkeypatch.setattr(Session, "stoppable", lambda self, pool, tag: nullcontext(lambda: None))
     monkeypatch.setattr("tidegate.cli.invocation.Invocation.require_java", lambda self: None)
     with without_a_jvm():
         yield
@@ -174,6 +175,8 @@ def test_R4_commands_say_the_same_with_and_without_a_worker(tmp_path: Path) -> N
                 assert say("run", f"{name}_minutes", "--project", alone.root).exit_code == 0
     # Each row once, whoever has read it; the events of a run are told to live mode, too.
     assert sum(told.rows for told in worker.heard.of("a", events.BatchCommitted)) == 3 + 2 * 5
+    # All that are lent are told to be at work, also while the run is not working on them.
+    assert {"a", "b"} == set(worker.heard.lent_out)
     assert counted(beside.root) == counted(alone.root)
 
 
@@ -248,6 +251,35 @@ def test_X1_a_worker_declines_what_changes_something(tmp_path: Path) -> None:
         text = "SELECT 1; DROP SOURCE a"
         assert Conversation(bench.root, "local", console).ask({"ask": "sql", "text": text}) is None
         assert "only answers statements that read" in console.notes[0]
+
+
+def test_a_result_that_is_too_large_to_be_drawn_is_drawn_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "_MOST_ROWS", 2)
+    bench = Workbench(tmp_path / "p", None)
+    written(bench, "a")
+    question = ["sql", "--project", bench.root, "-c"]
+    with Worker(bench.root).running("a"):
+        two, three = "SELECT 1 AS x UNION ALL SELECT 2", "SELECT 1 AS x UNION ALL SELECT 2 UNION ALL SELECT 3"
+        assert say(*question, two).stderr == ""
+        # Nothing was said of the first statement yet: it would be said twice.
+        done = say(*question, f"{two}; {three}")
+        assert "is not used: a result has more than 2 rows" in done.stderr
+        assert (done.exit_code, done.stdout.count("rows)")) == (0, 2), done.stdout
+        done = say(*question, f"{two}; {three}", "--json")
+        assert (done.stderr, len(done.stdout.splitlines())) == ("", 5)
+
+
+def test_names_of_pools_are_used_again() -> None:
+    pools = Pools("p")
+    with pools.one() as one:
+        with pools.one() as two:
+            assert (one, two) == ("p-1", "p-2")
+        with pools.one() as two:
+            assert two == "p-2"
+    with pools.one() as one, pools.one() as two:
+        assert (one, two) == ("p-1", "p-2")
 
 
 class Busy:

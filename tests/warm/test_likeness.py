@@ -55,6 +55,9 @@ CHANGES: dict[str, tuple[str | None, Callable[[Path, dict[str, str]], object]]] 
     "a variable of the environment's file": ("settings", lambda root, environ: environ.update(PLACE="")),
     "credentials of a library": ("settings", lambda root, environ: environ.update(AWS_PROFILE="other")),
     "credentials that are new": ("settings", lambda root, environ: environ.update(AWS_SESSION_TOKEN="t")),
+    "where libraries look for credentials": ("settings", lambda root, environ: environ.update(HOME="/other")),
+    "options of the JVM": ("settings", lambda root, environ: environ.update(JAVA_TOOL_OPTIONS="-Da=b")),
+    "a proxy": ("settings", lambda root, environ: environ.update(https_proxy="http://proxy:1")),
     "a variable that nobody reads": (None, lambda root, environ: environ.update(TERM="dumb")),
     "a file that no run reads": (None, lambda root, environ: (root / "jobs/live.yaml").write_text("a: b")),
 }
@@ -74,7 +77,11 @@ def test_another_environment_folder_or_release_is_another_one(
 ) -> None:
     here = likeness_of(root, "local", ENVIRON)
     (tmp_path / "link").symlink_to(root)
-    assert likeness_of(tmp_path / "link", "local", ENVIRON) == here
+    # By its path a project owns its tables (X3).
+    assert likeness_of(tmp_path / "link", "local", ENVIRON).settings != here.settings
+    assert likeness_of(tmp_path / "link" / ".", "local", ENVIRON) == likeness_of(
+        tmp_path / "link", "local", ENVIRON
+    )
     assert likeness_of(root, "other", ENVIRON).settings != here.settings
     copied = tmp_path / "copy"
     os.rename(root, copied)

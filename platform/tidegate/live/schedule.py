@@ -92,6 +92,14 @@ class Said:
 
 
 @dataclass(frozen=True)
+class Lent:
+    """A run that somebody has asked for, and that works in the place of the group's ticks, gives a sign."""
+
+    group: str
+    at: float
+
+
+@dataclass(frozen=True)
 class Exited:
     """The worker of a group is gone. `chance` in [0, 1) makes its pause longer."""
 
@@ -157,7 +165,7 @@ class Tell:
     event: Event
 
 
-Happened = Begun | Spawned | Said | Exited | Died | StopWanted | TimePassed
+Happened = Begun | Spawned | Said | Lent | Exited | Died | StopWanted | TimePassed
 Action = Spawn | Stop | Kill | Tell
 
 
@@ -217,6 +225,9 @@ def step(schedule: GroupSchedule, event: Happened) -> Step:
         case Said(name, told, at):
             one = _heard(schedule.of(name), told, at)
             return schedule._with(one), (Tell(one.group, told),)
+        case Lent(name, at):
+            one = schedule.of(name)
+            return schedule._with(replace(one, last_tick=at) if one.state == "running" else one), ()
         case Exited():
             return _exited(schedule, event, innocent=False)
         case Died():

@@ -26,6 +26,7 @@ from tidegate.live.schedule import (
     GroupSchedule,
     Happened,
     Kill,
+    Lent,
     Said,
     Spawn,
     Spawned,
@@ -162,6 +163,8 @@ class Supervisor:
             self._take(Died(content.groups, content.working, content.code, now, chance))
         elif name is not None and kind == "event" and (event := event_of(content)) is not None:
             self._take(Said(name, event, self.clock()))
+        elif name is not None and kind == "lent":
+            self._take(Lent(name, self.clock()))
         else:
             self.notify(name, str(content))
 

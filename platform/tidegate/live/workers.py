@@ -15,8 +15,9 @@ from typing import Any, Protocol
 from tidegate.live.groups import Group
 from tidegate.live.process import Message
 
-#: What the supervisor hears of a group's worker: ("event", document), and ("exit", code) when the group has ended. That
-#: its process has, ("death", Death), it hears once, of any of the groups.
+#: What the supervisor hears of a group's worker: ("event", document), ("lent", None) when a run in its place gives a
+#: sign, and ("exit", code) when the group has ended. That its process has, ("death", Death), it hears once, of any of
+#: the groups.
 Hear = Callable[[Message], None]
 
 
@@ -110,6 +111,8 @@ class _Host:
                 self._working.discard(name)
             if "exit" in line:
                 self._groups.pop(name, None)
+        if hear is not None and line.get("lent"):
+            hear(("lent", None))
         if hear is not None and event is not None:
             hear(("event", event))
         if hear is not None and "exit" in line:

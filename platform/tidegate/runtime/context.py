@@ -46,6 +46,9 @@ class Context:
         if project.lender is not None:
             sinks = [s.name for s in self.catalog.sinks if not project.is_interactive(s.name)]
             self.foreign = project.storage.lent | frozenset(sinks)
+            if sinks and catalog is not None:
+                # It is somebody else's, too.
+                self.catalog = catalog.copied()
             for name in sinks:
                 self.catalog.drop_sink(name)
         self.settings = SessionSettings()

@@ -101,10 +101,10 @@ class Session(Context):
         return session
 
     @contextmanager
-    def stoppable(self, name: str) -> Iterator[Callable[[], None]]:
+    def stoppable(self, pool: str, tag: str) -> Iterator[Callable[[], None]]:
         """While the block runs, what this thread does shares the cores fairly with what others do, and the jobs of it
-        that run are stopped by what is given, from any thread. `name`: nothing else has it."""
-        with self.runner.working(name), tagged(self.spark, name) as stop:
+        that run are stopped by what is given, from any thread. `pool`: nothing else has it now; `tag`: ever."""
+        with self.runner.working(pool), tagged(self.spark, tag) as stop:
             yield stop
 
     def __enter__(self) -> Session:

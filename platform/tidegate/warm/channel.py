@@ -19,6 +19,7 @@ INTERRUPTED = 130
 #: A document that is longer is no document.
 _LONGEST = 64 << 20
 _CHUNK = 1 << 16
+_NOBODY = -1
 #: Seconds between two looks whether it is still worth waiting for somebody who does not read.
 _LOOKS_EVERY = 0.5
 
@@ -37,7 +38,9 @@ class Channel:
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         self._socket = connected
-        self._rest = b""
+        #: What was received of the next document, and what came after a line break and was not looked at.
+        self._parts: list[bytes] = []
+        self._after = b""
         self._sending = threading.Lock()
         #: Half of a line has been sent: whatever followed would be taken for the other half.
         self._halved = False
@@ -75,7 +78,7 @@ class Channel:
                     if end is None and not sent:
                         return
                     self._wait_for_the_reader(end or 0.0, waits)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise Broken(str(error)) from None
         finally:
             self._halved = 0 < sent < len(line)
@@ -92,11 +95,7 @@ class Channel:
     def receive(self, seconds: float) -> dict[str, Any]:
         """The next document. Raises Silent if none comes in so many seconds, Broken if none will come."""
         end = time.monotonic() + seconds
-        while b"\n" not in self._rest:
-            if len(self._rest) > _LONGEST:
-                raise Broken("the line is too long")
-            self._rest += self._read(end)
-        line, _, self._rest = self._rest.partition(b"\n")
+        line = self._line(end)
         try:
             document = json.loads(line.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
@@ -104,6 +103,21 @@ class Channel:
         if not isinstance(document, dict):
             raise Broken("the line is no document")
         return document
+
+    def _line(self, end: float) -> bytes:
+        """Up to the next line break: each part is looked at once, however long the line is."""
+        length, part = sum(map(len, self._parts)), self._after
+        self._after = b""
+        while b"\n" not in part:
+            self._parts.append(part)
+            length += len(part)
+            if length > _LONGEST:
+                raise Broken("the line is too long")
+            part = self._read(end)
+        last, _, self._after = part.partition(b"\n")
+        line = b"".join((*self._parts, last))
+        self._parts.clear()
+        return line
 
     def close(self) -> None:
         self._socket.close()
@@ -130,12 +144,12 @@ def _line(document: dict[str, Any]) -> bytes:
 
 
 def peer_user(connected: socket.socket) -> int | None:
-    """The user of the process at the other end; None where the system does not tell."""
+    """The user of the process at the other end; None on systems that do not tell, nobody if this one can't."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     size = struct.calcsize("3i")
     try:
         _, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     except OSError:
-        return None
+        return _NOBODY
     return int(user)

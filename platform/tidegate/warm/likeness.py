@@ -23,7 +23,14 @@ from tidegate.confidential import variables
 
 _SCHEMA = re.compile(rb"schema\.location\s*=\s*'((?:[^']|'')*)'", re.IGNORECASE)
 #: Read by libraries, whatever stands in files.
-_READ_ANYWAY = ("AWS_", "HADOOP_", "KRB5", "PG", "SPARK_", "PYSPARK_", "TIDEGATE_JARS")
+_READ_ANYWAY = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_", "KRB5", "PG", "SPARK_", "PYSPARK_", "TIDEGATE_JARS")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_READ_BY_NAME = frozenset(
+    (
+        *("HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", *_PROXIES, *map(str.lower, _PROXIES)),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    )
+)
 #: Larger files are no definitions: their size and time stand for them.
 _LARGE = 4 << 20
 
@@ -49,9 +56,17 @@ class Likeness:
 
 def likeness_of(root: Path, env: str, environ: Mapping[str, str]) -> Likeness:
     """Of the project in `root`, in environment `env`, as its files are now. `environ`: before Spark has added to it."""
-    root = Path(os.path.realpath(root))
+    # By its path a project is known as the owner of tables (X3), and its warehouse found.
+    named_as, root = os.path.abspath(root), Path(os.path.realpath(root))
     settings, definitions = hashlib.sha256(), hashlib.sha256()
-    _add(settings, os.fsencode(root), env.encode(), str(os.geteuid()).encode(), *_release())
+    _add(
+        settings,
+        os.fsencode(named_as),
+        os.fsencode(root),
+        env.encode(),
+        str(os.geteuid()).encode(),
+        *_release(),
+    )
     named = set(_read_by_libraries(environ))
     for path in sorted((root / "resources").glob("*.yaml")):
         named |= _add_file(settings, root, path)
@@ -129,4 +144,4 @@ def _content(path: Path) -> bytes:
 
 
 def _read_by_libraries(environ: Mapping[str, str]) -> Iterable[str]:
-    return (name for name in environ if name.startswith(_READ_ANYWAY))
+    return (name for name in environ if name.startswith(_READ_ANYWAY) or name in _READ_BY_NAME)

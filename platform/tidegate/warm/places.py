@@ -24,11 +24,10 @@ def found(state_dir: Path, env: str) -> list[Path]:
     """The sockets that there are, whoever listens; none where anybody but this user could have put one."""
     folder = folder_of(state_dir, env)
     try:
-        facts = folder.stat()
+        if _foreign(state_dir, env) or stat.S_IMODE(folder.lstat().st_mode) & 0o077:
+            return []
         names = sorted(os.listdir(folder))
     except OSError:
-        return []
-    if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
         return []
     return [folder / name for kind in KINDS for name in names if name.startswith(f"{kind}-")]
 
@@ -39,22 +38,27 @@ def listening(state_dir: Path, env: str, kind: str) -> Iterator[socket.socket]:
     folder = folder_of(state_dir, env)
     for each in (state_dir, folder.parent, folder):
         each.mkdir(mode=_OWNER_ONLY, exist_ok=True)
-    if folder.stat().st_uid != os.geteuid():
-        raise PermissionError(f"{folder} belongs to another user")
+    if (other := _foreign(state_dir, env)) is not None:
+        raise PermissionError(f"{other} belongs to another user, or is a link")
     folder.chmod(_OWNER_ONLY)
     _clear(folder)
     path = folder / f"{kind}-{socket.gethostname()}-{os.getpid()}"
-    path.unlink(missing_ok=True)
+    # Nobody looks for it, to ask or to remove it, before it listens.
+    early = path.with_name(f".{path.name}")
+    _remove(early)
+    _remove(path)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short(path) as name:
+        with _short(early) as name:
             made.bind(name)
-        path.chmod(0o600)
+        early.chmod(0o600)
         made.listen(16)
+        early.rename(path)
         yield made
     finally:
-        with suppress(OSError):
-            path.unlink()
+        for each in (early, path):
+            with suppress(OSError):
+                _remove(each)
         made.close()
 
 
@@ -71,17 +75,44 @@ def connected(path: Path, seconds: float) -> socket.socket:
     return made
 
 
+def _foreign(state_dir: Path, env: str) -> Path | None:
+    """The first of the folders in which somebody else could put something in the place of a socket. The project's own
+    one may be a link, or the system's, as where it is mounted. Raises OSError if there is none."""
+    if state_dir.stat().st_uid not in (os.geteuid(), 0):
+        return state_dir
+    folder = folder_of(state_dir, env)
+    for each in (folder.parent, folder):
+        facts = each.lstat()
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+            return each
+    return None
+
+
+def _remove(path: Path) -> None:
+    """Remove a socket, if there is one. Raises FileExistsError for anything else."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise FileExistsError(f"{path} is no socket")
+    path.unlink(missing_ok=True)
+
+
 def _clear(folder: Path) -> None:
     """Remove what processes of this machine have left that were killed."""
     here = socket.gethostname()
     for path in folder.iterdir():
+        if not path.name.startswith(KINDS):
+            continue
         host, _, pid = path.name.partition("-")[2].rpartition("-")
         if host != here or not pid.isdecimal():
             continue
         try:
             connected(path, 1.0).close()
-        except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
+        except ConnectionRefusedError:
+            with suppress(OSError):
+                _remove(path)
         except OSError:
             continue
 

@@ -33,13 +33,11 @@ class RelayConsole:
         self._send({"event": event.to_dict()})
 
     def table(self, table: Table) -> None:
-        if not self._shape.json:
-            self.written(draw(table, self._shape.width))
-            return
         lines: list[str] = []
         size = 0
+        drawn = json_lines(table) if self._shape.json else draw(table, self._shape.width).split("\n")
         try:
-            for line in json_lines(table):
+            for line in drawn:
                 lines.append(line)
                 size += len(line)
                 if size > _TOGETHER:

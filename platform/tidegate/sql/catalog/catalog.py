@@ -103,6 +103,14 @@ class Catalog:
         """What the front matter of an object says; nothing is said by default."""
         return self.annotations.get(name.casefold(), Annotations())
 
+    def copied(self) -> Catalog:
+        """The same definitions; what comes and goes in one does not in the other."""
+        other = copy(self)
+        other._objects, other.annotations, other.sinks = dict(self._objects), dict(self.annotations), Sinks()
+        for sink in self.sinks:
+            other.sinks.add(sink)
+        return other
+
     def having(self, view: View) -> Catalog:
         """This catalog, and the implicit gates of a view that may not be in it."""
         other = copy(self)

@@ -198,6 +198,12 @@ class LiveWorker:
             )
             if name in of and isinstance(event, BatchCommitted | SliceCommitted | SinkDelivered):
                 self._lines.event(of[name], event)
+            signs()
+
+        def signs() -> None:
+            # All that are lent are healthy for as long as the run goes on.
+            for name in visit.begin():
+                self._lines.lent(name)
 
         assert self._driver is not None
         visit = Visit(groups, asked.work.break_off)
@@ -205,6 +211,7 @@ class LiveWorker:
             self._driver.visit(visit, _VISIT_SECONDS, waits) as lenders,
             lent(lenders.values(), session),
         ):
+            signs()
             yield hear
 
     def _leave_to_others(self, session: Session, names: list[str]) -> None:
@@ -261,6 +268,10 @@ class Lines:
 
     def rests(self, group: str) -> None:
         self._write({"of": group, "rests": True})
+
+    def lent(self, group: str) -> None:
+        """A run that works in the place of the group gives a sign."""
+        self._write({"of": group, "lent": True})
 
     def ended(self, group: str, code: int, error: Exception | None) -> None:
         if error is not None and (self._debug or not isinstance(error, TidegateError)):

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,18 +30,22 @@ from tidegate.session.run import select, select_sinks
 from tidegate.session.session import Session, packages
 from tidegate.sql.catalog.catalog import Catalog
 from tidegate.sql.statements.questions import only_reads
-from tidegate.warm.desk import Asked, Declined, Desk, Work
+from tidegate.warm.desk import Asked, Cancelled, Declined, Desk, Work
 from tidegate.warm.likeness import Likeness, likeness_of
 from tidegate.warm.places import listening
+from tidegate.warm.relay import RelayConsole
 
 if TYPE_CHECKING:
-    from tidegate.runtime.result import RunReport
+    from tidegate.runtime.result import Result, RunReport
 
 OTHER_FILES = "it has read other files in assets/, or other environment variables: restart it"
 OTHER_SETTINGS = (
-    "it was started with another release, other files in resources/, or other environment variables: "
-    "restart it"
+    "it was started with another release, other files in resources/, other environment variables, or for another "
+    "path to the project: restart it"
 )
+
+#: Larger results are drawn by the command itself: drawing needs all rows in memory, and this is that of live mode.
+_MOST_ROWS = 10_000
 
 #: How long what is under way may take to end.
 _END_SECONDS = 20.0
@@ -97,10 +101,13 @@ class Service:
         self._session, self._files = session, files
         self._lends: Lends = lends or (lambda session, names, asked: nullcontext(lambda event: None))
         # What changed while it was loaded is of no known state.
+        # (A session's own catalog is without the sinks of the environment that it only reads.)
+        catalog = session.catalog if session.project.lender is None else session.project.catalog()
         known = files.before if files.now() == files.before else Likeness(os.urandom(8), os.urandom(8))
-        self._read = _Read(known, session.project, session.catalog)
+        self._read = _Read(known, session.project, catalog)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
+        self._pools = Pools("tidegate-command")
 
     @contextmanager
     def open_to_commands(self, kind: str) -> Iterator[Desk]:
@@ -126,7 +133,7 @@ class Service:
                 for result in session.execute_all(text, name):
                     show_in_shell(asked.console, result, shell)
             else:
-                run_script(session, asked.console, text, name, stream=asked.console.shape.json)
+                _run_script(session, asked, text, name)
         return outcome.code
 
     def _run(self, asked: Asked) -> int:
@@ -164,9 +171,13 @@ class Service:
     @contextmanager
     def _working(self, work: Work, read: _Read) -> Iterator[Session]:
         """A session for one command, which can be stopped."""
-        name = f"tidegate-command-{os.getpid()}-{next(self._numbers)}"
+        tag = f"tidegate-command-{os.getpid()}-{next(self._numbers)}"
         work.go_on()
-        with self._session.beside(read.project, read.catalog) as session, session.stoppable(name) as stop:
+        with (
+            self._session.beside(read.project, read.catalog) as session,
+            self._pools.one() as pool,
+            session.stoppable(pool, tag) as stop,
+        ):
             work.stopping.append(partial(_stop_if_cancelled, work, stop))
             yield session
 
@@ -211,6 +222,55 @@ class Service:
         if what == "settings":
             raise Declined(OTHER_SETTINGS)
         return what is not None
+
+
+class Pools:
+    """Names for those who share the cores. Spark keeps a pool for ever, so that each is used again."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._lock = name, threading.Lock()
+        self._used: set[int] = set()
+
+    @contextmanager
+    def one(self) -> Iterator[str]:
+        """Nobody else's while the block runs."""
+        with self._lock:
+            number = next(n for n in itertools.count(1) if n not in self._used)
+            self._used.add(number)
+        try:
+            yield f"{self._name}-{number}"
+        finally:
+            with self._lock:
+                self._used.discard(number)
+
+
+def _run_script(session: Session, asked: Asked, text: str, name: str) -> None:
+    """Rows for programs are said as they come. Text is said at the end, since a result may turn out to be too large."""
+    if asked.console.shape.json:
+        run_script(session, asked.console, text, name, stream=True)
+        return
+    held: list[dict[str, Any]] = []
+    console = RelayConsole(held.append, asked.console.shape)
+    try:
+        run_script(session, console, text, name, stream=False, fetched=_fetched)
+    except (Declined, Cancelled):
+        held.clear()
+        raise
+    finally:
+        for document in held:
+            asked.work.say(document)
+
+
+def _fetched(result: Result) -> Result:
+    """With its rows. Raises Declined if there are too many."""
+    if result.dataframe is None:
+        return result
+    rows = result.rows(_MOST_ROWS + 1)
+    if len(rows) > _MOST_ROWS:
+        raise Declined(
+            f"a result has more than {_MOST_ROWS:,} rows, which it does not draw; with --json it gives all rows"
+        )
+    return replace(result, dataframe=None, fixed=rows)
 
 
 @dataclass

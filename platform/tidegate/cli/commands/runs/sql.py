@@ -17,6 +17,7 @@ from tidegate.errors import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.console.port import Console
+    from tidegate.runtime.result import Result
     from tidegate.session.session import Session
 
 
@@ -102,9 +103,17 @@ def _script(command: str | None, file: Path | None) -> tuple[str, str] | None:
     return None
 
 
-def run_script(session: Session, console: Console, text: str, name: str, *, stream: bool) -> None:
-    """Run all statements and show each result; `stream` gives rows out as they come, whatever their
-    number.
+def run_script(
+    session: Session,
+    console: Console,
+    text: str,
+    name: str,
+    *,
+    stream: bool,
+    fetched: Callable[[Result], Result] = lambda result: result,
+) -> None:
+    """Run all statements and show each result; `stream` gives rows out as they come, whatever their number. `fetched`:
+    gives each result as it is shown.
     """
     for result in session.execute_all(text, name):
-        show_result(console, result, stream=stream)
+        show_result(console, fetched(result), stream=stream)
