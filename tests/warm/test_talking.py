@@ -158,10 +158,10 @@ def test_X2_a_worker_survives_whatever_comes(project: Project, line: bytes) -> N
 
 def test_signs_of_life_keep_a_slow_command(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "_BEAT", 0.02)
-    monkeypatch.setattr(asking, "_LIFE_SECONDS", 0.2)
+    monkeypatch.setattr(asking, "_LIFE_SECONDS", 1.0)
 
     def slow(asked: Asked) -> int:
-        time.sleep(0.5)
+        time.sleep(1.5)
         return 0
 
     project.worker(slow)
