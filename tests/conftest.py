@@ -214,6 +214,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Whatever asks for Spark is marked so, and runs after what does not; whole projects in this process are medium. In
     `make test`, where several processes share the modules (`tests.support.sharing`), the longest suites begin, so that
     no process is left with one of them alone."""
+    if not catalogs.chosen() and (
+        others := [i for i in items if i.get_closest_marker("catalogs") is not None]
+    ):
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
     for item in items:
         if needs_spark(item):
             item.add_marker(pytest.mark.spark)

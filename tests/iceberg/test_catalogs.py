@@ -39,7 +39,6 @@ FORMAT PLAIN ENCODE JSON;
 CREATE MATERIALIZED VIEW per_minute AS SELECT window_start, meter, count(*) AS n
 FROM TUMBLE(readings, ts, INTERVAL '1 minute') GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
 """
-many = pytest.mark.skipif(not catalogs.chosen(), reason="one catalog after the other, by make catalogs")
 
 
 def test_R4_the_results_of_a_view_are_swapped_in_one_commit_and_the_earlier_ones_stay(
@@ -155,7 +154,7 @@ def run_on(bench: Workbench) -> Session:
                 raise
 
 
-@many
+@pytest.mark.catalogs
 @pytest.mark.slow
 def test_R2_two_drivers_at_once_and_one_that_is_killed_lose_nothing_and_store_nothing_twice(
     new_workbench: Callable[[], Workbench], tmp_path: Path
@@ -192,7 +191,7 @@ def test_R2_two_drivers_at_once_and_one_that_is_killed_lose_nothing_and_store_no
     assert sorted(row[2] for row in found if row[2] >= 1000) == [1000 + FILES, 1001 + FILES]
 
 
-@many
+@pytest.mark.catalogs
 @pytest.mark.slow
 def test_R2_a_driver_that_wakes_up_after_its_lease_was_taken_over_stores_nothing_twice(
     new_workbench: Callable[[], Workbench], tmp_path: Path

@@ -50,7 +50,7 @@ def audit(
     with call.session(project) as session:
 
         def one(item: Relation | View) -> None:
-            result, show = _audited(session, item)
+            result, show = audited(session, item)
             done.append(result)
             if not call.json:
                 show(call.console)
@@ -67,7 +67,7 @@ def audit(
     )
 
 
-def _audited(
+def audited(
     session: Session, found: Relation | View
 ) -> tuple[ViewAudit | SourceAudit, Callable[[Console], None]]:
     """The audit, and what shows it to people."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.commands.questions.audit import audited
 from tidegate.cli.failures import FailFastOption, conclude, steps_for, told
 from tidegate.cli.invocation import Invocation, guarded
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tidegate.audit.source import SourceAudit
     from tidegate.audit.stored_files import VerifiedTable
     from tidegate.audit.view import ViewAudit
-    from tidegate.session.session import Session
+    from tidegate.project import Project
     from tidegate.sql.catalog.objects import Relation, View
 
 
@@ -49,15 +50,17 @@ def verify(
         if call.json or not verified:
             call.console.document(data, "nothing is stored yet")
         return int(wrong)
-    return _audited(call, data, wrong, fail_fast)
+    return _audit_all(call, project, data, wrong, fail_fast)
 
 
-def _audited(call: Invocation, data: dict[str, object], wrong: bool, fail_fast: bool) -> int:
+def _audit_all(
+    call: Invocation, project: Project, data: dict[str, object], wrong: bool, fail_fast: bool
+) -> int:
     """Audit what has stored rows, each by itself: a damaged table does not keep others from being audited."""
     from tidegate.sql.catalog.objects import Relation, View
 
     done: list[ViewAudit | SourceAudit] = []
-    with call.session(call.project()) as session:
+    with call.session(project) as session:
         stored = [
             item
             for item in session.catalog.order()
@@ -69,7 +72,7 @@ def _audited(call: Invocation, data: dict[str, object], wrong: bool, fail_fast: 
         steps = steps_for([item.name for item in stored], fail_fast)
 
         def one(item: Relation | View) -> None:
-            done.append(_audit(session, item))
+            done.append(audited(session, item)[0])
             if not call.json:
                 text = "the audit found no differences" if done[-1].ok else "the audit found DIFFERENCES"
                 call.console.document(None, f"{item.name}: {text}")
@@ -81,14 +84,6 @@ def _audited(call: Invocation, data: dict[str, object], wrong: bool, fail_fast: 
         call.console.document(data | {"audits": audits} | told(steps), "")
     differ = not all(result.ok for result in done)
     return conclude(call, steps.failures, steps.skipped, len(done)) or int(wrong or differ)
-
-
-def _audit(session: Session, item: Relation | View) -> ViewAudit | SourceAudit:
-    from tidegate.audit.source import audit_source
-    from tidegate.audit.view import audit_view
-    from tidegate.sql.catalog.objects import View
-
-    return audit_view(session, item.name) if isinstance(item, View) else audit_source(session, item.name)
 
 
 def _shown(one: VerifiedTable) -> str:
