@@ -128,7 +128,7 @@ def done(shop: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch) -
     played(upkeep, "maintain", UpkeepReport)
     played(
         audit_command,
-        "_audited",
+        "audited",
         lambda name: (SourceAudit(name, [], None), lambda console: console.document(None, f"{name} adds up")),
     )
     played(
