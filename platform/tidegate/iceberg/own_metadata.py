@@ -1,9 +1,9 @@
 """What the driver has committed is not read back: Iceberg's Java is told of it, and reads only what others commit.
 
 After a commit it would read the new metadata from their file, which has about 1 KB for each snapshot, though it has
-just written them. There is no public way to tell it, so this goes by the fields and methods of the release that
-tidegate comes with (`jvm/jars.sha256`); the metadata of a catalog of another kind are read. A REST catalog needs none
-of this: its answer to a commit is the new metadata.
+just written them; or from the answer of a REST catalog, which repeats all of them. There is no public way to tell it,
+so this goes by the fields and methods of the release that tidegate comes with (`jvm/jars.sha256`); the metadata of a
+catalog of another kind are read.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from tidegate.jvm.java import java_class
 _ICEBERG = "org.apache.iceberg."
 _DATABASE, _FOLDER = "jdbc.JdbcTableOperations", "hadoop.HadoopTableOperations"
 _ANY_DATABASE = "BaseMetastoreTableOperations"
+_SERVER = "rest.RESTTableOperations"
+#: How the operations of a table on a server reach it.
+_ROUTE = ("client", "path", "mutationHeaders")
 #: By which facts a table in a database finds its row.
 _ROW = ("schemaVersion", "connections", "catalogName", "tableIdentifier")
 #: What a snapshot keeps in memory of its files once somebody has asked for it.
@@ -30,6 +33,25 @@ def is_folder(operations: Any) -> bool:
 
 def _kind(operations: Any) -> str:
     return str(operations.getClass().getName()).removeprefix(_ICEBERG)
+
+
+def ask_server(jvm: Any, operations: Any, known: Any, made: Any) -> bool:
+    """Ask the server of a REST catalog to put the metadata `made` in the place of `known`, as Iceberg's client does.
+    Its answer repeats all metadata, and is not parsed. False, with nothing asked, for a catalog of another kind."""
+    from py4j.protocol import Py4JJavaError
+
+    if _kind(operations) != _SERVER:
+        return False
+    try:
+        client, path, headers = (_field(jvm, _SERVER, name).get(operations) for name in _ROUTE)
+    except Py4JJavaError:
+        return False
+    updates = made.changes()
+    required = java_class(jvm, f"{_ICEBERG}UpdateRequirements").forUpdateTable(known, updates)
+    body = java_class(jvm, f"{_ICEBERG}rest.requests.UpdateTableRequest")(required, updates)
+    refused = java_class(jvm, f"{_ICEBERG}rest.ErrorHandlers").tableCommitHandler()
+    client.post(path, body, None, headers, refused)
+    return True
 
 
 def keep(jvm: Any, operations: Any, known: Any, made: Any) -> None:
@@ -69,6 +91,11 @@ def _keep_of_folder(jvm: Any, operations: Any, known: Any, made: Any) -> None:
     _set(jvm, _FOLDER, operations, _as_stored(jvm, made, file.toString()), version)
 
 
+def _keep_of_server(jvm: Any, operations: Any, known: Any, made: Any) -> None:
+    # Only the server knows where they are. Whoever asks for them next reads them, as it is.
+    _field(jvm, _SERVER, "current").set(operations, _as_stored(jvm, made, None))
+
+
 def _set(jvm: Any, owner: str, operations: Any, stored: Any, version: int, **more: str) -> None:
     """What operations remember when they have read metadata."""
     for name, value in {
@@ -83,13 +110,13 @@ def _set(jvm: Any, owner: str, operations: Any, stored: Any, version: int, **mor
 _KINDS: dict[str, Callable[[Any, Any, Any, Any], None]] = {
     _DATABASE: _keep_of_database,
     _FOLDER: _keep_of_folder,
+    _SERVER: _keep_of_server,
 }
 
 
-def _as_stored(jvm: Any, made: Any, location: str) -> Any:
+def _as_stored(jvm: Any, made: Any, location: str | None) -> Any:
     """The metadata as somebody who reads them gets them: with their place, and without what has changed."""
     builder = java_class(jvm, f"{_ICEBERG}TableMetadata").buildFrom(made)
-    _field(jvm, "TableMetadata$Builder", "lastUpdatedMillis").set(builder, made.lastUpdatedMillis())
     return builder.discardChanges().withMetadataLocation(location).build()
 
 

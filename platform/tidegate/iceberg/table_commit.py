@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.iceberg.own_metadata import is_folder, keep
+from tidegate.iceberg.own_metadata import ask_server, is_folder, keep
 from tidegate.jvm.java import java_class
 
 
@@ -51,5 +51,6 @@ def put(jvm: Any, operations: Any, known: Any, made: Any) -> None:
         # Its metadata have numbers. Of a writer who was asleep the next number may be free again, since metadata that
         # are old are removed: then this fails. If there are newer metadata, the commit does.
         operations.refresh()
-    operations.commit(known, made)
+    if not ask_server(jvm, operations, known, made):
+        operations.commit(known, made)
     keep(jvm, operations, known, made)

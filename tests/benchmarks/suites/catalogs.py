@@ -272,7 +272,8 @@ SUITES = (
         "starts to set the access rights of files on a local disk; the CPU time is that of driver, JVM and these. "
         "The server is that of the catalog. Requests to S3 are those of driver and catalog server. The folder, "
         "SQLite and PostgreSQL write the table's metadata from the driver, the REST server writes them itself, "
-        "and sends them back with its answer. Afterwards each log is read by a new handle and by pyiceberg, and "
+        "and sends them back with its answer, which is read but not parsed. Afterwards each log is read by a new "
+        "handle and by pyiceberg, and "
         "all rows, epochs and snapshots are counted.",
         25,
         commits,
