@@ -120,6 +120,14 @@ hint: start it with spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.
 hint: check schema.registry, schema.registry.username and schema.registry.password; none of the rows of this batch were stored, run again""",
     "TG556": """error TG556: the schema registry gives the text of a .proto file, and not its descriptor
 hint: add schema.location = '….desc', which protoc --include_imports --descriptor_set_out=….desc writes, and message""",
+    "TG571": """error TG571: not every place that may have the rows of "orders" can be reached, so nothing was erased:
+  orders_hourly: a view that reads it
+hint: "Erasing a person's rows" (docs/erasure.md) says for each of them what can be done""",
+    "TG572": """error TG572: these rows, and all earlier snapshots of orders, are removed and can't be restored:
+  orders: rows: 12 on time, 1 late; 3 files written again
+hint: agree when you are asked, or with tidegate erase --yes""",
+    "TG573": """error TG573: another erasure of rows of "orders" was interrupted, and has to be finished first: ada asked for it at 2026-03-01T09:10:00+00:00
+hint: tidegate erase orders --resume""",
     "TG561": """error TG561: "running" can't be amended: its OVER windows carry rows and running values from each tick to the next
  --> assets/running.sql:1:26
 1 | CREATE MATERIALIZED VIEW running AS

@@ -245,6 +245,22 @@ RUNNING: dict[str, tuple[str, str]] = {
         "To read a message, tidegate needs the descriptor that the compiler of Protobuf writes. Some registries give only the text of the schema.",
         "Add a file of descriptors, as the hint says.",
     ),
+    "TG571": (
+        "`tidegate erase` erases rows everywhere or nowhere. It found a table, sink or name that may have the rows, or "
+        "values of them, and that it cannot change.",
+        "The message lists every such place. [Erasing a person's rows](erasure.md) says for each of them what to do. Then "
+        "run the command again.",
+    ),
+    "TG572": (
+        "`tidegate erase` removes rows and all earlier snapshots, which can't be restored, and there was no person who "
+        "could be asked.",
+        "Read the list, and agree: at the prompt, or with `--yes`. `--dry-run` shows the numbers of rows.",
+    ),
+    "TG573": (
+        "An erasure of rows of the same source was interrupted, and was not finished since then. Its rows may still be "
+        "in earlier snapshots.",
+        "Finish it with `tidegate erase SOURCE --resume`, and then run the command again.",
+    ),
     "TG561": (
         "The view can't be replaced window by window without changing other results.",
         (

@@ -44,6 +44,7 @@ WRITES: dict[str, list[list[str]]] = {
     "rebuild": [["hourly"]],
     "cleanup": [["prices"], []],
     "upkeep": [["orders"], ["prices"], ["hourly"], []],
+    "erase": [["clicks", "WHERE id = 1", "--yes"]],
     "sql": [
         ["-c", statement]
         for statement in (

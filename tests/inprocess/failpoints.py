@@ -11,7 +11,10 @@ from unittest.mock import patch
 from tests.inprocess.stored.tables import InProcessTable, InProcessTables
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.iceberg import retire
+from tidegate.ingest import erased
 from tidegate.ingest.stream import PlanInbox
+from tidegate.maintenance import erase_log
+from tidegate.maintenance.erasing import ErasingFile
 from tidegate.sinks.filesystem import FilesystemSink
 from tidegate.sinks.statefile import StateFile
 from tidegate.tasks.memories import MemoryFiles
@@ -31,6 +34,10 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessUpkeep, "_delete"),
     (retire, "_write"),
     (retire, "_forget"),
+    (erased, "_forget_superseded"),
+    (erase_log, "recorded"),
+    (ErasingFile, "write"),
+    (ErasingFile, "remove"),
     (PlanInbox, "write"),
     (PlanInbox, "forget"),
     (StateFile, "write"),

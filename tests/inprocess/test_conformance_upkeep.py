@@ -6,11 +6,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pytest
 from pyarrow.fs import FileSelector, FileSystem
 
 from tests.inprocess.test_conformance import EPOCH, added, made, session, shown, tagged
 from tidegate.iceberg.layout import NewTable
+from tidegate.iceberg.protocol import going_on
 from tidegate.iceberg.shape import Rested
 from tidegate.tasks.writer import WriteTask, run_task
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["session"]
 pytestmark = pytest.mark.runner("inprocess", "spark")
 
+#: Later than every snapshot and file.
+FAR_AWAY = 1 << 50
 LOG = (("id", "bigint"), ("at", "date"), ("_outcome", "string"), ("_epoch", "bigint"))
 
 
@@ -280,3 +284,38 @@ def test_R2_files_that_a_compaction_took_are_in_the_way(session: Session) -> Non
     assert late.is_conflict(caught.value)
     assert sorted(r["id"] for r in session.tables.rows(identifier).collect()) == [1, 2]
     assert session.tables.open(identifier).property("tidegate.x") is None
+
+
+def test_E9_of_the_past_nothing_is_left(session: Session) -> None:
+    """Not a tag, not a snapshot, not a file, and not a word in a manifest."""
+    identifier = made(session)
+    upkeep = session.tables.upkeep(identifier)
+    added(session, upkeep.table, [(1, "a", False), (2, "gone", True)], facts={EPOCH: "1"})
+    upkeep.table.tag("kept")
+    added(session, upkeep.table, [(3, "b", True)], facts={EPOCH: "2"}, replaced=(True,))
+    before, base = shown(session, identifier), upkeep.table.current()
+    old = stored(session, identifier)
+    assert (len(old), upkeep.forget_names(), upkeep.forget_names()) == (3, 1, 0)
+    upkeep.forget_removed(base.facts)
+    upkeep.expire(FAR_AWAY)
+    upkeep.remove_orphans(FAR_AWAY)
+    assert len(upkeep.table.snapshot_ids()) == 1
+    assert (shown(session, identifier), upkeep.table.current().facts) == (before, base.facts)
+    assert len(stored(session, identifier)) == 2
+    assert entries(session, identifier) == [0, 0]
+    # Whoever has begun before goes on.
+    now = going_on(base, upkeep.table.current())
+    added(session, upkeep.table, [(4, "c", False)], now, facts={EPOCH: "3"})
+    assert len(shown(session, identifier)) == len(before) + 1
+
+
+def entries(session: Session, identifier: str) -> list[int]:
+    """The status of every entry in the manifests that are stored: 0 existing, 1 added, 2 removed."""
+    filesystem, root = folder(session, identifier)
+    found = filesystem.get_file_info(FileSelector(f"{root}/metadata"))
+    manifests = [f.path for f in found if f.extension == "avro" and not f.base_name.startswith("snap-")]
+    status = []
+    for path in manifests:
+        with filesystem.open_input_file(path) as file:
+            status += [entry["status"] for entry in fastavro.reader(file)]
+    return status

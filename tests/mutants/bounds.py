@@ -1,4 +1,4 @@
-"""Guards of what nobody may do: reach of SQL, hostile rows, owners, secrets, tokens (X)."""
+"""Guards of what nobody may do: reach of SQL, hostile rows, owners, secrets, tokens (X); and of what may not stay (E9)."""
 
 from __future__ import annotations
 
@@ -246,5 +246,34 @@ GUARDS = (
         "if not self._free.acquire(blocking=False) and not self._takes_a_place():",
         "if False:",
         (f"{_LIVE}::test_clients_beyond_the_bound_are_turned_away_and_the_others_go_on",),
+    ),
+    Guard(
+        "erasure-reaches",
+        "E9",
+        "Where not every place is reached that may have a person's rows, nothing is erased.",
+        "maintenance/erase_reach.py",
+        "    if reasons:",
+        "    if False:",
+        ("tests/maintenance/test_erase.py::test_E9_what_is_not_reached_refuses_all_of_it",),
+    ),
+    Guard(
+        "erasure-expires",
+        "E9",
+        "No earlier snapshot keeps the files of erased rows.",
+        "maintenance/erase.py",
+        "    upkeep.expire(_ALL)",
+        "    pass",
+        ("tests/maintenance/test_erase.py::test_E9_nothing_of_the_person_is_left_at_rest",),
+    ),
+    Guard(
+        "erasure-decides-nothing",
+        "E4",
+        "An erasure's commit says what the commit before it said.",
+        "maintenance/erase_log.py",
+        "written, target, self._base.facts, self._base,",
+        "written, target, {}, self._base,",
+        (
+            "tests/maintenance/test_erase.py::test_E9_rows_go_from_every_outcome_and_all_others_stay_as_they_are",
+        ),
     ),
 )

@@ -42,6 +42,7 @@ CALLS |= {
     "replace_table",
 }
 CALLS |= {"expire", "compact", "merge_manifests", "remove_orphans", "remove_files"}
+CALLS |= {"forget_names", "forget_removed"}
 #: Functions, where the others are methods.
 PUTS = {"put_whole"}
 ACTIONS = {"dropTable", "rewriteDataFiles", "rewriteManifests", "usePrefixListing"}
@@ -77,6 +78,12 @@ GUARDS = {
     "views/amend/rebuild.py:_swap": LEASE,
     "iceberg/retire.py:_forget": LEASE,
     "iceberg/retire.py:retire": LEASE,
+    "ingest/erased.py:_forget_superseded": LEASE,
+    "maintenance/erase.py:forget_history": LEASE,
+    "maintenance/erasing.py:ErasingFile.remove": LEASE,
+    "maintenance/erasing.py:ErasingFile.write": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep.forget_names": LEASE,
+    "iceberg/upkeep_table.py:SparkUpkeep.forget_removed": LEASE,
     "sinks/filesystem.py:FilesystemSink._finish": SINK,
     "sinks/filesystem.py:FilesystemSink._remove": SINK,
     "sinks/iceberg.py:IcebergSink._append": SINK,

@@ -44,6 +44,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "The name of a new file, which nobody has used; the simulator gives it by its seed.": {
         "iceberg/progress.py": "uuid.uuid4",
+        "ingest/erased.py": "uuid.uuid4",
         "iceberg/retire.py": "uuid.uuid4",
         "sinks/filewriter.py": "uuid.uuid4",
         "sinks/statefile.py": "uuid.uuid4",
@@ -58,6 +59,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     },
     "Only has to be greater than what stands in the same commit, or stands on record and decides nothing.": {
         "plan/resets.py": "time.time_ns",
+        "maintenance/erase.py": "time.monotonic os.getuid uuid.uuid4",
         "runtime/owners.py": "datetime.datetime.now",
         "session/live.py": "os.getpid random.Random",
     },

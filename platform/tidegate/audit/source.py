@@ -1,4 +1,5 @@
-"""Does a log add up: raw = on time + late + rejected for each partition, no offset twice, none missing (A1, W5)."""
+"""Does a log add up: raw = on time + late + rejected (and what retention and erasures have removed, on record) for each
+partition, no offset twice, none missing (A1, W5, E9)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.retire import Gone, retired
+from tidegate.ingest.erased import erased
 from tidegate.ingest.ingest import StoredLog
 from tidegate.session.run import connect
 from tidegate.sql.options.connectors import LogOptions
@@ -26,7 +28,7 @@ class PartitionAudit:
 
     `missing` lists ranges ("17", "20-25") of offsets that were committed and are not in the log; for sources whose
     offsets are not tidegate's own, gaps can be theirs, and are no problem (`gaps_allowed`). `retired`: rows
-    that retention has removed, as it wrote down; their offsets are not missing.
+    that retention has removed, `erased`: that were erased, as they wrote down; their offsets are not missing.
     """
 
     partition: str
@@ -39,10 +41,16 @@ class PartitionAudit:
     missing: list[str]
     gaps_allowed: bool
     retired: int = 0
+    erased: int = 0
+
+    @property
+    def read(self) -> int:
+        """Rows that were ever in the log, whatever has removed them."""
+        return self.raw + self.retired + self.erased
 
     @property
     def ok(self) -> bool:
-        complete = self.raw + self.retired == self.counted
+        complete = self.read == self.counted
         return complete and not self.repeated and (self.gaps_allowed or not self.missing)
 
 
@@ -64,13 +72,24 @@ class SourceAudit:
         return sum(p.retired for p in self.partitions)
 
     @property
+    def erased(self) -> int:
+        """Rows that were erased from the log (E9)."""
+        return sum(p.erased for p in self.partitions)
+
+    @property
+    def read(self) -> int:
+        """Rows that were ever in the log."""
+        return sum(p.read for p in self.partitions)
+
+    @property
     def ok(self) -> bool:
-        agrees = self.source_rows is None or self.source_rows == self.raw + self.retired
+        agrees = self.source_rows is None or self.source_rows == self.read
         return agrees and all(p.ok for p in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return asdict(self) | {"raw": self.raw, "retired": self.retired, "ok": self.ok}
+        sums = {"raw": self.raw, "retired": self.retired, "erased": self.erased, "ok": self.ok}
+        return asdict(self) | sums
 
 
 def audit_source(session: Session, name: str, recount: bool = True) -> SourceAudit:
@@ -102,14 +121,16 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
     partitions = []
     # Bounded: a row for each source partition.
     found = {row["_source_partition"]: row for row in counts.collect()}
-    gone = retired(log.table, session.project.storage).partitions
+    storage = session.project.storage
+    gone, taken = retired(log.table, storage).partitions, erased(log.table, storage).partitions
     for partition in sorted({*found, *log.progress.states}):
         row = found.get(partition)
         state = log.progress.states.get(partition)
         outcome = {o: row[o] if row else 0 for o in ("on_time", "late", "rejected")}
         next_offset = state.next_offset if state else 0
         repeated = row["repeated"] if row else 0
-        left = gone.get(partition, Gone())
+        left, out = gone.get(partition, Gone()), taken.get(partition, Gone())
+        offsets = left.offsets + out.offsets
         partitions.append(
             PartitionAudit(
                 partition=partition,
@@ -117,9 +138,10 @@ def audit_source(session: Session, name: str, recount: bool = True) -> SourceAud
                 **outcome,
                 counted=state.on_time + state.late + state.rejected if state else 0,
                 repeated=repeated,
-                missing=_missing(rows, partition, row, None if gaps_allowed else next_offset, left.offsets),
+                missing=_missing(rows, partition, row, None if gaps_allowed else next_offset, offsets),
                 gaps_allowed=gaps_allowed,
                 retired=left.rows,
+                erased=out.rows,
             )
         )
     return SourceAudit(name, partitions, _recounted(session, relation, log) if recount else None)
@@ -132,19 +154,20 @@ def _recounted(session: Session, relation: Relation, log: StoredLog) -> int | No
     options = relation.connector
     if found is None or not isinstance(options, LogOptions):
         return found
-    # What a gate of WATERMARK(…) has read may be beyond the retention of the log that it follows.
+    # What a gate of WATERMARK(…) has read may be beyond the retention of the log that it follows, or erased from it.
     upstream = session.stored(options.relation)
     assert upstream is not None
-    return found + retired(session.tables.open(upstream), session.project.storage).on_time
+    table, storage = session.tables.open(upstream), session.project.storage
+    return found + retired(table, storage).on_time + erased(table, storage).on_time
 
 
 def _missing(
-    rows: DataFrame, partition: str, found: Row | None, next_offset: int | None, retired: int
+    rows: DataFrame, partition: str, found: Row | None, next_offset: int | None, gone: int
 ) -> list[str]:
     """The first ranges of offsets that are not there; with `next_offset`, between 0 and it. None if there are just as
-    many as were `retired`: by event time they are no range, and only their number is known."""
+    many as have `gone` by retention and erasures: they are no range, and only their number is known."""
     distinct: int = found["distinct"] if found else 0
-    if retired and next_offset is not None and next_offset - distinct == retired:
+    if gone and next_offset is not None and next_offset - distinct == gone:
         return []
     if found is None or found["low"] is None:
         return [_range(0, next_offset - 1)] if next_offset else []

@@ -35,6 +35,7 @@ _FOLDERS = {
     "quality": "questions",
     "cleanup": "runs",
     "upkeep": "runs",
+    "erase": "runs",
     "adopt": "runs",
     "docs": "project",
     "doctor": "project",

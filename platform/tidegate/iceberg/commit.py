@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.iceberg.attempt import attempted
-from tidegate.iceberg.conditions import closed_between, nobodys
+from tidegate.iceberg.conditions import all_rows, closed_between, nobodys
 from tidegate.iceberg.data_files import content_file, schema_in, target_in
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.planned import AddedFiles, Content, JavaManifests, Planned, as_plain
@@ -200,6 +200,10 @@ class IcebergTable:
     def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
         """As `files_named`, of the rows that are nobody's result."""
         return self._named(paths, snapshot, nobodys(self._jvm))
+
+    def files_at(self, paths: set[str], snapshot: int) -> list[Any]:
+        """As `files_named`, of all rows."""
+        return self._named(paths, snapshot, all_rows(self._jvm))
 
     def _named(self, paths: set[str], snapshot: int, where: Any) -> list[Any]:
         found = []

@@ -39,3 +39,8 @@ def closed_between(jvm: Any, low: Any, high: Any) -> Any:
 def nobodys(jvm: Any) -> Any:
     """Rows of a view's table that are nobody's result."""
     return _expressions(jvm).isNull("_open")
+
+
+def all_rows(jvm: Any) -> Any:
+    """Every row."""
+    return _expressions(jvm).alwaysTrue()

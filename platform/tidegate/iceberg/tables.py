@@ -95,6 +95,9 @@ class StoredTable(Protocol):
     def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
         """As `files_named`, of the rows that are nobody's result."""
 
+    def files_at(self, paths: set[str], snapshot: int) -> list[Any]:
+        """As `files_named`, of all rows."""
+
     def append(
         self,
         files: list[dict[str, Any]],
@@ -157,6 +160,13 @@ class Upkeep(Protocol):
     def remove_orphans(self, older_than_ms: int) -> int:
         """Delete files in the table's folders that no snapshot knows and that are older: what killed tasks left. How
         many. A batch that is judged but not committed yet has such files, too: that is what the age is for."""
+
+    def forget_names(self) -> int:
+        """Remove every tag and every branch beside the table's own line of snapshots; how many."""
+
+    def forget_removed(self, summary: Mapping[str, str]) -> None:
+        """Write all manifests anew, with the files that are there and without a word of those that are gone, in a
+        commit that says `summary`."""
 
     def data_files(self, number: str) -> DataFrame:
         """The data files of the newest snapshot, a row each, from the manifests alone: `file_path`, `record_count`,

@@ -101,6 +101,26 @@ class SparkUpkeep:
                 removed += sum(1 for _ in found.orphanFileLocations())
         return removed
 
+    def forget_names(self) -> int:
+        names = [name for name in self.table.java.refs().keySet() if name != "main"]
+        for name in names:
+            manage, ref = self.table.java.manageSnapshots(), self.table.java.refs().get(name)
+            (manage.removeTag if ref.isTag() else manage.removeBranch)(name).commit()
+        self.table.current()
+        return len(names)
+
+    def forget_removed(self, summary: Mapping[str, str]) -> None:
+        """Iceberg's action leaves a single manifest as it is; this asks for each of them. A manifest of the commit that
+        has removed a file keeps the bounds of its columns."""
+        if self.table.java.currentSnapshot() is None:
+            return
+        one_of_all = self._class("com.google.common.base.Functions").constant("all")
+        rewrite = self.table.java.rewriteManifests().clusterBy(one_of_all)
+        for key, value in summary.items():
+            rewrite = rewrite.set(key, value)
+        rewrite.commit()
+        self.table.current()
+
     def data_files(self, number: str) -> DataFrame:
         from pyspark.sql import functions as F
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate.iceberg.table_change import TableChange
-    from tidegate.iceberg.tables import Tables
+    from tidegate.iceberg.tables import StoredTable, Tables
     from tidegate.project import Storage
     from tidegate.project.owner import Owner
     from tidegate.runtime.context import Context
@@ -124,11 +124,7 @@ class Log(StoredLog):
 
     def _target_in(self, storage: Storage) -> WriteTarget:
         """How tasks write its files."""
-        watermark = self.relation.watermark
-        time_column = watermark.column if watermark is not None else None
-        daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
-        bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
-        return self.table.target(storage, "_outcome", time_column if daily else None, bounds)
+        return log_target(self.table, storage, self.relation)
 
     @classmethod
     def of(cls, context: Context, relation: Relation) -> Log:
@@ -363,6 +359,15 @@ class Log(StoredLog):
             clock=watermark.kind.clock(arrived) if watermark is not None else None,
             buffer=BYTES if rows.care >= FEW_ROWS else BUFFER_BYTES,
         )
+
+
+def log_target(table: StoredTable, storage: Storage, relation: Relation) -> WriteTarget:
+    """How tasks write files of a relation's log."""
+    watermark = relation.watermark
+    time_column = watermark.column if watermark is not None else None
+    daily = watermark is not None and watermark.kind is not TimeKind.EPOCH
+    bounds = ("_epoch", "_offset", time_column) if time_column else ("_epoch", "_offset")
+    return table.target(storage, "_outcome", time_column if daily else None, bounds)
 
 
 def well_ordered(reports: list[dict[str, Any]]) -> bool:

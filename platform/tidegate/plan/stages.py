@@ -16,7 +16,13 @@ from tidegate.plan.judging import gate_facts
 from tidegate.plan.kafka_facts import kafka_facts
 from tidegate.plan.marks import ColumnWatermark
 from tidegate.plan.sink_stages import SinkStage, sink_stage
-from tidegate.plan.upkeep_stages import TableStage, cleanup_stages, expiry_stages, upkeep_stages
+from tidegate.plan.upkeep_stages import (
+    TableStage,
+    cleanup_stages,
+    erasure_stages,
+    expiry_stages,
+    upkeep_stages,
+)
 from tidegate.plan.view_stages import (
     CompareStage,
     Namespace,
@@ -217,7 +223,7 @@ def amendment_stages(
 
 #: What is done, as lists of the same stages. A backfill of Dagster's partitions is `backfill`, or, with late rows,
 #: `amend`.
-Command = Literal["run", "live", "amend", "backfill", "rebuild", "cleanup", "upkeep"]
+Command = Literal["run", "live", "amend", "backfill", "rebuild", "cleanup", "upkeep", "erase"]
 
 
 def command_stages(
@@ -229,6 +235,8 @@ def command_stages(
         return tuple(live_stages(catalog, found, namespace))
     if isinstance(found, Relation | View) and command == "upkeep":
         return upkeep_stages(found, namespace)
+    if isinstance(found, Relation) and command == "erase":
+        return erasure_stages(found, namespace)
     if isinstance(found, Relation) and found.primary_key and command == "cleanup":
         return cleanup_stages(found, namespace)
     if isinstance(found, View) and command == "rebuild":

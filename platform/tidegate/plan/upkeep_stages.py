@@ -74,6 +74,25 @@ class OrphanStage(TableStage):
     node: str = "orphans"
 
 
+@dataclass(frozen=True)
+class EraseStage(TableStage):
+    """Rows that a condition finds go, and what is said of them is how many there were (E9)."""
+
+    does: str = (
+        "writes the files with rows that the condition finds again, without these rows, and records how many they were "
+        "(E9)"
+    )
+    node: str = "erase"
+
+
+@dataclass(frozen=True)
+class ForgetStage(TableStage):
+    """Nothing of the past stays (E9)."""
+
+    does: str = "removes all earlier snapshots, tags and branches, and every file that only they had (E9)"
+    node: str = "forget"
+
+
 def state_of(relation: Relation | View) -> str:
     """The name of the table that has what a table with a PRIMARY KEY holds."""
     return f"{relation.name}$state"
@@ -106,6 +125,12 @@ def upkeep_stages(item: Relation | View, namespace: Namespace = "main") -> tuple
     own = table_upkeep(item, False, namespace)
     keyed = isinstance(item, Relation) and bool(item.primary_key)
     return (*own, *(table_upkeep(item, True, namespace) if keyed else ()))
+
+
+def erasure_stages(item: Relation | View, namespace: Namespace = "main") -> tuple[TableStage, ...]:
+    """What `tidegate erase` does with the table of a source, table or view."""
+    table = _stored(item, item.name, namespace)
+    return (EraseStage(*table), ForgetStage(*table))
 
 
 def table_upkeep(

@@ -154,12 +154,12 @@ def log_tables(audits: list[SourceAudit]) -> list[FactTable]:
     for audit in audits:
         for p in audit.partitions:
             missing = "" if p.gaps_allowed else ", ".join(p.missing)
-            counts = (p.raw, p.on_time, p.late, p.rejected, p.retired, p.raw + p.retired, p.counted)
+            counts = (p.raw, p.on_time, p.late, p.rejected, p.retired, p.erased, p.read, p.counted)
             lines.append((p.ok, audit.name, p.partition, *counts, p.repeated, missing))
     lines.sort(key=lambda line: line[:3])
     columns = (
-        "source", "partition", "raw", "on_time", "late", "rejected", "retired", "read", "committed", "offsets_twice",
-        "offsets_missing",
+        "source", "partition", "raw", "on_time", "late", "rejected", "retired", "erased", "read", "committed",
+        "offsets_twice", "offsets_missing",
     )  # fmt: skip
     expectations = (
         Expectation(
@@ -182,7 +182,7 @@ def log_tables(audits: list[SourceAudit]) -> list[FactTable]:
     tables = []
     if rows:
         tables.append(FactTable("partitions", columns, ("source", "partition"), rows, expectations, LOG))
-    counted = [(a.name, a.raw + a.retired, a.source_rows) for a in audits if a.source_rows is not None]
+    counted = [(a.name, a.read, a.source_rows) for a in audits if a.source_rows is not None]
     if counted:
         same = Expectation(
             _EQUAL,

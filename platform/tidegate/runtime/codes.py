@@ -48,6 +48,9 @@ CODES: dict[str, str] = {
     "TG533": "unconfirmed drop of an object with rows",
     "TG534": "plan of which a part is refused; nothing was applied (E1)",
     "TG535": "unconfirmed replacement of results by recomputed ones",
+    "TG571": "erasure that can't reach every place that may have the rows; nothing was erased (E9)",
+    "TG572": "unconfirmed erasure of rows (E9)",
+    "TG573": "erasure while another one, which was interrupted, is not finished (E9)",
     "TG520": "ALTER of an object that a file in assets/ defines (W13, E1)",
 }
 

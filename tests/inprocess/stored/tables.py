@@ -238,13 +238,13 @@ class InProcessTable:
     def files_among(self, paths: set[str], snapshot: int) -> list[Any]:
         return self._named(paths, snapshot, None)
 
-    def _named(self, paths: set[str], snapshot: int, open_: bool | None) -> list[Any]:
+    def files_at(self, paths: set[str], snapshot: int) -> list[Any]:
         known = {path_of(path) for path in paths}
-        return [
-            _Named(task.file)
-            for task in files_of(self._table, snapshot)
-            if path_of(task.file.file_path) in known and task.file.partition[0] is open_
-        ]
+        found = files_of(self._table, snapshot)
+        return [_Named(task.file) for task in found if path_of(task.file.file_path) in known]
+
+    def _named(self, paths: set[str], snapshot: int, open_: bool | None) -> list[Any]:
+        return [one for one in self.files_at(paths, snapshot) if one.file.partition[0] is open_]
 
     def append(
         self,

@@ -19,7 +19,11 @@ import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.update import RemoveSnapshotsUpdate, ValidatableTableRequirement
+from pyiceberg.table.update import (
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    ValidatableTableRequirement,
+)
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 
 from tests.inprocess.frames import frame_of
@@ -173,14 +177,30 @@ class InProcessUpkeep:
         if self.manifests() > 1:
             self._replace((), (), _Gathering)
 
+    def forget_names(self) -> int:
+        names = [name for name in self._py.metadata.refs if name != "main"]
+        for name in names:
+            change = self._py.transaction()
+            change._apply((RemoveSnapshotRefUpdate(ref_name=name),))
+            self._commit(change)
+        return len(names)
+
+    def forget_removed(self, summary: Mapping[str, str]) -> None:
+        if self._py.current_snapshot() is not None:
+            self._replace((), (), _Gathering, summary)
+
     def _replace(
         self,
         gone: Iterable[DataFile],
         new: Iterable[DataFile],
         producer: type[_Replacing] | None = None,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         change = self._py.transaction()
-        with (producer or _Replacing)(Operation.REPLACE, change, self._py.io) as update:
+        facts = dict(summary or {})
+        with (producer or _Replacing)(
+            Operation.REPLACE, change, self._py.io, snapshot_properties=facts
+        ) as update:
             for file in gone:
                 update.delete_data_file(file)
             for file in new:

@@ -174,9 +174,11 @@ def show_source(console: Console, source: SourceAudit) -> None:
         )
         for p in source.partitions
     ]
-    if source.retired:
-        columns.insert(1, "retired")
-        rows = [(row[0], p.retired, *row[1:]) for row, p in zip(rows, source.partitions, strict=True)]
+    for what in ("erased", "retired"):
+        if getattr(source, what):
+            columns.insert(1, what)
+            pairs = zip(rows, source.partitions, strict=True)
+            rows = [(row[0], getattr(p, what), *row[1:]) for row, p in pairs]
     console.table(Table(columns, rows, title=f"{source.name}: {source.raw:,} rows in the log", unit=None))
     if source.source_rows is not None:
         console.document(None, f"the source itself has {source.source_rows:,} rows")

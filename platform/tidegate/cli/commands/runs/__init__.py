@@ -1,1 +1,1 @@
-"""Commands that change tables: run, follow, amend, rebuild, clean up, compact, adopt, and statements of SQL."""
+"""Commands that change tables: run, follow, amend, rebuild, clean up, compact, erase, adopt, and statements of SQL."""

@@ -1,0 +1,178 @@
+"""The rows of one log that a condition finds: found and left out by tasks, and recorded as numbers (E9, W5).
+
+The files that have such rows are written again without them, and replace them in one commit with the record. Of the
+log's state nothing changes: epoch, watermarks, positions and counters stand, and whoever follows the log by its
+epochs finds none that is new (E4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from tidegate.iceberg.layout import PROGRESS, REJECTED, quote, ticks_of
+from tidegate.iceberg.retire import OUTCOMES, Gone
+from tidegate.iceberg.table_change import TableChange
+from tidegate.ingest.erased import ErasedRows, recorded
+from tidegate.ingest.ingest import log_target
+from tidegate.sql.dialect.inner_names import inner
+from tidegate.tasks.writer import WriteTask, run_task
+from tidegate.watermark import TimeKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from tidegate.ingest.ingest import StoredLog
+    from tidegate.maintenance.erasing import Erasing
+    from tidegate.runtime.context import Context
+    from tidegate.sql.catalog.objects import Relation
+    from tidegate.sql.statements.row_condition import LogCondition
+
+_HOUR_MICROS = 3_600_000_000
+#: Inside, beside the columns of the log.
+_GOES, _HOUR = inner("goes"), inner("hour")
+_PLACE = ("_source_partition", "_offset")
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """The rows that a condition finds in a log, as of a snapshot. `files`: those that have such rows. `entries`: by
+    partition and hour of event time. `undecoded`: rejected rows of which only a raw text is there, so that the
+    condition can't tell."""
+
+    files: tuple[str, ...] = ()
+    entries: dict[tuple[str, int | None], Gone] = field(default_factory=dict)
+    undecoded: int = 0
+
+    @property
+    def sum(self) -> Gone:
+        return reduce(Gone.plus, self.entries.values(), Gone())
+
+
+class LogErasure:
+    """Works on the log as of its last commit; whoever changes it holds its lease. `raw`: a rejected row goes as well if
+    its raw text, its reason or its key has one of these texts."""
+
+    def __init__(self, context: Context, log: StoredLog, condition: LogCondition, raw: Sequence[str]) -> None:
+        from pyspark.sql import functions as F
+
+        self._context, self._log, self._table = context, log, log.table
+        self._base = log.table.current()
+        told = F.expr(condition.sql)
+        texts = [text for given in raw for text in _texts_with(log.relation, given)]
+        goes = [F.coalesce(told, F.lit(False)), *((F.col("_outcome") == REJECTED) & text for text in texts)]
+        self._goes = F.coalesce(reduce(or_, goes), F.lit(False))
+        self._untold = (F.col("_outcome") == REJECTED) & F.col("_raw").isNotNull() & told.isNull()
+
+    def find(self) -> FoundRows:
+        """Nothing is changed. What comes back is bounded by the files, partitions and hours that have such rows."""
+        from pyspark.sql import functions as F
+
+        if self._base.id is None:
+            return FoundRows()
+        rows = self._rows()
+        counts = [F.count_if(F.col("_outcome") == outcome).alias(outcome) for outcome in OUTCOMES]
+        without_time = F.count_if(self._timeless()).alias("without_time")
+        marked = rows.where(F.col(_GOES))
+        by_file = marked.groupBy("_file", "_source_partition", _HOUR).agg(*counts, without_time).collect()
+        offsets = self._offsets(rows) if by_file else {}
+        entries: dict[tuple[str, int | None], Gone] = {}
+        for _, partition, hour, on_time, late, rejected, timeless in by_file:
+            key = (partition or "", hour)
+            entries[key] = entries.get(key, Gone()).plus(Gone(on_time, late, rejected, 0, timeless))
+        for key, count in offsets.items():
+            entries[key] = entries[key].plus(Gone(offsets=count))
+        undecoded = rows.where(self._untold & ~F.col(_GOES)).count()
+        return FoundRows(tuple(sorted({row[0] for row in by_file})), entries, undecoded)
+
+    def _rows(self) -> DataFrame:
+        """Every row that was judged, with its file, its hour, and whether it goes."""
+        from pyspark.sql import functions as F
+
+        rows = self._context.tables.rows(self._table.identifier, self._base.id, with_file=True)
+        rows = rows.where(F.col("_outcome") != PROGRESS)
+        return rows.withColumns({_GOES: self._goes, _HOUR: self._hour()})
+
+    def _hour(self) -> Column:
+        from pyspark.sql import functions as F
+
+        mark = self._log.relation.watermark
+        if mark is None or mark.kind is TimeKind.EPOCH:
+            return F.lit(None).cast("bigint")
+        ticks = ticks_of(mark.column, mark.kind)
+        return ticks if mark.kind is TimeKind.DATE else ticks - F.pmod(ticks, F.lit(_HOUR_MICROS))
+
+    def _timeless(self) -> Column:
+        from pyspark.sql import functions as F
+
+        mark = self._log.relation.watermark
+        return F.lit(False) if mark is None else F.col(quote(mark.column)).isNull()
+
+    def _offsets(self, rows: DataFrame) -> dict[tuple[str, int | None], int]:
+        """How many offsets the log does not have any more once its rows have gone; of one that a rejected repetition
+        has as well it keeps the other row."""
+        from pyspark.sql import functions as F
+
+        going = rows.where(F.col(_GOES)).groupBy(*_PLACE).agg(F.min(_HOUR).alias(_HOUR))
+        staying = rows.where(~F.col(_GOES)).select(*_PLACE)
+        lost = going.join(staying, list(_PLACE), "left_anti")
+        found = lost.groupBy("_source_partition", _HOUR).count().collect()  # Bounded: as the entries.
+        return {(row[0] or "", row[1]): row[2] for row in found}
+
+    def remove(self, found: FoundRows, erasing: Erasing) -> int:
+        """Write the files again without the rows, and replace them in one commit with the record; how many files there
+        were. Raises TG502 if another process has committed to the log since it was looked at."""
+        from pyspark.sql import functions as F
+
+        if not found.files:
+            return 0
+        assert self._base.id is not None
+        storage = self._context.project.storage
+        target = log_target(self._table, storage, self._log.relation)
+        chosen = self._context.spark.createDataFrame([(path,) for path in found.files], "_file string")
+        rows = self._rows().join(F.broadcast(chosen), "_file", "left_semi").where(~F.col(_GOES))
+        names = [quote(name) for name in target.schema.names]
+        written = [file for task in run_task(rows.select(*names), WriteTask(target)) for file in task]
+        removed = self._table.files_at(set(found.files), self._base.id)
+        _require_all(self._table.identifier, found, written, removed)
+        record = recorded(storage, self._table, _entries(found, erasing))
+        change = TableChange(properties=record)
+        self._table.append(written, target, self._base.facts, self._base, removed=removed, change=change)
+        return len(removed)
+
+
+def _require_all(
+    table: str, found: FoundRows, written: Sequence[dict[str, Any]], removed: Sequence[Any]
+) -> None:
+    """That no other row goes, and none stays that should go."""
+    before = sum(file.recordCount() for file in removed)
+    after = sum(file["rows"] for file in written)
+    if len(removed) != len(found.files) or before - after != found.sum.rows:
+        raise AssertionError(
+            f"{table}: {before} rows of {len(removed)} files became {after}, and {found.sum.rows} of "
+            f"{len(found.files)} were to be erased"
+        )
+
+
+def _entries(found: FoundRows, erasing: Erasing) -> Iterator[ErasedRows]:
+    at = datetime.fromisoformat(erasing.at)
+    for (partition, hour), gone in found.entries.items():
+        yield ErasedRows(erasing.id, at, erasing.by, partition, hour, gone)
+
+
+def _texts_with(relation: Relation, text: str) -> Iterator[Column]:
+    """Whether what is kept of a row that could not be decoded has a text somewhere."""
+    from pyspark.sql import functions as F
+
+    kept = [
+        "_raw",
+        "_reason",
+        *(name for name, _ in relation.message_columns if name in ("_key", "_headers")),
+    ]
+    for name in kept:
+        column = F.col(name) if name in ("_raw", "_reason") else F.col(name).cast("string")
+        yield F.coalesce(column.contains(text), F.lit(False))

@@ -1,0 +1,56 @@
+"""What an erasure that has begun has to finish: a small file that is there before anything is changed, and that goes
+when nothing is left to do (R2). As long as it is there it says by what the rows are found; the record does not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+
+from tidegate.project.object_store import make_folder, put_whole, read_json
+
+if TYPE_CHECKING:
+    from tidegate.project import Storage
+
+_NAME = "erasing.json"
+
+
+@dataclass(frozen=True)
+class Erasing:
+    """`id`: of the erasure. `where`: its condition, as written. `raw`: texts that the raw text of a rejected row may
+    have. `by`: who asked; `at`: when, ISO in UTC."""
+
+    id: str
+    where: str
+    raw: tuple[str, ...]
+    by: str
+    at: str
+
+
+class ErasingFile:
+    """The file of one source, in a folder of its own."""
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._filesystem, self._folder = storage.filesystem(f"{storage.work_folder(name)}/erasing")
+
+    def read(self) -> Erasing | None:
+        """What was begun and is not finished; None: nothing."""
+        path = f"{self._folder}/{_NAME}"
+        if not self._filesystem.get_file_info(path).is_file:
+            return None
+        found = read_json(self._filesystem, path)
+        return Erasing(**{**found, "raw": tuple(found["raw"])})
+
+    def write(self, erasing: Erasing) -> None:
+        """From here on the erasure is finished by whoever comes."""
+        make_folder(self._filesystem, self._folder)
+        put_whole(self._filesystem, f"{self._folder}/{_NAME}", json.dumps(asdict(erasing)).encode())
+
+    def remove(self) -> None:
+        """With what writers that broke off have left beside it, which first: they say the same."""
+        selector = pafs.FileSelector(self._folder, allow_not_found=True)
+        paths = [info.path for info in self._filesystem.get_file_info(selector)]
+        for path in sorted(paths, key=lambda path: path.endswith(f"/{_NAME}")):
+            self._filesystem.delete_file(path)

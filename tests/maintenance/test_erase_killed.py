@@ -1,0 +1,125 @@
+"""R2, E9: an erasure that is ended at any point at which it leaves something behind, and the one that finishes it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inprocess.failpoints import Failpoints
+from tests.inprocess.session import open_session, without_a_jvm
+from tests.inprocess.stored.files import forget_files
+from tests.maintenance.people import WHERE, WHO, arrive, audit, define, erased, stored, there
+from tests.runtime.test_failpoints import Undisturbed, state
+from tidegate.errors import TidegateError
+from tidegate.maintenance.erase import erase
+from tidegate.maintenance.erasing import ErasingFile
+from tidegate.session.session import Session
+
+
+@pytest.fixture(autouse=True)
+def _no_jvm() -> Iterator[None]:
+    with without_a_jvm():
+        yield
+
+
+def filled(root: Path) -> Session:
+    define(root)
+    session = open_session(root)
+    for number in (1, 2):
+        arrive(root, number)
+        session.run()
+    session.tables.open(session.identifier("orders")).tag("kept")
+    return session
+
+
+def facts(session: Session) -> dict[str, Any]:
+    """Everything that must not depend on what happened to an erasure."""
+    found, table = audit(session), session.tables.open(session.identifier("orders"))
+    rows = [tuple(value for value in row if "T" not in value) for row in stored(session)]
+    return {
+        "rows": len(rows),
+        "audit": (found.raw, found.erased),
+        "facts": {k: v for k, v in table.current().facts.items() if k != "tidegate.progress"},
+        "snapshots": len(table.snapshot_ids()),
+        "left": ErasingFile(session.project.storage, "orders").read(),
+    }
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An erasure that nothing ended, and the rows before it."""
+
+    before: list[tuple[str, ...]]
+    run: Undisturbed
+
+    def numbers(self) -> list[int]:
+        """The points that leave something different; of many deletions one after the other the first."""
+        passed, states, found = self.run.passed, self.run.states, list[int]()
+        for n, name in enumerate(passed):
+            again = n > 1 and name.endswith("_delete") and passed[n - 1].endswith("_delete")
+            if all(states[n] != states[known] for known in found) and (not again or n % 8 == 0):
+                found.append(n)
+        return found
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    root, left = folder / "project", folder / "left"
+    states = []
+
+    def keep(number: int) -> None:
+        shutil.copytree(root, left / str(number), symlinks=True)
+        states.append(state(root))
+
+    points = Failpoints(notice=keep)
+    with without_a_jvm():
+        session = filled(root)
+        before = stored(session)
+        with points.armed():
+            erased(session)
+        yield Ended(before, Undisturbed(root, facts(session), points.passed, left, states))
+
+
+def test_the_erasure_does_all_there_is_to_be_broken(ended: Ended) -> None:
+    assert (len(ended.before) - ended.run.facts["rows"], ended.run.facts["audit"]) == (10, (8, 10))
+    names = ("ErasingFile.write", "erase_log.recorded", "InProcessTable.append", "InProcessUpkeep._commit")
+    for name in (*names, "InProcessUpkeep._delete", "ErasingFile.remove"):
+        assert any(passed.endswith(name) for passed in ended.run.passed), name
+    assert len(ended.numbers()) > 12
+
+
+@pytest.mark.medium
+def test_R2_an_erasure_is_killed_at_every_point_and_the_next_one_ends_it(ended: Ended) -> None:
+    """What is left adds up; what was begun is known, and nobody who agreed is asked again; and the end is the same."""
+    for number in ended.numbers():
+        session, point = ended.run.back_to(number), ended.run.passed[number]
+        forget_files()
+        audit(session)
+        begun = ErasingFile(session.project.storage, "orders").read()
+        if stored(session) != ended.before or begun is not None:
+            if begun is not None:
+                with pytest.raises(TidegateError, match="TG573"):
+                    erase(session, "orders", "customer = 'ann'")
+            session.confirm = None
+            erase(session, "orders")
+        else:
+            erased(session)
+        assert facts(session) == ended.run.facts, point
+        assert there(ended.run.root) == set(), point
+        session.run()
+        assert audit(session).raw == 8, point
+
+
+def test_R2_it_goes_on_by_the_same_command_too(ended: Ended) -> None:
+    number = next(n for n, name in enumerate(ended.run.passed) if name == "after InProcessTable.append")
+    session = ended.run.back_to(number)
+    forget_files()
+    session.confirm = None
+    done = erase(session, "orders", WHERE, (WHO,))
+    assert (done.rows, facts(session)) == (10, ended.run.facts)
