@@ -1,4 +1,5 @@
-"""Guards of what nobody may do: reach of SQL, hostile rows, owners, secrets, tokens (X); and of what may not stay (E9)."""
+"""Guards of what nobody may do: reach of SQL, hostile rows, owners, secrets, tokens (X); and of what may not stay
+(E9)."""
 
 from __future__ import annotations
 
