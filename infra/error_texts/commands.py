@@ -36,6 +36,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "`tidegate warm` can't make its socket in `.tidegate/workers`, so that no other command could use it. The folder belongs to another user, or its file system has no sockets.",
         "Do what the hint says.",
     ),
+    "TG709": (
+        "Live mode was asked to take up other definitions (`tidegate reload`, `--watch`, SIGHUP). It changes in place what can be changed in place, and never replaces results. Nothing has changed: all groups continue with the earlier definitions.",
+        "Do what the hint says, for example `tidegate apply`, or undo the change; then run `tidegate reload`.",
+    ),
+    "TG710": (
+        "`tidegate reload` asks the processes that run live mode for this environment, in this project folder, on this machine. There is none, or it has not answered.",
+        "Start live mode, or look at its log. In a container, run the command inside it, or send SIGHUP to its process.",
+    ),
     "TG711": (
         "The source has too few rows or no watermark, or the share or sample is out of its range.",
         "Do what the hint says.",

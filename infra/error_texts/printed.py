@@ -156,6 +156,11 @@ hint: set new ones and start again; without keys in warehouse.storage, Amazon's 
 hint: what was committed is kept; run the same command again""",
     "TG708": """error TG708: other commands could not use this Spark, because it can't have a socket: [Errno 1] Operation not permitted
 hint: the folder .tidegate/workers must be yours, on a file system that has sockets""",
+    "TG709": """error TG709: live mode takes up only what can be changed in place:
+  orders_hourly (view): new version: its query has changed
+hint: tidegate rebuild orders_hourly""",
+    "TG710": """error TG710: live mode does not run for environment "local" in this project folder, on ada-laptop
+hint: tidegate live starts it; it reads the definitions when it starts""",
     "TG712": """error TG712: can't write plots: Permission denied
 hint: choose another file for --plot or --html""",
     "TG805": """error TG805: the variable "shop" has no value

@@ -84,7 +84,7 @@ READS = {
 }
 #: What the parametrised test can't call: they go on for ever; it asks, and is what makes others the owner; it is for
 #: namespaces without tables of others (`tests/maintenance/test_catalog_move.py`).
-ELSEWHERE = {"live", "warm", "adopt", "catalog"}
+ELSEWHERE = {"live", "reload", "warm", "adopt", "catalog"}
 
 
 def project(folder: Path, warehouse: Path, view: str = VIEW, **environments: str) -> Path:

@@ -13,7 +13,7 @@ from tidegate.findings.facts import ProjectFacts
 from tidegate.findings.lag import Lag
 from tidegate.findings.model import iso
 from tidegate.project.jobs.stalls import Stall, StallLimits, limits_of
-from tidegate.store.writers import WriterState
+from tidegate.store.writers import LiveRecord, RefusedDefinitions, WriterState
 
 GOOD = [moving(at) for at in (-700, -400, -200, -1)]
 
@@ -158,6 +158,25 @@ def test_D2_an_input_that_holds_the_others_back_is_named() -> None:
     assert (finding.key, finding.severity, finding.waiting) == ("input_behind:v:", "info", WAITS)
     assert "ahead of orders, which last committed 16 minutes 40 seconds ago" in finding.text
     assert found(views=(replace(held, held_since=NOON - 4_000),))["input_behind:v:"].severity == "warning"
+
+
+def test_E7_definitions_that_live_mode_does_not_take_up() -> None:
+    error = {"code": "TG709", "message": "only\n  what can", "hint": "tidegate rebuild v", "location": None}
+    at = NOON - 5
+    record = LiveRecord(NOON - 900, NOON - 600, ("v", "out"), 3, RefusedDefinitions(at, error), pid=4711)
+    facts = ProjectFacts(NOON, views=(view(),), live=(record, replace(record, refused=None, pid=4712)))
+    findings, _ = diagnose(facts, lambda name: StallLimits())
+    (finding,) = (one for one in findings if one.kind == "definitions_refused")
+    assert (finding.asset, finding.severity, finding.since) == ("v", "warning", iso(at))
+    assert finding.text == (
+        f"live mode, process 4711, continues with the definitions of {iso(NOON - 600)}: TG709: only what can"
+    )
+    assert finding.advice == "tidegate rebuild v; then tidegate reload"
+    place = {"file": "assets/a.sql", "line": 3, "column": 5, "length": 1, "text": "x"}
+    wrong = replace(record, refused=RefusedDefinitions(at, error | {"location": place, "hint": None}))
+    findings, _ = diagnose(replace(facts, live=(wrong,)), lambda name: StallLimits())
+    (finding,) = (one for one in findings if one.kind == "definitions_refused")
+    assert finding.text.endswith("TG709: only what can, assets/a.sql:3:5")
 
 
 def test_sink_behind_its_view() -> None:

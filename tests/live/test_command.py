@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tests.live.test_logs import PROJECT
 from tests.live.test_supervisor import WORKER
-from tidegate.cli.commands.runs.live import seconds
+from tidegate.cli.commands.runs.live_definitions import seconds
 from tidegate.cli.main import app
 from tidegate.live import process
 

@@ -47,7 +47,8 @@ class Live:
     ) -> None:
         self.root, self.env = root, env
         (root / "assets").mkdir(parents=True, exist_ok=True)
-        (root / "assets" / "clicks.sql").write_text(asset)
+        self.assets = root / "assets" / "clicks.sql"
+        self.assets.write_text(asset)
         (root / "in").mkdir(exist_ok=True)
         (root / "resources").mkdir(exist_ok=True)
         (root / "resources" / f"{env}.yaml").write_text(json.dumps({"spark": {"conf": QUICK}} | more))
@@ -138,9 +139,15 @@ def test_R2_live_survives_the_deaths_of_worker_jvm_and_supervisor_and_stops_in_o
     (socket,) = (live.root / ".tidegate" / "workers" / "local").iterdir()
     assert socket.name.endswith(f"-{worker}")
 
+    # A changed definition begins again in the same process; one that is wrong keeps no process from starting again.
+    live.assets.write_text(f"-- Clicks on pages.\n{ASSET}")
+    assert live.say("reload", "--json")[0]["processes"][0]["began"] == ["clicks"]
+    assert live.until("worker_started", 2)["pid"] == worker
+    live.assets.write_text("CREATE SOURCE clicks (")
     os.kill(worker, signal.SIGKILL)
-    again = live.until("worker_started", 2)["pid"]
+    again = live.until("worker_started", 3)["pid"]
     assert again != worker
+    live.assets.write_text(ASSET)
     live.drop("2", "12:02:30", "12:00:30")
     live.wait(lambda: live.metric('tidegate_view_rows_total{view="per_minute"}') == 2)
     assert live.metric('tidegate_rows_total{outcome="late",source="clicks"}') == 1
@@ -187,7 +194,7 @@ def _its_jvm_dies(live: Live, worker: int) -> None:
     live.until("worker_exited", before + 1)
     assert time.monotonic() - killed < 20
     assert not Path(f"/proc/{worker}").exists()
-    assert live.until("worker_started", 3)["pid"] != worker
+    assert live.until("worker_started", 4)["pid"] != worker
 
 
 def _takes_over(live: Live, second: Live) -> None:

@@ -10,16 +10,13 @@ import pytest
 
 from tests.support.worlds import every_world
 from tidegate.live.groups import Group
-from tidegate.live.schedule import (
-    DONE,
-    GIVEN_UP,
-    BackOff,
+from tidegate.live.happenings import (
     Begun,
     Died,
     Exited,
-    GroupSchedule,
     Happened,
     Kill,
+    Redefined,
     Said,
     Spawn,
     Spawned,
@@ -27,9 +24,8 @@ from tidegate.live.schedule import (
     StopWanted,
     Tell,
     TimePassed,
-    Watched,
-    step,
 )
+from tidegate.live.schedule import DONE, GIVEN_UP, BackOff, GroupSchedule, Watched, step
 from tidegate.plan.events import TickFinished, WorkerExited, WorkerFailed
 
 BACK_OFF = BackOff(first=1.0, longest=2.0, healthy=100.0)
@@ -50,7 +46,8 @@ class Process:
 
 @dataclass(frozen=True)
 class World:
-    """`left`: how often workers may still end without having been told to. `asked`: when and how all are to end."""
+    """`left`: how often workers may still end without having been told to. `asked`: when and how all are to end.
+    `definitions`: those that are still to come, each groups and the names of those that are others."""
 
     schedule: GroupSchedule
     processes: tuple[tuple[str, Process], ...] = ()
@@ -58,6 +55,7 @@ class World:
     left: int = 0
     asked: tuple[bool, ...] = ()
     since: float | None = None
+    definitions: tuple[Redefined, ...] = ()
 
     def process(self, name: str) -> Process | None:
         return dict(self.processes).get(name)
@@ -90,14 +88,16 @@ def after(world: World, event: Happened) -> World:
         if isinstance(action, Spawn):
             assert there is None, "a group has two workers"
             assert not world.asked, "a worker starts although all are to end"
-            was_there = was.of(name)
-            assert was_there.failed is None or was_there.failed.curable
-            assert was_there.restart_at is None or was_there.restart_at <= world.now
-            assert was_there.alone == action.alone
+            if not isinstance(event, Redefined) and not was.of(name).leaves:
+                was_there = was.of(name)
+                assert was_there.failed is None or was_there.failed.curable
+                assert was_there.restart_at is None or was_there.restart_at <= world.now
+                assert was_there.alone == action.alone
             world = after(world.having(name, Process(alone=action.alone)), Spawned(name, 7))
         elif isinstance(action, Stop | Kill):
             assert there is not None, "a worker that is gone is told something"
             kind = "stop" if isinstance(action, Stop) else "kill"
+            assert kind != "stop" or world.asked or isinstance(event, Redefined)
             if kind == "kill":
                 assert world.asked.count(True) > 1 or (world.since or 0.0) + GRACE <= world.now
             world = world.having(name, replace(there, told=(*there.told, kind)))
@@ -115,8 +115,12 @@ def _is_nobody_forgotten(world: World) -> None:
 
 
 def _is_right(world: World, action: Tell, was: Watched, exited: Exited | Died) -> None:
-    event, one = action.event, world.schedule.of(action.group.name)
+    event = action.event
     assert isinstance(event, WorkerExited)
+    if was.leaves and not world.asked:
+        assert event.restart_seconds is None
+        return
+    one = world.schedule.of(action.group.name)
     if event.restart_seconds is None:
         assert world.asked or one.state == "failed" or (world.schedule.until_idle and event.exit_code == 0)
         return
@@ -156,6 +160,9 @@ def moves(world: World) -> Iterator[World]:
         later = after(replace(world, now=now), TimePassed(now))
         assert (later.schedule.due or now + 1) > now, "what is due is done"
         yield later
+    if world.definitions:
+        others = replace(world, definitions=world.definitions[1:])
+        yield after(others, world.definitions[0])
     if len(world.asked) < 2:
         for asked in (True, False):
             stopped = replace(world, asked=(*world.asked, asked), since=world.now)
@@ -196,6 +203,42 @@ def test_R2_in_every_order_a_group_has_one_worker_and_none_waits_for_another(
         assert (end.schedule.exit_code == GIVEN_UP) == ("failed" in states)
         assert end.schedule.exit_code != DONE or states == {"stopped"}
         assert end.asked or until_idle or states == {"failed"}
+
+
+A, OTHER_A, B, C = Group("a", ("a",)), Group("a", ("a", "v")), Group("b", ("b",)), Group("c", ("c",))
+
+
+@pytest.mark.parametrize(
+    ("groups", "left", "definitions"),
+    [
+        pytest.param(
+            (A,), 1, (Redefined((A,), frozenset("a")), Redefined((A,))), id="another one, then the same"
+        ),
+        pytest.param(
+            (A,), 0, (Redefined((C,)), Redefined((A, C))), id="one goes and comes back, another comes"
+        ),
+        pytest.param(
+            (A, B), 0, (Redefined((OTHER_A, B)), Redefined((B,))), id="beside others one grows, and goes"
+        ),
+    ],
+)
+def test_E7_definitions_change_only_the_groups_that_they_are_of(
+    groups: tuple[Group, ...], left: int, definitions: tuple[Redefined, ...]
+) -> None:
+    schedule = GroupSchedule(tuple(map(Watched, groups)), GRACE, False, BACK_OFF)
+    first = World(schedule, left=left, definitions=definitions)
+    settled = 0
+    for world, following in every_world(after(first, Begun()), moves):
+        assert following or not world.schedule.busy
+        _is_nobody_forgotten(world)
+        alive = dict(world.processes)
+        # Nobody stops a group that all definitions have.
+        assert world.asked or "stop" not in getattr(alive.get("b"), "told", ())
+        leave = any(one.leaves for one in world.schedule.watched)
+        if not world.definitions and not world.asked and not leave:
+            settled += 1
+            assert {one.group for one in world.schedule.watched} == set(definitions[-1].groups)
+    assert settled > 1
 
 
 def test_a_worker_that_is_not_there_cannot_end() -> None:

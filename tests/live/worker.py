@@ -54,6 +54,8 @@ def main() -> None:
         told = json.loads(line)
         if "open" in told:
             opened(told["open"], told["members"], told["interval"])
+        elif "definitions" in told:
+            print(f"definitions of {len(told['definitions'])} files", file=sys.stderr, flush=True)
         elif BEHAVIOUR == "deaf":
             pass
         else:

@@ -118,7 +118,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     "tests play in the place of several machines. What is written is held together by the fence of commits.": {
         "iceberg/lease_tables.py": "pyiceberg.catalog.load_catalog",
     },
-    "Only looks, for a person: status without a JVM. No run goes on from it.": {
+    "Only for people: status without a JVM, and what a process of live mode says of itself. No run goes on from it.": {
         "store/broker.py": "socket.create_connection",
         "store/broker_access.py": "os.fdopen os.unlink tempfile.mkstemp",
         "store/broker_client.py": "kafka.KafkaAdminClient kafka.net.compat.KafkaNetClient "
@@ -127,7 +127,8 @@ REVIEWED: dict[str, dict[str, str]] = {
         "store/metadata.py": "pyarrow.parquet.ParquetFile pyiceberg.catalog.load_catalog ….is_dir ….is_file "
         "….iterdir",
         "store/status.py": "datetime.datetime.now",
-        "store/writers.py": "os.kill os.sysconf socket.gethostname ….read_text ….stat",
+        "store/writers.py": "os.kill os.sysconf socket.gethostname ….glob ….read_text ….replace ….stat ….unlink "
+        "….write_text",
     },
     "Fresh processes in which a row that ends its worker is narrowed down (X2); tests of their own end them.": {
         "tasks/crashes/crashes.py": "mmap.mmap os._exit os.dup os.dup2 os.fdopen os.fork os.waitpid subprocess.Popen",

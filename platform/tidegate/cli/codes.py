@@ -14,6 +14,8 @@ CODES: dict[str, str] = {
     "TG706": "setting of tidegate live that is given twice for the same group",
     "TG707": "command that another process carried out, and that this process did not end",
     "TG708": "process that other commands cannot reach, because it has no socket",
+    "TG709": "definitions that live mode does not take up while it runs (E7)",
+    "TG710": "reload of definitions without live mode on this machine, or without an answer of it",
     "TG711": "no advice is possible, or the share or sample is invalid",
     "TG712": "plot or report that can't be written",
 }

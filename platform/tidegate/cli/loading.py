@@ -21,6 +21,7 @@ _FOLDERS = {
     "apply": "runs",
     "run": "runs",
     "live": "runs",
+    "reload": "runs",
     "sql": "runs",
     "warm": "runs",
     "show": "questions",

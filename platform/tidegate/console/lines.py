@@ -157,6 +157,13 @@ def _delivered(event: events.SinkDelivered) -> str:
     return f"{new}, {windows}" if event.amended else new
 
 
+def _definitions_loaded(event: events.DefinitionsLoaded) -> str:
+    parts = [f"{', '.join(event.began)} started again"] if event.began else []
+    parts += [f"{', '.join(event.ended)} ended"] if event.ended else []
+    parts += [f"{counted(event.unchanged, 'group')} unchanged"]
+    return f"live: the new definitions are taken up: {'; '.join(parts)}"
+
+
 _LINES: dict[type[Event], Callable[[Any], str]] = {
     events.RunStarted: lambda e: f"run: {', '.join(e.names) or 'nothing to do'}",
     events.SourceStarted: _source_started,
@@ -187,6 +194,11 @@ _LINES: dict[type[Event], Callable[[Any], str]] = {
         f"{e.group}: worker {e.pid} starts" + (f" (restart {e.restarts})" if e.restarts else "")
     ),
     events.WorkerExited: _worker_exited,
+    events.DefinitionsLoaded: _definitions_loaded,
+    events.DefinitionsRefused: lambda e: (
+        "live: the definitions have changed and are not taken up; all groups continue with the earlier ones: "
+        f"{text_of(e.error)}"
+    ),
     events.LiveStopped: lambda e: (
         f"live: stopped after {e.seconds:.1f} s" + (f"; given up: {', '.join(e.failed)}" if e.failed else "")
     ),

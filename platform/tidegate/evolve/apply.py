@@ -58,7 +58,8 @@ def _bring_up(
 def require_current(context: Context, relation: Relation, location: Location | None = None) -> None:
     """A log and a definition are changed towards the newest definition only. Raises TG506 if another process has
     changed the definition since this one read it: this one would take that change back, and the values with it."""
-    now = context.project.catalog().find(relation.name)
+    # Of the files as they are now, whatever this session goes by.
+    now = replace(context.project, texts=None).catalog().find(relation.name)
     if isinstance(now, Relation) and now.definition == relation.definition:
         return
     raise TidegateError(

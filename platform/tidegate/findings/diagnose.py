@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tidegate.findings import partitions, sinks, sources, views
 from tidegate.findings.facts import ProjectFacts, SourceFacts
+from tidegate.findings.live import of_live
 from tidegate.findings.memory import EarlierLooks
 from tidegate.findings.model import Candidate, Finding, Waiting, iso, rank
 from tidegate.project.jobs.stalls import StallLimits
@@ -48,6 +49,10 @@ def diagnose(
     for sink in facts.sinks:
         own = limits(sink.status.name)
         told, seen = _told(sinks.of_sink(sink, own), own, facts.at, memory)
+        found += told
+        keys += seen
+    for candidate in of_live(facts):
+        told, seen = _told([candidate], limits(candidate.finding.asset), facts.at, memory)
         found += told
         keys += seen
     found.sort(key=lambda f: (-rank(f.severity), f.asset, f.kind, f.partition or ""))

@@ -12,7 +12,7 @@ from tidegate.plan.undeclared import Undeclared
 from tidegate.store.metadata import ProgressRow
 from tidegate.store.sinks import SinkStatus
 from tidegate.store.status_values import RelationStatus, ViewStatus
-from tidegate.store.writers import WriterState
+from tidegate.store.writers import LiveRecord, WriterState
 from tidegate.watermark import TimeKind
 
 StrategyKind = Literal["plain", "expression", "source_watermark"]
@@ -92,9 +92,10 @@ class SinkFacts:
 
 @dataclass(frozen=True)
 class ProjectFacts:
-    """`at`: when it was looked, s since 1970."""
+    """`at`: when it was looked, s since 1970. `live`: the processes of this machine that run live mode."""
 
     at: float
     sources: tuple[SourceFacts, ...] = ()
     views: tuple[ViewFacts, ...] = ()
     sinks: tuple[SinkFacts, ...] = ()
+    live: tuple[LiveRecord, ...] = ()

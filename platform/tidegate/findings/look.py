@@ -32,7 +32,7 @@ from tidegate.store.positions import final_keys
 from tidegate.store.sinks import AMENDMENTS, sink_status
 from tidegate.store.status import read_status
 from tidegate.store.status_values import RelationStatus, ViewStatus
-from tidegate.store.writers import read_writer
+from tidegate.store.writers import read_writer, running
 from tidegate.watermark import Expression, SourceWatermark, TimeKind
 
 if TYPE_CHECKING:
@@ -172,7 +172,13 @@ def _gather(
             found_sinks.append(
                 replace(_sink(project, catalog, sink), writer=writer, expected=expected.get(sink.name))
             )
-    return ProjectFacts(at.timestamp(), tuple(found_sources), tuple(found_views), tuple(found_sinks))
+    return ProjectFacts(
+        at.timestamp(),
+        tuple(found_sources),
+        tuple(found_views),
+        tuple(found_sinks),
+        tuple(running(project.state_dir, project.env_name)),
+    )
 
 
 def _source(

@@ -95,8 +95,8 @@ def _undeclared(name: str, undeclared: Undeclared) -> Finding:
         severity="info",
         asset=name,
         text=f"{name}: {undeclared_text(undeclared.columns)}",
-        advice="these columns do not block rows; to read one, declare it: that changes the "
-        f"definition, and DROP SOURCE {name} reads all files again",
+        advice="these columns do not block rows; to read one, add it to the definition, or by ALTER SOURCE "
+        f"{name} ADD COLUMN; the rows that were read before have NULL in it (E2)",
         numbers={"columns": len(undeclared.columns)},
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tidegate.plan.events import (
+    DefinitionsRefused,
     Event,
     MemberFailed,
     TickFinished,
@@ -30,7 +31,7 @@ def level_of(event: Event | str) -> int:
         return INFO if event.rows or event.failing else DEBUG
     if isinstance(event, WorkerFailed):
         return ERROR
-    if isinstance(event, MemberFailed):
+    if isinstance(event, MemberFailed | DefinitionsRefused):
         return WARNING
     if isinstance(event, WorkerExited):
         return WARNING if event.restart_seconds is not None else ERROR if event.exit_code else INFO

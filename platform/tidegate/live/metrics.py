@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tidegate.live.committed_metrics import CommittedCollector
 from tidegate.live.process import resident_bytes
 from tidegate.plan.events import (
     BatchCommitted,
+    DefinitionsLoaded,
     Event,
     MemberFailed,
     MemberRecovered,
@@ -148,6 +150,8 @@ class Metrics:
         )
         info.labels(__version__).set(1)
         self._now = now
+        #: The group, name and kind of all that has failed once.
+        self._failed: set[tuple[str, str, str]] = set()
         registry.register(_Workers(health, pids))
         registry.register(CommittedCollector(read, fresh, clock, now))
 
@@ -174,6 +178,7 @@ class Metrics:
                 self._groups.backlog.labels(name).set(event.backlog)
             case MemberFailed():
                 self._groups.errors.labels(name, event.code or "none").inc()
+                self._failed.add((name, event.name, event.kind))
                 self._groups.failing.labels(name, event.name, event.kind).set(1)
             case MemberRecovered():
                 self._groups.failing.labels(name, event.name, event.kind).set(0)
@@ -181,6 +186,22 @@ class Metrics:
                 self._groups.errors.labels(name, event.code or "none").inc()
             case WorkerSpawned() if event.restarts:
                 self._groups.starts.labels(name).inc()
+            case DefinitionsLoaded():
+                self._redefined(event)
+
+    def _redefined(self, event: DefinitionsLoaded) -> None:
+        """What begins again has failed in nothing; what is gone has no state."""
+        for labels in tuple(self._failed):
+            if labels[0] in (*event.began, *event.ended):
+                self._failed.discard(labels)
+                self._groups.failing.remove(*labels)
+        for group in event.began:
+            self.expect(group)
+        for group in event.ended:
+            for gauge in (self._groups.ticks, self._groups.backlog):
+                # One that has not ticked has none.
+                with suppress(KeyError):
+                    gauge.remove(group)
 
 
 class _Workers(Collector):

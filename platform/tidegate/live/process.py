@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import threading
@@ -40,31 +41,35 @@ class WorkerProcess:
             start_new_session=True,
         )
         self.pid = self._process.pid
-        self._telling = threading.Lock()
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         readers = [
             threading.Thread(target=self._read, args=(stream, read), daemon=True)
             for stream, read in ((self._process.stdout, self._line), (self._process.stderr, self._output))
         ]
         for thread in readers:
             thread.start()
+        # Not by whoever tells it something: a process that does not read must not keep the supervisor waiting.
+        threading.Thread(target=self._write, daemon=True).start()
         threading.Thread(target=self._wait, args=(readers,), daemon=True).start()
 
     def tell(self, **document: Any) -> None:
-        """Write a line to it. One that is gone does not hear it: that it is gone is told by itself."""
-        assert self._process.stdin is not None
-        with self._telling, contextlib.suppress(OSError, ValueError):
-            self._process.stdin.write(json.dumps(document).encode() + b"\n")
-            self._process.stdin.flush()
+        """Have a line written to it. One that is gone does not hear it: that it is gone is told by itself."""
+        self._lines.put(json.dumps(document).encode() + b"\n")
 
     def close(self) -> None:
         """Tell it that nothing more comes: it lets its groups finish their commits, and ends."""
-        assert self._process.stdin is not None
-        with self._telling, contextlib.suppress(OSError):
-            self._process.stdin.close()
+        self._lines.put(None)
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError), self._process.stdin as lines:
+            while (line := self._lines.get()) is not None:
+                lines.write(line)
+                lines.flush()
 
     def _read(self, stream: IO[bytes], read: Callable[[str], None]) -> None:
         for line in stream:

@@ -11,6 +11,23 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidegate.live.groups import Group
+from tidegate.live.happenings import (
+    Action,
+    Begun,
+    Died,
+    Exited,
+    Happened,
+    Kill,
+    Lent,
+    Redefined,
+    Said,
+    Spawn,
+    Spawned,
+    Stop,
+    StopWanted,
+    Tell,
+    TimePassed,
+)
 from tidegate.plan.events import (
     BatchCommitted,
     Event,
@@ -46,7 +63,8 @@ class BackOff(Pauses):
 class Watched:
     """What is known of one group. `alive`: whether it has a worker; `pid`: of it. `alone`: whether its worker is a
     process of its own; `deaths`: how often in a row the process of all groups has died while it was at work for this
-    one. Times are of one clock, None: not yet."""
+    one. Times are of one clock, None: not yet. `leaves`: its worker was told to end because the definitions have
+    changed; `following`: the group that begins then, None: it is gone from the definitions."""
 
     group: Group
     alone: bool = False
@@ -64,109 +82,8 @@ class Watched:
     restart_at: float | None = None
     kill_at: float | None = None
     killed: bool = False
-
-
-# -- what happens, and what is to be done ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Begun:
-    """The supervisor is up."""
-
-
-@dataclass(frozen=True)
-class Spawned:
-    """The worker of a group has been started."""
-
-    group: str
-    pid: int
-
-
-@dataclass(frozen=True)
-class Said:
-    """The worker of a group has told something."""
-
-    group: str
-    event: Event
-    at: float
-
-
-@dataclass(frozen=True)
-class Lent:
-    """A run that somebody has asked for, and that works in the place of the group's ticks, gives a sign."""
-
-    group: str
-    at: float
-
-
-@dataclass(frozen=True)
-class Exited:
-    """The worker of a group is gone. `chance` in [0, 1) makes its pause longer."""
-
-    group: str
-    code: int
-    at: float
-    chance: float
-
-
-@dataclass(frozen=True)
-class Died:
-    """A process has died, and with it the workers of these groups. `working`: those for which it was at work."""
-
-    groups: tuple[str, ...]
-    working: frozenset[str]
-    code: int
-    at: float
-    chance: float
-
-
-@dataclass(frozen=True)
-class StopWanted:
-    """All groups are to end: somebody has `asked`, or the given time is over."""
-
-    at: float
-    asked: bool
-
-
-@dataclass(frozen=True)
-class TimePassed:
-    """It is later."""
-
-    at: float
-
-
-@dataclass(frozen=True)
-class Spawn:
-    """Start a worker for a group; `Spawned` follows. `alone`: in a process of its own."""
-
-    group: Group
-    alone: bool = False
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Ask a group's worker to end when it has finished its commit."""
-
-    group: Group
-
-
-@dataclass(frozen=True)
-class Kill:
-    """End a group's worker now."""
-
-    group: Group
-
-
-@dataclass(frozen=True)
-class Tell:
-    """Let everybody hear of it."""
-
-    group: Group
-    event: Event
-
-
-Happened = Begun | Spawned | Said | Lent | Exited | Died | StopWanted | TimePassed
-Action = Spawn | Stop | Kill | Tell
+    leaves: bool = False
+    following: Group | None = None
 
 
 @dataclass(frozen=True)
@@ -232,6 +149,8 @@ def step(schedule: GroupSchedule, event: Happened) -> Step:
             return _exited(schedule, event, innocent=False)
         case Died():
             return _died(schedule, event)
+        case Redefined():
+            return (schedule, ()) if schedule.stopping else _redefined(schedule, event)
         case StopWanted(at, asked):
             again = schedule.asked and asked
             by = at if again else at + schedule.grace
@@ -267,6 +186,37 @@ def _heard(one: Watched, event: Event, at: float) -> Watched:
     return one
 
 
+def _redefined(schedule: GroupSchedule, event: Redefined) -> Step:
+    """Let groups end whose definitions are others, or gone, and begin with what is new. One that has failed begins
+    again: its definition may have been the reason. All others go on."""
+    wanted = {group.name: group for group in event.groups}
+    watched: list[Watched] = []
+    actions: tuple[Action, ...] = ()
+    for one in schedule.watched:
+        group = wanted.pop(one.group.name, None)
+        if (
+            group == one.group
+            and group.name not in event.changed
+            and one.state != "failed"
+            and not one.leaves
+        ):
+            watched.append(one)
+            continue
+        if one.alive:
+            if not one.leaves:
+                actions += (Stop(one.group),)
+            watched.append(replace(one, leaves=True, following=group))
+        elif group is not None:
+            one, begun = _spawned(Watched(group, alone=one.alone or group.name in event.alone))
+            watched.append(one)
+            actions += begun
+    for group in wanted.values():
+        one, begun = _spawned(Watched(group, alone=group.name in event.alone))
+        watched.append(one)
+        actions += begun
+    return replace(schedule, watched=tuple(watched)), actions
+
+
 def _died(schedule: GroupSchedule, event: Died) -> Step:
     """Blame the groups for which the process was at work; if it was for none, nobody is known to be innocent."""
     actions: tuple[Action, ...] = ()
@@ -277,7 +227,7 @@ def _died(schedule: GroupSchedule, event: Died) -> Step:
         exited = Exited(name, event.code, event.at, event.chance)
         schedule, told = _exited(schedule, exited, innocent)
         actions += told
-    blamed = [schedule.of(name) for name in event.groups if name in event.working]
+    blamed = [one for one in schedule.watched if one.group.name in event.working and not one.alive]
     worst = max(blamed, key=lambda one: one.deaths, default=None)
     if worst is not None and worst.deaths >= _MOST_DEATHS:
         # Only that one: the others were at work beside it. If it was another one, that is the worst the next time.
@@ -291,6 +241,8 @@ def _exited(schedule: GroupSchedule, event: Exited, innocent: bool) -> Step:
         raise AssertionError(f"{event.group} has no worker that could end")
     why, pause = _manner(was, code), None
     one = replace(was, alive=False, pid=None, kill_at=None)
+    if one.leaves and not schedule.stopping:
+        return _left(schedule, one, Tell(one.group, WorkerExited(event.group, code, None, why)))
     if one.failed is not None and not one.failed.curable:
         why = f"given up because a restart would not help: {_told(one.failed)}"
         one = replace(one, state="failed")
@@ -303,6 +255,15 @@ def _exited(schedule: GroupSchedule, event: Exited, innocent: bool) -> Step:
             one = replace(one, last_error=(None, why))
     told = WorkerExited(event.group, code, None if pause is None else round(pause, 3), why)
     return schedule._with(one), (Tell(one.group, told),)
+
+
+def _left(schedule: GroupSchedule, one: Watched, told: Tell) -> Step:
+    """What a group has held is free: the one that follows it begins at once."""
+    if one.following is None:
+        others = tuple(other for other in schedule.watched if other.group.name != one.group.name)
+        return replace(schedule, watched=others), (told,)
+    following, begun = _spawned(Watched(one.following, alone=one.alone))
+    return schedule._with(following), (told, *begun)
 
 
 def _backed_off(one: Watched, event: Exited, back_off: BackOff, innocent: bool) -> tuple[Watched, float]:

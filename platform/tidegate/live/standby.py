@@ -51,6 +51,8 @@ class LiveLeases:
         self._names = tuple(group.name for group in groups)
         self._lease, self._notify, self._clock = lease, notify, clock
         self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
+        #: Of groups that came while live mode ran.
+        self._more = ExitStack()
         self._told = self._stopped = False
         self.url: str | None = None
         self.waits = False
@@ -62,19 +64,32 @@ class LiveLeases:
     def free(self) -> ExitStack:
         """Those that no other process has. Of the others, their workers say whether they can be written."""
         with ExitStack() as taken:
-            for name in self._names:
-                try:
-                    taken.enter_context(self._lease(name))
-                except TidegateError as error:
-                    self._notify(f"live mode starts without this right: {error.message}")
+            taken.callback(self._more.close)
+            self._take(taken, self._names)
             return taken.pop_all()
+
+    def add(self, groups: Sequence[Group]) -> None:
+        """Take those of groups that have come, as `free` does, until all are given back. (Those of groups that are gone
+        are kept as long: nobody else can want them.)"""
+        new = [group.name for group in groups if group.name not in self._names]
+        self._names += tuple(new)
+        self._take(self._more, new)
+
+    def _take(self, taken: ExitStack, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                taken.enter_context(self._lease(name))
+            except TidegateError as error:
+                self._notify(f"live mode starts without this right: {error.message}")
 
     def all(self) -> ExitStack | None:
         """All of them, as soon as no other process has one; meanwhile this one has none. None if it is to stop."""
         claim = Claim(self._names, _NEVER)
         self.waits = True
         try:
-            return claimed(claim, self._asked, lambda: self._stopped, self._clock, self._wait)
+            taken = claimed(claim, self._asked, lambda: self._stopped, self._clock, self._wait)
+            taken.callback(self._more.close)
+            return taken
         except TidegateError as error:
             if error.code != "TG508":
                 raise

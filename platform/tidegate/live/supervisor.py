@@ -16,17 +16,14 @@ from functools import partial
 from typing import Any
 
 from tidegate.live.groups import Group
-from tidegate.live.process import Message
-from tidegate.live.schedule import (
-    UNCLEAN,
-    BackOff,
+from tidegate.live.happenings import (
     Begun,
     Died,
     Exited,
-    GroupSchedule,
     Happened,
     Kill,
     Lent,
+    Redefined,
     Said,
     Spawn,
     Spawned,
@@ -34,9 +31,9 @@ from tidegate.live.schedule import (
     StopWanted,
     Tell,
     TimePassed,
-    Watched,
-    step,
 )
+from tidegate.live.process import Message
+from tidegate.live.schedule import UNCLEAN, BackOff, GroupSchedule, Watched, step
 from tidegate.live.workers import Death, Hear, Worker
 from tidegate.plan.events import Event, LiveStarted, LiveStopped, event_of
 
@@ -54,8 +51,9 @@ class Supervisor:
 
     `grace`: seconds that a worker has to finish its commit. `until_idle`: a worker that ends by itself has done its
     work. `stuck`: a group is not healthy that should have ended a tick so many seconds ago, by its `interval`. `alone`:
-    names of the groups that get processes of their own; `close`: ends the processes; whether by themselves within so
-    many seconds, and before it is in a hurry; `stands_by`: whether it waits for another process, and has not begun.
+    names of the groups that get processes of their own; `release`: told of a group that is gone from the definitions,
+    and has ended; `close`: ends the processes; whether by themselves within so many seconds, and before it is in a
+    hurry; `stands_by`: whether it waits for another process, and has not begun.
     """
 
     groups: Iterable[Group]
@@ -71,6 +69,7 @@ class Supervisor:
     alone: Collection[str] = ()
     interval: Callable[[Group], float] = lambda group: 0.0
     stands_by: Callable[[], bool] = lambda: False
+    release: Callable[[str], None] = lambda name: None
     close: Callable[[float, Callable[[], bool]], bool] = lambda seconds, hurry: True
     schedule: GroupSchedule = field(init=False)
 
@@ -87,6 +86,10 @@ class Supervisor:
         handler."""
         self._queue.put((None, ("stop", why)))
 
+    def redefine(self, redefined: Redefined) -> None:
+        """Go on with other definitions: only groups whose definitions are others end, and begin again."""
+        self._queue.put((None, ("redefined", redefined)))
+
     def health(self) -> dict[str, Any]:
         """JSON-ready. `status`: `ok`; `degraded`, if views or sinks fail while their groups run; `unavailable`, if a
         group does not run, or its last tick is too old; `standby`, without groups, while another process has them."""
@@ -98,6 +101,10 @@ class Supervisor:
         else:
             status = "degraded" if any(one["failing"] for one in groups.values()) else "ok"
         return {"status": status, "groups": groups}
+
+    def tell(self, event: Event) -> None:
+        """Let everybody hear of something that is of no group."""
+        self._queue.put((None, ("told", event)))
 
     def printed(self, text: str) -> None:
         """A process has printed something."""
@@ -155,12 +162,21 @@ class Supervisor:
         elif name is not None and kind == "exit":
             del self._workers[name]
             self._take(Exited(name, content, self.clock(), self.chance()))
+            self._release(name)
         elif name is not None and kind == "death":
             assert isinstance(content, Death)
             for group in content.groups:
                 del self._workers[group]
             now, chance = self.clock(), self.chance()
             self._take(Died(content.groups, content.working, content.code, now, chance))
+            for group in content.groups:
+                self._release(group)
+        elif name is None and kind == "told":
+            assert isinstance(content, Event)
+            self.notify(None, content)
+        elif name is None and kind == "redefined":
+            assert isinstance(content, Redefined)
+            self._take(content)
         elif name is not None and kind == "event" and (event := event_of(content)) is not None:
             self._take(Said(name, event, self.clock()))
         elif name is not None and kind == "lent":
@@ -182,6 +198,10 @@ class Supervisor:
                     self._workers[name].kill()
                 case Tell(_, told):
                     self.notify(name, told)
+
+    def _release(self, name: str) -> None:
+        if all(one.group.name != name for one in self.schedule.watched):
+            self.release(name)
 
     def _put(self, name: str, message: Message) -> None:
         self._queue.put((name, message))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -148,8 +148,23 @@ class Workers:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start, self._output, self._interval, self._clock = start, output, interval, clock
+        self._definitions: Mapping[str, Any] = {}
         self._shared: _Host | None = None
         self._own: dict[str, _Host] = {}
+        #: Those that get no group any more, and may still have some.
+        self._retired: list[_Host] = []
+
+    def define(self, definitions: Mapping[str, Any], renew: bool = False) -> None:
+        """Tell all processes, and those that are started later, by which definitions they go. `renew`: those that run
+        can't go by them, and get no group any more."""
+        self._definitions = definitions
+        if renew and self._shared is not None:
+            self._shared.process.close()
+            self._retired.append(self._shared)
+            self._shared = None
+        for host in (self._shared, *self._own.values()):
+            if host is not None and not host.over.is_set() and not renew:
+                host.process.tell(**definitions)
 
     def spawn(self, group: Group, alone: bool, hear: Hear) -> Worker:
         """A worker for a group, which has none."""
@@ -157,13 +172,26 @@ class Workers:
         if alone:
             if (before := self._own.get(group.name)) is not None:
                 before.process.close()
-            host = self._own[group.name] = _Host(self._start, group.name, self._output)
+                self._retired.append(before)
+            host = self._own[group.name] = self._host(group.name)
             host.take(group, interval, hear)
             return _GroupWorker(host, group.name)
         if self._shared is None or not self._shared.take(group, interval, hear):
-            self._shared = _Host(self._start, None, self._output)
+            self._shared = self._host(None)
             self._shared.take(group, interval, hear)
         return _GroupWorker(self._shared, group.name)
+
+    def _host(self, name: str | None) -> _Host:
+        host = _Host(self._start, name, self._output)
+        if self._definitions:
+            host.process.tell(**self._definitions)
+        return host
+
+    def release(self, name: str) -> None:
+        """End the group's own process, if it has one: the group does not come back to it."""
+        if (host := self._own.pop(name, None)) is not None:
+            host.process.close()
+            self._retired.append(host)
 
     def pids(self) -> dict[str, int]:
         """Of the processes that run: by the name of the group whose own one it is, `*` for the one of all others."""
@@ -175,7 +203,7 @@ class Workers:
     def close(self, seconds: float, hurry: Callable[[], bool]) -> bool:
         """End all processes; whether they did so by themselves in so many seconds, and before anybody was in a hurry,
         which is asked again and again."""
-        hosts = [one for one in (self._shared, *self._own.values()) if one is not None]
+        hosts = [one for one in (self._shared, *self._own.values(), *self._retired) if one is not None]
         end, clean = self._clock() + seconds, True
         for one in hosts:
             one.process.close()

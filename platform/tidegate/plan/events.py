@@ -284,6 +284,24 @@ class WorkerExited(Event):
 
 
 @dataclass(frozen=True)
+class DefinitionsLoaded(Event):
+    """Live mode goes on with other definitions. Groups: those that begin, or begin again; those that are gone; how many
+    go on as they were."""
+
+    began: tuple[str, ...]
+    ended: tuple[str, ...]
+    unchanged: int
+
+
+@dataclass(frozen=True)
+class DefinitionsRefused(Event):
+    """Live mode has read definitions that it can't take up: all groups go on with those of before. `error`: code,
+    message, hint, location."""
+
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class LiveStopped(Event):
     """The supervisor ends, all workers are gone. `failed`: the groups that had given up."""
 

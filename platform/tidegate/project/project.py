@@ -34,13 +34,15 @@ _DEFAULT_ENVIRONMENT = "local"
 @dataclass(frozen=True)
 class Project:
     """A loaded project. `root` is absolute; `env_name` names the environment, `env` is what it says. `lender`: the
-    namespace whose sources and tables an environment with `reads` reads."""
+    namespace whose sources and tables an environment with `reads` reads. `texts`: what `assets()` gives, as it was
+    read once; None: it reads the files."""
 
     root: Path
     env_name: str = _DEFAULT_ENVIRONMENT
     env: Environment = field(default_factory=Environment)
     is_temporary: bool = False
     lender: str | None = None
+    texts: tuple[tuple[str, str], ...] | None = None
 
     @classmethod
     def load(
@@ -140,6 +142,8 @@ class Project:
 
     def assets(self, problems: Problems = FAIL_FAST) -> list[tuple[str, str]]:
         """(file name relative to the root, text) of `assets/**/*.sql`, then of interactive definitions."""
+        if self.texts is not None:
+            return list(self.texts)
         files = sorted(p for p in (self.root / "assets").rglob("*.sql") if p.is_file())
         files += sorted(self._definitions.glob("*.sql"))
         found = []

@@ -23,6 +23,7 @@ from tidegate.store.metadata import CommittedTable, ProgressRow, load_table, rea
 from tidegate.store.once import read_once
 from tidegate.store.sinks import SinkStatus, sink_status
 from tidegate.store.status_values import PartitionStatus, ProjectStatus, RelationStatus, ViewStatus
+from tidegate.store.writers import running
 from tidegate.watermark import Mark, SessionMark, TimeKind
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def _read_status(
         tuple(views),
         tuple(sinks),
         tuple(_relation(project.storage, gate, clock, ends, catalog) for gate in gates),
+        tuple(running(project.state_dir, project.env_name)),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.store.sinks import SinkStatus
+from tidegate.store.writers import LiveRecord
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ class ViewStatus:
 
 @dataclass(frozen=True)
 class ProjectStatus:
-    """All of a project, in the order in which it is computed. `gates`: the inline ones that it brings along."""
+    """All of a project, in the order in which it is computed. `gates`: the inline ones that it brings along; `live`:
+    the processes of this machine that run live mode."""
 
     project: str
     environment: str
@@ -123,6 +125,7 @@ class ProjectStatus:
     views: tuple[ViewStatus, ...]
     sinks: tuple[SinkStatus, ...] = ()
     gates: tuple[RelationStatus, ...] = ()
+    live: tuple[LiveRecord, ...] = ()
 
     @property
     def all(self) -> tuple[RelationStatus | ViewStatus | SinkStatus, ...]:

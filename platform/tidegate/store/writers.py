@@ -1,14 +1,20 @@
-"""Who holds the lease of a source, view or sink on this machine: its lock file, read without touching the lock."""
+"""Who writes on this machine: who holds the lease of a source, view or sink, by its lock file, which is read without
+touching the lock; and which processes run live mode, by the records that they keep (E7)."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import quote
+
+from tidegate.project.disk import private_folder
 
 #: A process that is older than its lock by less than this many seconds less could be its holder: clocks are coarse.
 _COARSE = 2.0
@@ -75,4 +81,103 @@ def _started(pid: int) -> float | None:
         )
         return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+# -- processes that run live mode -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RefusedDefinitions:
+    """Definitions that live mode did not take up: `at`, s since 1970; `error`, as `TidegateError.to_dict` has it."""
+
+    at: float
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LiveRecord:
+    """What a process that runs live mode tells other processes of its machine, in a file in
+    `.tidegate/live/<environment>`, which is removed when the process ends.
+
+    `since`: when the process has begun, `read_at`: when it read the definitions that it goes by, s since 1970. `looks`:
+    how often it has read definitions. `members`: what it keeps up to date. `refused`: what it found the last time, if
+    it did not take that up. `began`, `ended`: of the last time that it took some up, the names of the groups that
+    began, or began again, and of those that are gone."""
+
+    since: float
+    read_at: float
+    members: tuple[str, ...]
+    looks: int = 1
+    refused: RefusedDefinitions | None = None
+    began: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    pid: int = field(default_factory=os.getpid)
+    host: str = field(default_factory=socket.gethostname)
+
+
+def _records(state_dir: Path, env: str) -> Path:
+    return state_dir / "live" / quote(env, safe="")
+
+
+class LiveRecordFile:
+    """The record of this process."""
+
+    def __init__(self, state_dir: Path, env: str, record: LiveRecord) -> None:
+        folder = _records(state_dir, env)
+        private_folder(folder)
+        self._path = folder / f"{record.host}-{record.pid}.json"
+        self._record = record
+        self._write()
+
+    def looked(self, **facts: Any) -> None:
+        """The process has read the definitions once more, with these facts as the result."""
+        self._record = replace(self._record, looks=self._record.looks + 1, **facts)
+        self._write()
+
+    def _write(self) -> None:
+        # Nobody reads half of it.
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(self._record)), "utf-8")
+        fresh.replace(self._path)
+
+    def remove(self) -> None:
+        """The process ends."""
+        self._path.unlink(missing_ok=True)
+
+
+@contextmanager
+def recorded(state_dir: Path, env: str, record: LiveRecord) -> Iterator[LiveRecordFile]:
+    """Keep the record while the block runs."""
+    file = LiveRecordFile(state_dir, env, record)
+    try:
+        yield file
+    finally:
+        file.remove()
+
+
+def running(state_dir: Path, env: str) -> list[LiveRecord]:
+    """Of all processes of this machine that run live mode now. What killed ones have left is no record, and is
+    removed."""
+    found = []
+    for path in sorted(_records(state_dir, env).glob("*.json")):
+        record = _read(path)
+        if record is None or record.host != socket.gethostname():
+            continue
+        if _lives(record.pid, record.since):
+            found.append(record)
+        else:
+            with suppress(OSError):
+                path.unlink()
+    return found
+
+
+def _read(path: Path) -> LiveRecord | None:
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+        refused = facts.pop("refused")
+        for name in ("members", "began", "ended"):
+            facts[name] = tuple(facts[name])
+        return LiveRecord(**facts, refused=None if refused is None else RefusedDefinitions(**refused))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

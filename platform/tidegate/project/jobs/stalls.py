@@ -102,6 +102,7 @@ CAUSES: dict[str, str] = {
     "all_rejected": "rows arrive, and all of them are rejected",
     "crashed_decoder": "rows have crashed the process that decodes them, and were rejected",
     "undeclared_columns": "files have columns that are not declared, and are not read",
+    "definitions_refused": "live mode does not take up the definitions in the files",
     "strategy_null": "rows arrive on time, but the watermark strategy gives no value",
     "future_timestamp": (
         "a row from the future has raised the watermark, and other rows are late because of it"

@@ -9,7 +9,7 @@ import typer
 
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.cli.selection import ExcludeOption, NamesArgument, SelectOption, chosen
-from tidegate.errors import TidegateError, did_you_mean
+from tidegate.errors import TidegateError, did_you_mean, text_of
 from tidegate.plan.lost_totals import lost_totals_text
 from tidegate.plan.undeclared import undeclared_text
 
@@ -113,6 +113,11 @@ def render(found: ProjectStatus, partitions: bool, changed: Collection[str] = ()
     notes += [f"{g.name}: {g.gate}, in {', '.join(g.read_by)}" for g in found.gates]
     for view in found.views:
         notes += _notes(view)
+    notes += [
+        f"live mode, process {one.pid}, continues with the earlier definitions: {text_of(one.refused.error)}"
+        for one in found.live
+        if one.refused is not None
+    ]
     if not parts:
         notes.append("there are no definitions yet: write CREATE SOURCE … into assets/NAME.sql")
     elif not any(x.ran for x in found.all):

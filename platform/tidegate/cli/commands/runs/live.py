@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -12,36 +11,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.commands.runs.live_definitions import LiveRequest, read_definitions, seconds
 from tidegate.cli.invocation import Invocation, guarded
-from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption, chosen
-from tidegate.errors import TidegateError
+from tidegate.cli.selection import ExcludeOption, NamesAndInputsArgument, SelectOption
 
 if TYPE_CHECKING:
-    from tidegate.live.groups import Group
+    from tidegate.cli.commands.runs.live_reload import Current
     from tidegate.live.http import Access
+    from tidegate.live.reloading import Reloader
     from tidegate.live.standby import LiveLeases
     from tidegate.live.supervisor import Supervisor
     from tidegate.live.workers import Workers
     from tidegate.plan.events import Event
     from tidegate.project import Project
-    from tidegate.sql.catalog.catalog import Catalog
     from tidegate.store.status_values import ProjectStatus
 
 _WORKER = "--worker"
 #: Who is told of what happens, as `Supervisor` is.
 Listener = Callable[[str | None, "Event | str"], None]
-
-
-def seconds(text: str) -> float:
-    """Seconds of a text such as `2s`, `0.5s` or `1 hour`."""
-    from tidegate.project.reading.durations import parse_duration
-
-    if plain := re.fullmatch(r"(\d+(?:\.\d+)?)s?", text.strip()):
-        return float(plain.group(1))
-    try:
-        return float(parse_duration(text))
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}: write for example 2s, 0.5s or 5 minutes") from None
 
 
 _Interval = Annotated[
@@ -132,6 +119,13 @@ _Standby = Annotated[
         ),
     ),
 ]
+_Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch",
+        help="Take up changes of files in assets/ by itself, as tidegate reload does.",
+    ),
+]
 _Worker = Annotated[str | None, typer.Option(_WORKER, hidden=True)]
 
 
@@ -156,6 +150,7 @@ def live(
     exclude: ExcludeOption = None,
     isolate: _Isolate = None,
     standby: _Standby = False,
+    watch: _Watch = False,
     worker: _Worker = None,
 ) -> int:
     """Keep sources, views and sinks up to date continuously: every few seconds, a tick reads a batch of each source,
@@ -173,65 +168,32 @@ def live(
         from tidegate.cli.commands.runs.live_worker import be_worker
 
         return be_worker(call, worker, max_rows_per_batch, once_idle, no_upkeep)
+    asked = LiveRequest(names, select, exclude, isolate or (), interval or ())
     project = call.project()
-    from tidegate.live import find_groups
-
-    catalog = project.catalog()
-    groups = find_groups(catalog, chosen(catalog, names, select, exclude))
-    if not groups:
+    definitions = read_definitions(project, asked)
+    if not definitions.groups:
         call.console.note("nothing to run: the project has no source, view or sink")
         return 0
-    alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in isolate or ()}
-    usual, paces = _intervals(interval or (), lambda n: _group_of(catalog, groups, n, f"--interval {n}=…"))
     # Java is looked for once here, and not in every worker again and again.
     call.require_java()
     command = _worker_command(project, max_rows_per_batch, once_idle, no_upkeep)
     access = None if no_http else _access(call, host, port, token_file, tls_certificate, tls_key)
+    from tidegate.cli.commands.runs.live_reload import Current
 
-    def pace_of(group: Group) -> float:
-        return paces.get(group.name, usual)
-
+    current = Current(definitions, lambda: read_definitions(project, asked))
     listeners: list[Listener] = []
-    supervisor, workers = _supervisor(groups, alone, pace_of, command, grace, once_idle, listeners)
-    leases = _leases(project, groups, supervisor)
+    supervisor, workers = _supervisor(current, command, grace, once_idle, listeners)
+    leases = _leases(project, current, supervisor)
 
     def work() -> int:
         taken = leases.all() if standby else leases.free()
         if taken is None:
             return 0
-        with taken:
+        with taken, current.followed(supervisor, workers, leases, watch) as reloader:
+            _take_signals(supervisor, leases, reloader)
             return supervisor.run(duration)
 
-    return _supervise(call, project, catalog, supervisor, workers, leases, listeners, access, work, log_file)
-
-
-def _intervals(given: Sequence[str], group_of: Callable[[str], str]) -> tuple[float, dict[str, float]]:
-    """That of all groups, and those of single ones. Raises TG706 for a group, or all, that has two."""
-    found: dict[str | None, tuple[str, float]] = {}
-    for text in given:
-        name, equals, time = text.rpartition("=")
-        value = seconds(time)
-        group = group_of(name) if equals else None
-        if group in found:
-            whose = "all groups" if group is None else f'the group "{group}"'
-            raise TidegateError(
-                "TG706",
-                f"--interval is given twice for {whose}: {found[group][0]} and {text}",
-                hint="give one --interval for each group, by the name of one of its members",
-            )
-        found[group] = text, value
-    _, usual = found.pop(None, ("", 2.0))
-    return usual, {name: value for name, (_, value) in found.items() if name is not None}
-
-
-def _group_of(catalog: Catalog, groups: Sequence[Group], name: str, option: str) -> str:
-    """The group that `name` belongs to. Raises TG201 for a name that is not there."""
-    from tidegate.live import find_groups
-
-    (found,) = find_groups(catalog, [name]) or (None,)
-    if found is None or all(found.name != group.name for group in groups):
-        raise typer.BadParameter(f"{option}: {name} is not among what is to run")
-    return found.name
+    return _supervise(call, current, supervisor, workers, leases, listeners, access, work, log_file)
 
 
 def _worker_command(
@@ -273,9 +235,7 @@ def _access(
 
 
 def _supervisor(
-    groups: tuple[Group, ...],
-    alone: set[str],
-    interval: Callable[[Group], float],
+    current: Current,
     command: Callable[[str | None], list[str]],
     grace: float,
     once_idle: bool,
@@ -292,22 +252,24 @@ def _supervisor(
     workers = Workers(
         lambda name, hear: WorkerProcess(command(name), hear),
         lambda text: supervisor.printed(text),
-        interval,
+        current.pace_of,
     )
+    workers.define(current.definitions.document())
     supervisor = Supervisor(
-        groups,
+        current.definitions.groups,
         workers.spawn,
         notify,
         grace=grace,
         until_idle=once_idle,
-        alone=alone,
-        interval=interval,
+        alone=current.definitions.alone,
+        interval=current.pace_of,
+        release=workers.release,
         close=workers.close,
     )
     return supervisor, workers
 
 
-def _leases(project: Project, groups: tuple[Group, ...], supervisor: Supervisor) -> LiveLeases:
+def _leases(project: Project, current: Current, supervisor: Supervisor) -> LiveLeases:
     """The right to run live mode for these groups."""
     from tidegate.live.standby import LiveLeases, group_leases
 
@@ -315,15 +277,34 @@ def _leases(project: Project, groups: tuple[Group, ...], supervisor: Supervisor)
         supervisor.printed(f'another process has taken over live mode for "{group}": this one ends')
         supervisor.stop()
 
-    leases = LiveLeases(groups, group_leases(project, lost), lambda told: supervisor.notify(None, told))
+    leases = LiveLeases(
+        current.definitions.groups, group_leases(project, lost), lambda told: supervisor.notify(None, told)
+    )
     supervisor.stands_by = lambda: leases.waits
     return leases
 
 
+def _take_signals(supervisor: Supervisor, leases: LiveLeases, reloader: Reloader | None = None) -> None:
+    """SIGTERM and Ctrl-C end live mode; SIGUSR1 (`tidegate reload`) and SIGHUP have definitions read again. At a
+    terminal SIGHUP says that the terminal is gone."""
+
+    def stop(*_: object) -> None:
+        leases.stop()
+        supervisor.stop()
+
+    def reload(*_: object) -> None:
+        if reloader is not None:
+            reloader.ask()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGUSR1, reload)
+    signal.signal(signal.SIGHUP, stop if sys.stdin.isatty() else reload)
+
+
 def _supervise(
     call: Invocation,
-    project: Project,
-    catalog: Catalog,
+    current: Current,
     supervisor: Supervisor,
     workers: Workers,
     leases: LiveLeases,
@@ -338,25 +319,16 @@ def _supervise(
     from tidegate.live.metrics import Metrics
     from tidegate.store.status import read_status
 
-    groups = tuple(supervisor.groups)
-    members = [name for group in groups for name in group.members]
-
-    def status() -> ProjectStatus:
-        return read_status(project, members, catalog=catalog)
-
-    def committed() -> ProjectStatus:
-        return read_status(project, members, ask_brokers=False, catalog=catalog)
+    def status(ask_brokers: bool = True) -> ProjectStatus:
+        now = current.definitions
+        return read_status(now.project, now.members, ask_brokers=ask_brokers, catalog=now.catalog)
 
     def scraped() -> ProjectStatus | None:
         return None if leases.waits else status()
 
-    def stop(*_: object) -> None:
-        leases.stop()
-        supervisor.stop()
-
     with contextlib.ExitStack() as open_things:
         metrics = Metrics(scraped, workers.pids, supervisor.health)
-        for group in groups:
+        for group in current.definitions.groups:
             metrics.expect(group.name)
         listeners.append(metrics)
         if access is not None:
@@ -367,9 +339,8 @@ def _supervise(
             log = FileLog(log_file)
             open_things.callback(log.close)
             listeners.append(log)
-        listeners.append(_shown(call, committed, supervisor, open_things))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
+        listeners.append(_shown(call, lambda: status(ask_brokers=False), supervisor, open_things))
+        _take_signals(supervisor, leases)
         return work()
 
 

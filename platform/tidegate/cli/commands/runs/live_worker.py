@@ -1,9 +1,10 @@
 """The process that does the work of `tidegate live`, with one Spark for all of its groups.
 
-It reads from its standard input which groups it has (`{"open": NAME, "members": […], "interval": SECONDS}`) and which
-are to end (`{"stop": NAME}`); when that ends, all groups end. Its standard output is for the supervisor alone: a line
-for each event, for each time that it begins to work for a group, and that this work is done, and for each group that
-has ended.
+It reads from its standard input which definitions it goes by (`{"definitions": [[FILE, TEXT], …], "likeness": DIGEST,
+"changed": [GROUP, …]}`: those of the supervisor, whatever the files say meanwhile), which groups it has
+(`{"open": NAME, "members": […], "interval": SECONDS}`) and which are to end (`{"stop": NAME}`); when that ends, all
+groups end. Its standard output is for the supervisor alone: a line for each event, for each time that it begins to work
+for a group, and that this work is done, and for each group that has ended.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, TextIO
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tidegate.cli.commands.runs.served import OTHER_FILES, Files, Service
 from tidegate.cli.invocation import Invocation, show_traceback
@@ -38,6 +40,9 @@ from tidegate.session.visits import Visit, lent
 from tidegate.warm.desk import Asked, Declined, Desk
 from tidegate.warm.likeness import Likeness
 from tidegate.warm.places import found
+
+if TYPE_CHECKING:
+    from tidegate.sql.catalog.catalog import Catalog
 
 #: How long a group waits for leases that a process before this one may still hold.
 _LEASE_SECONDS = 30.0
@@ -60,6 +65,19 @@ def be_worker(call: Invocation, name: str, max_rows: int | None, once_idle: bool
     return LiveWorker(name, call.project(), files, pace, max_rows, call.debug).run()
 
 
+@dataclass(frozen=True)
+class _Definitions:
+    """The definitions by which groups are opened, and of which files they are."""
+
+    project: Project
+    likeness: Likeness
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Read once for all groups."""
+        return self.project.catalog()
+
+
 class LiveWorker:
     """`name`: of the only group that it will have, `*`: it may have many."""
 
@@ -72,6 +90,7 @@ class LiveWorker:
         self._asked: list[dict[str, Any] | None] = []
         self._driver: LiveDriver | None = None
         self._desk: Desk | None = None
+        self._now, self._defined = _Definitions(project, files.before), threading.Event()
         #: By group: its members, and of which files it is.
         self._members: dict[str, frozenset[str]] = {}
         self._likeness: dict[str, Likeness] = {}
@@ -85,16 +104,18 @@ class LiveWorker:
         os.dup2(2, 1)
         self._take_signals()
         threading.Thread(target=self._read, daemon=True).start()
+        self._defined.wait()
+        files = replace(self._files, before=self._now.likeness)
         several = self._name == "*"
         log = "live" if several else f"live-{self._name}"
         try:
-            session = Session.open(self._project, log=log, lasting=True, several=several)
+            session = Session.open(self._now.project, log=log, lasting=True, several=several)
         except Exception as error:
             self._refuse(error)
             return 1
         # PySpark has taken SIGINT for itself.
         self._take_signals()
-        if not self._drive(session):
+        if not self._drive(session, files):
             # There is nothing left to close, and whatever still waits for Spark must not keep this process: as long as
             # it is there, no other one begins.
             print("tidegate: Spark is gone; this worker process ends", file=sys.stderr, flush=True)
@@ -104,7 +125,7 @@ class LiveWorker:
             session.close(stop_spark=True)
         return 0
 
-    def _drive(self, session: Session) -> bool:
+    def _drive(self, session: Session, files: Files) -> bool:
         threads = cores(session.spark) + _MORE_THAN_CORES
         pace = replace(self._pace, threads=threads, patience=_LEASE_SECONDS, warm=set_aside)
         driver = LiveDriver(Threads(session.runner.elapsed), self._lines, pace, session.runner.answers)
@@ -115,7 +136,7 @@ class LiveWorker:
             # Before anything that is told from here on.
             for document in self._asked:
                 self._do(driver, document)
-        service = Service(session, self._files, self._lends)
+        service = Service(session, files, self._lends)
         with contextlib.ExitStack() as opened:
             try:
                 self._desk = opened.enter_context(service.open_to_commands("live"))
@@ -136,6 +157,10 @@ class LiveWorker:
         self._told(None)
 
     def _told(self, document: dict[str, Any] | None) -> None:
+        if document is not None and "definitions" in document:
+            self._go_by(document)
+            return
+        self._defined.set()
         with self._before:
             if self._driver is None:
                 self._asked.append(document)
@@ -154,6 +179,16 @@ class LiveWorker:
         else:
             driver.stop(document["stop"])
 
+    def _go_by(self, document: dict[str, Any]) -> None:
+        texts = tuple((file, text) for file, text in document["definitions"])
+        known = Likeness(self._files.before.settings, bytes.fromhex(document["likeness"]))
+        # A group that begins again does not see one of them without the other.
+        self._now = _Definitions(replace(self._project, texts=texts), known)
+        # All others are of the new definitions, too.
+        for name in self._likeness.keys() - set(document.get("changed", ())):
+            self._likeness[name] = known
+        self._defined.set()
+
     def _stop(self) -> None:
         self._told(None)
 
@@ -167,11 +202,9 @@ class LiveWorker:
     @contextmanager
     def _group(self, name: str, members: list[str], stopping: Callable[[], bool]) -> Iterator[LiveGroup]:
         """A group, with a session of its own."""
-        again = name in self._likeness
-        # What is started again takes up definitions that have changed.
-        self._likeness[name] = self._files.now() if again else self._files.before
-        project = Project.load(self._project.root, self._project.env_name) if again else None
-        with self._session.beside(project) as session:
+        now = self._now
+        self._likeness[name] = now.likeness
+        with self._session.beside(now.project, now.catalog) as session:
             yield LiveGroup(session, members, name, self._max_rows, stopping)
 
     @contextmanager
@@ -248,6 +281,8 @@ def order_of(line: str) -> dict[str, Any] | None:
         return None
     if not isinstance(document, dict):
         return None
+    if isinstance(document.get("definitions"), list) and isinstance(document.get("likeness"), str):
+        return document
     name, interval, members = (document.get(key) for key in ("open", "interval", "members"))
     opens = isinstance(name, str) and isinstance(members, list) and isinstance(interval, int | float)
     return document if opens or isinstance(document.get("stop"), str) else None

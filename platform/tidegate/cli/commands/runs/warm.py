@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.asked import is_somebody_there
-from tidegate.cli.commands.runs.live import seconds
+from tidegate.cli.commands.runs.live_definitions import seconds
 from tidegate.cli.invocation import Invocation, guarded
 from tidegate.errors import TidegateError
 

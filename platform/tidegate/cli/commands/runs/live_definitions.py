@@ -1,0 +1,164 @@
+"""Which definitions `tidegate live` goes by: read and checked as a whole, at its start and while it runs (E7)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tidegate.cli.selection import chosen
+from tidegate.errors import TidegateError
+from tidegate.evolve.planning import PlannedChange, planned
+from tidegate.live.groups import Group, find_groups
+from tidegate.warm.likeness import likeness_of
+
+if TYPE_CHECKING:
+    from tidegate.project import Project
+    from tidegate.sql.catalog.catalog import Catalog
+    from tidegate.sql.catalog.objects import Object, Sink, SystemTable
+
+#: How often files are read that somebody is changing.
+_TRIES = 5
+
+
+def seconds(text: str) -> float:
+    """Seconds of a text such as `2s`, `0.5s` or `1 hour`."""
+    from tidegate.project.reading.durations import parse_duration
+
+    if plain := re.fullmatch(r"(\d+(?:\.\d+)?)s?", text.strip()):
+        return float(plain.group(1))
+    try:
+        return float(parse_duration(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}: write for example 2s, 0.5s or 5 minutes") from None
+
+
+@dataclass(frozen=True)
+class LiveRequest:
+    """What was asked for on the command line, in the names of objects."""
+
+    names: list[str] | None
+    select: list[str] | None
+    exclude: list[str] | None
+    isolate: Sequence[str]
+    interval: Sequence[str]
+
+
+@dataclass(frozen=True)
+class LiveDefinitions:
+    """What live mode runs. `project`: with the texts as they were read; `alone`: groups that get processes of their
+    own; `usual`, `paces`: the interval of all groups, and those of single ones. `likeness`: a digest of all files that
+    the definitions depend on."""
+
+    project: Project
+    catalog: Catalog
+    groups: tuple[Group, ...]
+    alone: frozenset[str]
+    usual: float
+    paces: Mapping[str, float]
+    likeness: bytes
+
+    @property
+    def members(self) -> list[str]:
+        """The names of all that is kept up to date."""
+        return [name for group in self.groups for name in group.members]
+
+    def pace_of(self, group: Group) -> float:
+        """Seconds from a tick of a group to the next."""
+        return self.paces.get(group.name, self.usual)
+
+    def document(self, changed: Sequence[str] = ()) -> dict[str, Any]:
+        """For a worker process (`live_worker.py`). `changed`: groups that begin again, because they were of others."""
+        return {
+            "definitions": self.project.texts,
+            "likeness": self.likeness.hex(),
+            "changed": list(changed),
+        }
+
+    def changed_since(self, before: LiveDefinitions) -> frozenset[str]:
+        """Names of groups that are there as before, and whose definitions or intervals are others."""
+        found = set()
+        for group in self.groups:
+            same = self.pace_of(group) == before.pace_of(group)
+            if not same or any(self._object(name) != before._object(name) for name in group.members):
+                found.add(group.name)
+        return frozenset(found)
+
+    def _object(self, name: str) -> Object | Sink | SystemTable | None:
+        return self.catalog.sinks.find(name) or self.catalog.find(name)
+
+
+def read_definitions(project: Project, asked: LiveRequest) -> LiveDefinitions:
+    """The definitions as the files say them now, all of one moment. Raises the errors of the project's SQL, TG201 for a
+    name that is not there, and TG706."""
+    environ = dict(os.environ)
+    for _ in range(_TRIES):
+        before = likeness_of(project.root, project.env_name, environ).definitions
+        read = replace(project, texts=tuple(replace(project, texts=None).assets()))
+        if likeness_of(project.root, project.env_name, environ).definitions == before:
+            break
+    else:
+        # Whatever compares its files with these finds a difference.
+        before = os.urandom(len(before))
+    catalog = read.catalog()
+    groups = find_groups(catalog, chosen(catalog, asked.names, asked.select, asked.exclude))
+    alone = {_group_of(catalog, groups, name, f"--isolate {name}") for name in asked.isolate}
+    usual, paces = _intervals(asked.interval, lambda n: _group_of(catalog, groups, n, f"--interval {n}=…"))
+    return LiveDefinitions(read, catalog, groups, frozenset(alone), usual, paces, before)
+
+
+def require_no_replacement(new: LiveDefinitions) -> None:
+    """Live mode changes in place what can be, and never replaces results (E1). Raises TG709 for what it would refuse,
+    or recompute."""
+    if not new.groups:
+        raise TidegateError(
+            "TG709",
+            "the new definitions have nothing that live mode could run",
+            hint="stop live mode, if that is what you want",
+        )
+    found = planned(new.project, new.catalog, new.members)
+    bad = [
+        one for one in found if one.effect == "refused" or (one.effect, one.kind) == ("new version", "view")
+    ]
+    if bad:
+        raise TidegateError(
+            "TG709",
+            "live mode takes up only what can be changed in place:" + "".join(map(_told, bad)),
+            hint="; ".join(dict.fromkeys(one.command or "undo the change" for one in bad)),
+        )
+
+
+def _told(one: PlannedChange) -> str:
+    what = "; ".join(one.what)
+    return f"\n  {one.name} ({one.kind}): {one.effect}{': ' if what else ''}{what}"
+
+
+def _intervals(given: Sequence[str], group_of: Callable[[str], str]) -> tuple[float, dict[str, float]]:
+    """That of all groups, and those of single ones. Raises TG706 for a group, or all, that has two."""
+    found: dict[str | None, tuple[str, float]] = {}
+    for text in given:
+        name, equals, time = text.rpartition("=")
+        value = seconds(time)
+        group = group_of(name) if equals else None
+        if group in found:
+            whose = "all groups" if group is None else f'the group "{group}"'
+            raise TidegateError(
+                "TG706",
+                f"--interval is given twice for {whose}: {found[group][0]} and {text}",
+                hint="give one --interval for each group, by the name of one of its members",
+            )
+        found[group] = text, value
+    _, usual = found.pop(None, ("", 2.0))
+    return usual, {name: value for name, (_, value) in found.items() if name is not None}
+
+
+def _group_of(catalog: Catalog, groups: Sequence[Group], name: str, option: str) -> str:
+    """The group that `name` belongs to. Raises TG201 for a name that is not there."""
+    (found,) = find_groups(catalog, [name]) or (None,)
+    if found is None or all(found.name != group.name for group in groups):
+        raise typer.BadParameter(f"{option}: {name} is not among what is to run")
+    return found.name
