@@ -61,6 +61,8 @@ class Memory:
     def __init__(self, *states: str) -> None:
         self._tests, self._histories = states[0], states[-1]
         self._results: dict[str, Any] = {}
+        #: Of planted faults, the seeds that found them on files as they were before.
+        self._earlier: dict[str, int] = {}
         self._green: set[str] = set()
         self._lock = RLock()
         try:
@@ -68,6 +70,10 @@ class Memory:
         except (OSError, ValueError):
             return
         known = {name: one for name, one in stored["results"].items() if one.get("state") in states}
+        seeds = {name: one["result"].get("seed") for name, one in stored["results"].items()}
+        self._earlier = stored.get("earlier", {}) | {
+            name: seed for name, seed in seeds.items() if seed is not None
+        }
         self._results = known
         self._green = {one for one in stored["green"] if one.partition(" ")[0] in states}
 
@@ -76,6 +82,10 @@ class Memory:
         found = self._results.get(place.name)
         same = found and found["guard"] == repr(place) and found["state"] == self._state(place)
         return Result(**found["result"]) if found and same else None
+
+    def earlier(self, place: Place) -> int | None:
+        """The seed that found a fault the last time."""
+        return self._earlier.get(place.name)
 
     def _state(self, place: Place) -> str:
         return self._histories if isinstance(place, Planted) else self._tests
@@ -99,7 +109,7 @@ class Memory:
             self._write()
 
     def _write(self) -> None:
-        found = {"results": self._results, "green": sorted(self._green)}
+        found = {"results": self._results, "earlier": self._earlier, "green": sorted(self._green)}
         hidden = MEMORY.with_suffix(".new")
         hidden.write_text(json.dumps(found, indent=1), "utf-8")
         hidden.replace(MEMORY)
@@ -146,7 +156,11 @@ def look_for(tree: Tree, fault: Planted, memory: Memory, most: int = MOST) -> Re
     """Plant a fault, and see which of so many seeds finds it."""
     started = time.monotonic()
     with tree.broken(fault.path, fault.break_in((tree.root / fault.path).read_text("utf-8"))):
-        found = hunt(tree, fault.first, most)
+        # What has found it before mostly finds it again; which is the first seed that does, nobody asks.
+        tried = memory.earlier(fault)
+        found = hunt(tree, fault.first if tried is None else tried, most if tried is None else 1)
+        if tried is not None and found.seed is None:
+            found = hunt(tree, fault.first, most)
     outcome = KILLED if found.seed is not None else NOT_FOUND
     if found.problem:
         outcome = f"its seeds did not play:\n{found.problem}"

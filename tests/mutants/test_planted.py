@@ -118,6 +118,25 @@ def test_a_seed_that_fails_by_itself_finds_nothing(
     assert (tmp_path / fault.path).read_text() == "n < 3\n"
 
 
+def test_the_seed_that_found_a_fault_before_is_played_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.mutants.run.MEMORY", tmp_path / "mutants.json")
+    (tmp_path / "platform" / "tidegate").mkdir(parents=True)
+    (tmp_path / "platform" / "tidegate" / "limits.py").write_text("n < 3\n")
+    fault = Planted("bound", "X2", "", "limits.py", "n < 3", "n <= 3", "< for <=")
+    Memory("this tree").note(fault, Result("bound", "X2", KILLED, "R2: twice", 4.0, 70, 71))
+    other = Memory("other")
+    assert other.of(fault) is None
+    other.note_green([70, 1])
+    # Found again; and one that it does not find any more is looked for from the first seed on.
+    again = look_for(_Played(tmp_path, (0, _printed(70, wrong="R2: twice"))), fault, other)
+    assert (again.seed, again.seeds) == (70, 1)
+    tree = _Played(tmp_path, (0, _printed(70)), (0, _printed(0, 1, wrong="R2: twice")))
+    assert look_for(tree, fault, Memory("other")).seed == 1
+    assert tree.asked == [("70", "1"), ("0", "100")]
+
+
 def test_faults_are_listed_by_name_and_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["planted-fence", "--list"]) == 0
     assert capsys.readouterr().out.split()[1:3] == ["planted-fence", "R2"]
