@@ -22,9 +22,12 @@ _WIDEST = 200
 def planted_table(found: Sequence[tuple[Planted, Result | None]]) -> str:
     """One line for each planted fault. None: no run on these files has found it yet."""
     known = sum(one is not None for _, one in found)
+    said = f"All {known} faults were found."
+    if known < len(found):
+        said = f"{known} of {len(found)} faults were found; the others were not looked for on the same files, or not "
+        said += "by enough seeds."
     lines = [
-        f"{known} of {len(found)} faults were found; the others were not looked for on the same files, or not by "
-        "enough seeds.\n",
+        f"{said}\n",
         "| fault | rule | what holds without it | seed | seeds played | seconds | the promise that was broken |",
         "|---|---|---|---:|---:|---:|---|",
     ]
@@ -40,6 +43,12 @@ def planted_table(found: Sequence[tuple[Planted, Result | None]]) -> str:
             f"| `{promise}` |"
         )
     return "\n".join(lines)
+
+
+def seeds_on(page: Path) -> dict[str, int]:
+    """By name of a fault the seed that has found it, as the page says."""
+    found = re.findall(r"^\| (\S+) \|.*\| (\d+) \| \d+ \| [\d.]+ \| `", page.read_text("utf-8"), re.MULTILINE)
+    return {name: int(seed) for name, seed in found}
 
 
 def write_planted(page: Path, found: Sequence[tuple[Planted, Result | None]]) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from tests.mutants import bounds, commits, planted, planted_results, planted_topics, rows, steps, warm
 from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
 from tests.mutants.hunt import MOST, hunt
-from tests.mutants.page import PAGE, write_planted
+from tests.mutants.page import PAGE, seeds_on, write_planted
 from tests.mutants.tree import LIMIT, Run, Tree, copied, digest, files
 from tests.simulate.run import PLAYED
 
@@ -61,8 +61,6 @@ class Memory:
     def __init__(self, *states: str) -> None:
         self._tests, self._histories = states[0], states[-1]
         self._results: dict[str, Any] = {}
-        #: Of planted faults, the seeds that found them on files as they were before.
-        self._earlier: dict[str, int] = {}
         self._green: set[str] = set()
         self._lock = RLock()
         try:
@@ -70,10 +68,6 @@ class Memory:
         except (OSError, ValueError):
             return
         known = {name: one for name, one in stored["results"].items() if one.get("state") in states}
-        seeds = {name: one["result"].get("seed") for name, one in stored["results"].items()}
-        self._earlier = stored.get("earlier", {}) | {
-            name: seed for name, seed in seeds.items() if seed is not None
-        }
         self._results = known
         self._green = {one for one in stored["green"] if one.partition(" ")[0] in states}
 
@@ -82,10 +76,6 @@ class Memory:
         found = self._results.get(place.name)
         same = found and found["guard"] == repr(place) and found["state"] == self._state(place)
         return Result(**found["result"]) if found and same else None
-
-    def earlier(self, place: Place) -> int | None:
-        """The seed that found a fault the last time."""
-        return self._earlier.get(place.name)
 
     def _state(self, place: Place) -> str:
         return self._histories if isinstance(place, Planted) else self._tests
@@ -109,7 +99,7 @@ class Memory:
             self._write()
 
     def _write(self) -> None:
-        found = {"results": self._results, "earlier": self._earlier, "green": sorted(self._green)}
+        found = {"results": self._results, "green": sorted(self._green)}
         hidden = MEMORY.with_suffix(".new")
         hidden.write_text(json.dumps(found, indent=1), "utf-8")
         hidden.replace(MEMORY)
@@ -157,7 +147,7 @@ def look_for(tree: Tree, fault: Planted, memory: Memory, most: int = MOST) -> Re
     started = time.monotonic()
     with tree.broken(fault.path, fault.break_in((tree.root / fault.path).read_text("utf-8"))):
         # What has found it before mostly finds it again; which is the first seed that does, nobody asks.
-        tried = memory.earlier(fault)
+        tried = seeds_on(PAGE).get(fault.name)
         found = hunt(tree, fault.first if tried is None else tried, most if tried is None else 1)
         if tried is not None and found.seed is None:
             found = hunt(tree, fault.first, most)

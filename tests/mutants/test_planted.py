@@ -11,7 +11,7 @@ import pytest
 
 from tests.mutants.guard import Planted, problems
 from tests.mutants.hunt import MOST, Hunt, hunt
-from tests.mutants.page import PAGE, planted_table
+from tests.mutants.page import PAGE, planted_table, seeds_on
 from tests.mutants.run import ALL, KILLED, NOT_FOUND, PLANTED, Memory, Result, look_for, main
 from tests.mutants.tree import Tree
 
@@ -122,19 +122,22 @@ def test_the_seed_that_found_a_fault_before_is_played_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.mutants.run.MEMORY", tmp_path / "mutants.json")
+    monkeypatch.setattr("tests.mutants.run.PAGE", tmp_path / "page.md")
     (tmp_path / "platform" / "tidegate").mkdir(parents=True)
     (tmp_path / "platform" / "tidegate" / "limits.py").write_text("n < 3\n")
     fault = Planted("bound", "X2", "", "limits.py", "n < 3", "n <= 3", "< for <=")
-    Memory("this tree").note(fault, Result("bound", "X2", KILLED, "R2: twice", 4.0, 70, 71))
-    other = Memory("other")
-    assert other.of(fault) is None
-    other.note_green([70, 1])
+    found = Result("bound", "X2", KILLED, "R2: | twice", 4.0, 70, 71)
+    (tmp_path / "page.md").write_text(planted_table([(fault, found)]))
+    memory = Memory("state")
+    memory.note_green([70, 1])
     # Found again; and one that it does not find any more is looked for from the first seed on.
-    again = look_for(_Played(tmp_path, (0, _printed(70, wrong="R2: twice"))), fault, other)
+    again = look_for(_Played(tmp_path, (0, _printed(70, wrong="R2: twice"))), fault, memory)
     assert (again.seed, again.seeds) == (70, 1)
     tree = _Played(tmp_path, (0, _printed(70)), (0, _printed(0, 1, wrong="R2: twice")))
-    assert look_for(tree, fault, Memory("other")).seed == 1
+    assert look_for(tree, fault, memory).seed == 1
     assert tree.asked == [("70", "1"), ("0", "100")]
+    # What the real page has is read, too.
+    assert len(seeds_on(PAGE)) > len(PLANTED) / 2
 
 
 def test_faults_are_listed_by_name_and_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from tidegate.live.process import resident_bytes
 from tidegate.plan.events import (
     BatchCommitted,
     DefinitionsLoaded,
+    DefinitionsRefused,
     Event,
     MemberFailed,
     MemberRecovered,
@@ -149,6 +150,11 @@ class Metrics:
             "tidegate_build_info", "The running version, as a label.", ["version"], registry=registry
         )
         info.labels(__version__).set(1)
+        self._refused = Gauge(
+            "tidegate_definitions_refused",
+            "1 while live mode does not take up the definitions in the files, and continues with earlier ones.",
+            registry=registry,
+        )
         self._now = now
         #: The group, name and kind of all that has failed once.
         self._failed: set[tuple[str, str, str]] = set()
@@ -186,7 +192,10 @@ class Metrics:
                 self._groups.errors.labels(name, event.code or "none").inc()
             case WorkerSpawned() if event.restarts:
                 self._groups.starts.labels(name).inc()
+            case DefinitionsRefused():
+                self._refused.set(1)
             case DefinitionsLoaded():
+                self._refused.set(0)
                 self._redefined(event)
 
     def _redefined(self, event: DefinitionsLoaded) -> None:

@@ -20,7 +20,7 @@ class Reloader:
         self,
         look: Callable[[], None],
         fingerprint: Callable[[], object] | None = None,
-        every: float = 1.0,
+        every: float = 2.0,
     ) -> None:
         self._look, self._fingerprint, self._every = look, fingerprint, every
         self._wanted, self._over = threading.Event(), False

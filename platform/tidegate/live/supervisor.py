@@ -74,10 +74,14 @@ class Supervisor:
     schedule: GroupSchedule = field(init=False)
 
     def __post_init__(self) -> None:
-        watched = tuple(Watched(group, alone=group.name in self.alone) for group in self.groups)
-        self.schedule = GroupSchedule(watched, self.grace, self.until_idle, self.back_off)
+        self.begin_with(self.groups, self.alone)
         self._queue: queue.SimpleQueue[tuple[str | None, Message]] = queue.SimpleQueue()
         self._workers: dict[str, Worker] = {}
+
+    def begin_with(self, groups: Iterable[Group], alone: Collection[str]) -> None:
+        """Before `run`: these are the groups."""
+        watched = tuple(Watched(group, alone=group.name in alone) for group in groups)
+        self.schedule = GroupSchedule(watched, self.grace, self.until_idle, self.back_off)
 
     # -- from other threads ------------------------------------------------------------------------------------
 

@@ -322,9 +322,10 @@ class _Work:
         time_column = source.watermark.column if isinstance(source, Relation) and source.watermark else None
         if edge.before is None and edge.arrived is None and edge.history is None:
             return
+        storage = self._context.project.storage
         self.done.retired += retire(
             self._context.tables,
-            self._context.project.storage,
+            storage,
             self._upkeep,
             self._kind,
             time_column,
@@ -343,9 +344,8 @@ class _Work:
             self._upkeep.expire(bound)
 
     def _orphans(self) -> None:
-        if not self._context.is_building(self._source.name):
-            age = int((self._now - self._policy.orphans_after) * 1000)
-            self.done.orphans = self._upkeep.remove_orphans(age)
+        age = int((self._now - self._policy.orphans_after) * 1000)
+        self.done.orphans = self._upkeep.remove_orphans(age)
 
 
 @contextmanager

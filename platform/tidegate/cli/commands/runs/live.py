@@ -189,7 +189,10 @@ def live(
         taken = leases.all() if standby else leases.free()
         if taken is None:
             return 0
-        with taken, current.followed(supervisor, workers, leases, watch) as reloader:
+        with taken, contextlib.ExitStack() as followed:
+            if standby:
+                current.begin(supervisor, workers, leases)
+            reloader = followed.enter_context(current.followed(supervisor, workers, leases, watch))
             _take_signals(supervisor, leases, reloader)
             return supervisor.run(duration)
 

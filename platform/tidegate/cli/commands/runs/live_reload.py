@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,7 +18,6 @@ from tidegate.live.reloading import Reloader
 from tidegate.plan.events import DefinitionsLoaded, DefinitionsRefused
 from tidegate.session.session import packages
 from tidegate.store.writers import LiveRecord, LiveRecordFile, RefusedDefinitions, recorded
-from tidegate.warm.likeness import likeness_of
 
 if TYPE_CHECKING:
     from tidegate.live.groups import Group
@@ -54,6 +53,18 @@ class Current:
             with Reloader(look, self._fingerprint if watch else None) as reloader:
                 yield reloader
 
+    def begin(self, supervisor: Supervisor, workers: Workers, leases: LiveLeases) -> None:
+        """Go by the definitions as they are now: those of the start are old, since this process has stood by."""
+        try:
+            new = self.read()
+        except TidegateError as error:
+            supervisor.tell(DefinitionsRefused(error.to_dict()))
+            return
+        self.definitions = new
+        leases.add(new.groups)
+        workers.define(new.document())
+        supervisor.begin_with(new.groups, new.alone)
+
     def read(self) -> LiveDefinitions:
         """The definitions as the files are now, which live mode can take up. Raises what is wrong with them."""
         try:
@@ -65,9 +76,16 @@ class Current:
         require_no_replacement(new)
         return new
 
-    def _fingerprint(self) -> bytes:
-        project = self.definitions.project
-        return likeness_of(project.root, project.env_name, dict(os.environ)).definitions
+    def _fingerprint(self) -> object:
+        """Which files there are in assets/, and when they were written."""
+        found = []
+        for folder, _, names in os.walk(self.definitions.project.root / "assets"):
+            for name in names:
+                # A file that goes in this moment is seen the next time.
+                with suppress(OSError):
+                    facts = os.stat(path := os.path.join(folder, name))
+                    found.append((path, facts.st_mtime_ns, facts.st_size, facts.st_ino))
+        return sorted(found)
 
 
 class _Look:

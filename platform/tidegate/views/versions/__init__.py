@@ -1,1 +1,0 @@
-"""New versions of a view (R4, E5): computed beside the current one, and swapped in."""
