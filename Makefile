@@ -52,7 +52,8 @@ catalogs: java postgres $(STAMP) ## The suite of the port to stored tables, two 
 	@for catalog in sqlite postgres rest rest-s3; do TIDEGATE_TEST_CATALOG=$$catalog $(BIN)/python -m pytest \
 	  tests/inprocess/test_conformance.py tests/inprocess/test_conformance_changes.py \
 	  tests/inprocess/test_conformance_unanswered.py tests/inprocess/test_conformance_upkeep.py \
-	  tests/inprocess/test_conformance_statements.py tests/iceberg/test_catalogs.py tests/views/test_amend.py \
+	  tests/inprocess/test_conformance_statements.py tests/inprocess/test_conformance_versions.py \
+	  tests/iceberg/test_catalogs.py tests/views/test_amend.py \
 	  tests/evolve/test_sources.py \
 	  tests/evolve/test_apply.py::test_E2_a_column_that_is_renamed_and_another_of_its_old_name_keep_their_values \
 	  tests/live/test_catalog_lease.py || exit 1; done

@@ -69,7 +69,7 @@ class Stored(FakeSession):
     def relation(self, name: str) -> Any:
         return self.catalog.get(name)
 
-    def lease(self, name: str) -> AbstractContextManager[None]:
+    def lease(self, name: str, part: str = "") -> AbstractContextManager[None]:
         return nullcontext()
 
     def log(self, relation: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import ROOT, Workbench
-from tests.inprocess.test_conformance import EPOCH, added, made, session, shown, tagged
+from tests.inprocess.test_conformance import EPOCH, session
 from tests.support import catalogs
 from tests.support.quick import quick
 from tidegate.errors import TidegateError
@@ -39,32 +39,6 @@ FORMAT PLAIN ENCODE JSON;
 CREATE MATERIALIZED VIEW per_minute AS SELECT window_start, meter, count(*) AS n
 FROM TUMBLE(readings, ts, INTERVAL '1 minute') GROUP BY window_start, window_end, meter EMIT ON WINDOW CLOSE;
 """
-
-
-def test_R4_the_results_of_a_view_are_swapped_in_one_commit_and_the_earlier_ones_stay(
-    session: Session,
-) -> None:
-    identifier, beside = made(session), made(session, "next")
-    table = session.tables.open(identifier)
-    added(session, table, [(1, "old", False)], facts={EPOCH: "1"})
-    table.tag("generation_1")
-    was = table.current()
-    added(session, session.tables.open(beside), [(2, "new", False), (3, "new", False)])
-    rows = session.tables.rows(beside).selectExpr("id", "name", "_open", "_window_end", "id * 2 AS twice")
-    session.tables.replace_table(identifier, rows, "_open", None, {"tidegate.kind": "view"}, {EPOCH: "7"})
-    again = session.tables.open(identifier)
-    assert (again.current().integer(EPOCH), again.property("tidegate.kind")) == (7, "view")
-    assert "twice" in session.tables.rows(identifier).columns
-    assert shown(session, identifier) == [(2, "new", False), (3, "new", False)]
-    assert tagged(session, identifier, "generation_1") == 1
-    assert shown(session, identifier, was.id) == [(1, "old", False)]
-    # Whoever stood on the earlier results can't go on from them.
-    with pytest.raises(TidegateError) as caught:
-        table.append([], None, {EPOCH: "2"}, was)
-    assert caught.value.code == "TG502"
-    session.tables.drop_table(beside)
-    assert not session.tables.exists(beside)
-    assert shown(session, identifier) == [(2, "new", False), (3, "new", False)]
 
 
 def test_columns_are_renamed_dropped_and_widened_by_their_ids(session: Session) -> None:

@@ -21,7 +21,8 @@ from tidegate.tasks.memories import MemoryFiles
 
 POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessTables, "create_table"),
-    (InProcessTables, "replace_table"),
+    (InProcessTables, "make_version"),
+    (InProcessTables, "end_version"),
     (InProcessTables, "drop_table"),
     (InProcessTables, "add_stored_column"),
     (InProcessTable, "append"),
@@ -29,6 +30,7 @@ POINTS: tuple[tuple[Any, str], ...] = (
     (InProcessTable, "delete_rows"),
     (InProcessTable, "set_properties"),
     (InProcessTable, "tag"),
+    (InProcessTable, "swap"),
     (InProcessUpkeep, "_write"),
     (InProcessUpkeep, "_commit"),
     (InProcessUpkeep, "_delete"),

@@ -9,7 +9,27 @@ _PROTOCOL, _SCHEDULE = "tests/iceberg/test_protocol.py", "tests/live/test_schedu
 _CLAIM, _TURNS = "tests/runtime/test_claim.py", "tests/session/test_turns.py"
 _STATEMENTS, _PLANNED = "tests/inprocess/test_conformance_statements.py", "tests/iceberg/test_planned.py"
 
+_VERSIONS = "tests/views/test_versions.py"
+
 GUARDS = (
+    Guard(
+        "version-waits",
+        "E5",
+        "A new version of a view is swapped in once its frontier has reached that of the current one.",
+        "views/versions/build.py",
+        "if stood is not None and (own is None or own < stood):",
+        "if False:",
+        (f"{_VERSIONS}::test_E5_the_current_version_ticks_on_and_the_swap_waits_for_its_frontier",),
+    ),
+    Guard(
+        "version-life",
+        "E5",
+        "A writer that has an earlier version of a view open puts nothing on the next one.",
+        "views/view_table.py",
+        "if self.table.uuid != self._life:",
+        "if False:",
+        (f"{_VERSIONS}::test_E5_a_writer_of_before_computes_nothing_on_a_new_version",),
+    ),
     Guard(
         "fence-statement",
         "R2",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.inprocess.session import open_session, without_a_jvm
-from tests.inprocess.stored.tables import InProcessTable, InProcessTables
+from tests.inprocess.stored.tables import InProcessTable
 from tests.inprocess.stored.upkeep import InProcessUpkeep
 from tidegate.amend.run import amend
 from tidegate.maintenance.live_upkeep import LiveUpkeep
@@ -50,8 +50,7 @@ CREATE SINK files FROM panes WITH (connector = 'filesystem', path = 'out') FORMA
 
 #: All that changes what is stored, but for tables that are made and taken away.
 CHANGES: dict[type, tuple[str, ...]] = {
-    InProcessTable: ("append", "merge_rows", "delete_rows", "tag"),
-    InProcessTables: ("replace_table",),
+    InProcessTable: ("append", "merge_rows", "delete_rows", "tag", "swap"),
     InProcessUpkeep: ("compact", "expire", "merge_manifests", "remove_files", "remove_orphans"),
 }
 

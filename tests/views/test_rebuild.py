@@ -65,7 +65,7 @@ def test_R4_a_changed_query_is_backfilled_and_swapped_at_the_end(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as fault:
-        fault.setattr(type(session.tables), "replace_table", killed)
+        fault.setattr(type(session.tables.open(before)), "swap", killed)
         with pytest.raises(KeyboardInterrupt):
             rebuild(session, ["per_minute"])
     old = session.tables.rows(before).where("NOT _open").select("k", "c").collect()

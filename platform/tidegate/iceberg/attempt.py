@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tidegate.errors import TidegateError
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Stored
 from tidegate.project.catalog_failures import UNANSWERED, unanswered
 
@@ -32,3 +33,12 @@ def attempted(update: Update) -> Stored | Conflict | AnswerLost:
             return AnswerLost(unanswered(java), update.own)
         raise
     return Stored(update.own)
+
+
+def overtaken(table: str) -> TidegateError:
+    """TG502: somebody else was faster."""
+    return TidegateError(
+        "TG502",
+        f"another run has committed to {table} in the meantime; this batch was not stored",
+        hint="run again: it continues from the commit of the other run",
+    )

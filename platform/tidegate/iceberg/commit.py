@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.iceberg.attempt import attempted
+from tidegate.iceberg.attempt import attempted, overtaken
 from tidegate.iceberg.conditions import all_rows, closed_between, nobodys
 from tidegate.iceberg.data_files import content_file, schema_in, target_in
 from tidegate.iceberg.merge import Merge
@@ -32,6 +33,7 @@ from tidegate.iceberg.protocol import (
 from tidegate.iceberg.statement import StatementBranch
 from tidegate.iceberg.table_change import TableChange, change_table
 from tidegate.iceberg.table_commit import TableCommit
+from tidegate.iceberg.versions.swap import DATA_PATH, SwapCommit, VersionSwap
 from tidegate.jvm.java import java_class, json_mapper
 from tidegate.jvm.within import settings
 from tidegate.project.owner import OWNER, Owner
@@ -179,7 +181,8 @@ class IcebergTable:
     ) -> WriteTarget:
         """How tasks write files for this table; or, `reading`, where its files are: then nothing is made."""
         text = java_class(self._jvm, "org.apache.iceberg.SchemaParser").toJson(self._table.schema())
-        return target_in(self.location, schema_in(text), storage, split, day, bounds, reading)
+        elsewhere = self.property(DATA_PATH)
+        return target_in(self.location, schema_in(text), storage, split, day, bounds, reading, elsewhere)
 
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
@@ -254,8 +257,14 @@ class IcebergTable:
 
         return committed(self.identifier, base, self._look, attempt)
 
+    def swap(self, version: str, swap: VersionSwap, base: Snapshot) -> int:
+        """See `StoredTable.swap`."""
+        new = IcebergTable(self._spark, version).java
+        made = partial(SwapCommit, self._jvm, self._table, new, swap)
+        return committed(self.identifier, base, self._look, lambda _: self._attempt(made, base)[1])
+
     def _attempt(
-        self, made: Callable[[], TableCommit], base: Snapshot
+        self, made: Callable[[], TableCommit | SwapCommit], base: Snapshot
     ) -> tuple[int | None, Stored | Conflict | AnswerLost]:
         """Commit what `made` makes, on the newest snapshot that was looked at: the catalog refuses it if that is not
         the newest any more. Upkeep that comes in between is no conflict. With the answer, the snapshot that the last
@@ -304,8 +313,10 @@ class IcebergTable:
         mapper = json_mapper(self._jvm)
         parser = java_class(self._jvm, "org.apache.iceberg.ContentFileParser")
         spec = self._table.spec()
+        number = spec.specId()
         for file in files:
-            update = update.addFile(parser.fromJson(mapper.readTree(json.dumps(file)), spec))
+            text = json.dumps({**file, "spec-id": number})
+            update = update.addFile(parser.fromJson(mapper.readTree(text), spec))
         for key, value in summary.items():
             update = update.set(key, value)
         return update
@@ -369,15 +380,6 @@ def committed(
     if end.why == "unknown" and end.error is not None:
         raise end.error
     raise overtaken(table) from end.error
-
-
-def overtaken(table: str) -> TidegateError:
-    """TG502: somebody else was faster."""
-    return TidegateError(
-        "TG502",
-        f"another run has committed to {table} in the meantime; this batch was not stored",
-        hint="run again: it continues from the commit of the other run",
-    )
 
 
 def require_owner(table: str, owner: Owner, found: Owner | None) -> None:

@@ -60,10 +60,11 @@ def target_in(
     day: str | None,
     bounds: tuple[str, ...],
     reading: bool,
+    elsewhere: str | None = None,
 ) -> WriteTarget:
     """How tasks write files for the table at `location`; or, `reading`, where its files are: then nothing is made.
-    `schema`: pyiceberg's."""
-    uri = f"{location}/data"
+    `schema`: pyiceberg's; `elsewhere`: the folder of the files, if that is not the table's own."""
+    uri = elsewhere or f"{location}/data"
     filesystem, path = storage.filesystem(uri)
     if not reading:
         make_folder(filesystem, path)

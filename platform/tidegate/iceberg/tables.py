@@ -19,6 +19,7 @@ from tidegate.iceberg.protocol import Snapshot
 from tidegate.iceberg.shape import FEW_FILES, Rested, TableShape
 from tidegate.iceberg.table_change import TableChange
 from tidegate.iceberg.upkeep_table import SparkUpkeep
+from tidegate.iceberg.versions.swap import VersionSwap, make_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +110,11 @@ class StoredTable(Protocol):
         change: TableChange | None = None,
     ) -> int:
         """Commit `files` on top of `base`; returns the new snapshot's id. See `IcebergTable.append`."""
+
+    def swap(self, version: str, swap: VersionSwap, base: Snapshot) -> int:
+        """Have the rows, the columns and the properties of a version (`Tables.make_version`) instead of one's own, in
+        one commit on top of `base`, which copies no row; what it had stays readable under a tag. Returns the new
+        snapshot's id. Raises TG502 as `append`."""
 
     def merge_rows(self, merge: Merge, base: Snapshot) -> None:
         """Change rows by those of a frame, in one commit on top of `base`; none where nothing matches. Raises TG502 if
@@ -205,17 +211,12 @@ class Tables(Protocol):
     def drop_table(self, identifier: str) -> None:
         """Remove a table with its files, if it is there."""
 
-    def replace_table(
-        self,
-        identifier: str,
-        rows: DataFrame,
-        split: str,
-        day: str | None,
-        properties: Mapping[str, str],
-        summary: Mapping[str, str],
-    ) -> None:
-        """Give a table these rows, their columns, and properties, in one commit that says `summary`; what it had stays
-        readable at its snapshots. It is partitioned by `split`, and by the day of the column `day`."""
+    def make_version(self, table: NewTable, of: str, number: int) -> None:
+        """Make the table of version `number` of the table `of`, unless it is there: its files are in the other one's
+        folder, and its columns have ids that fit into it, for `StoredTable.swap`."""
+
+    def end_version(self, identifier: str) -> None:
+        """Remove the table of a version, if it is there; its files stay."""
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         """The rows of a table, at a snapshot (None: the newest). `with_file`: with the path of each row's data file, in
@@ -247,24 +248,11 @@ class SparkTables:
     def drop_table(self, identifier: str) -> None:
         self.spark.sql(f"DROP TABLE IF EXISTS {identifier} PURGE")
 
-    def replace_table(
-        self,
-        identifier: str,
-        rows: DataFrame,
-        split: str,
-        day: str | None,
-        properties: Mapping[str, str],
-        summary: Mapping[str, str],
-    ) -> None:
-        from pyspark.sql import functions as F
+    def make_version(self, table: NewTable, of: str, number: int) -> None:
+        make_version(self.spark, table, self.open(of).java, number)
 
-        writer = rows.writeTo(identifier).using("iceberg")
-        for key, value in properties.items():
-            writer = writer.tableProperty(key, value)
-        for key, value in summary.items():
-            writer = writer.option(f"snapshot-property.{key}", value)
-        parts = [F.col(split), *([F.partitioning.days(F.col(day))] if day is not None else [])]
-        writer.partitionedBy(*parts).replace()
+    def end_version(self, identifier: str) -> None:
+        self.spark.sql(f"DROP TABLE IF EXISTS {identifier}")
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         reader = self.spark.read if snapshot is None else self.spark.read.option("versionAsOf", snapshot)

@@ -322,10 +322,9 @@ class _Work:
         time_column = source.watermark.column if isinstance(source, Relation) and source.watermark else None
         if edge.before is None and edge.arrived is None and edge.history is None:
             return
-        storage = self._context.project.storage
         self.done.retired += retire(
             self._context.tables,
-            storage,
+            self._context.project.storage,
             self._upkeep,
             self._kind,
             time_column,
@@ -344,8 +343,9 @@ class _Work:
             self._upkeep.expire(bound)
 
     def _orphans(self) -> None:
-        age = int((self._now - self._policy.orphans_after) * 1000)
-        self.done.orphans = self._upkeep.remove_orphans(age)
+        if not self._context.is_building(self._source.name):
+            age = int((self._now - self._policy.orphans_after) * 1000)
+            self.done.orphans = self._upkeep.remove_orphans(age)
 
 
 @contextmanager

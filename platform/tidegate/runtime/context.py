@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.versions.swap import KEEP_FILES, VERSION
+from tidegate.plan.versions import current_version, next_of
 from tidegate.runtime.borrowed import Borrowed
 from tidegate.runtime.owners import Owners
 from tidegate.runtime.stages import Stages, Watcher
@@ -174,9 +176,10 @@ class Context:
         """Drop what is stored of `name`: table, plans, checkpoint, staged recording."""
         self.require_own(name)
         log = self.identifier(name)
-        tables = (state_identifier(log), self.identifier(f"{name}$next"), log)
-        for table in tables:
+        tables = (state_identifier(log), log)
+        for table in (*tables, self.identifier(next_of(name))):
             self._known(table)
+        self.forget_next(name)
         for table in tables:
             self.tables.drop_table(table)
         storage = self.project.storage
@@ -184,9 +187,30 @@ class Context:
         folders = [self.work_folder(name), f"{storage.warehouse}/_replay/{namespace}/{name}"]
         if storage.settings.catalog.type == "jdbc":
             # Iceberg has removed what its metadata name: not the folders, nor what killed tasks left in them.
-            folders += [storage.table_uri(one) for one in (f"{name}$state", f"{name}$next", name)]
+            folders += [storage.table_uri(one) for one in (f"{name}$state", name)]
+        self._remove(folders)
+
+    def is_building(self, name: str) -> bool:
+        """Whether the next version of a view is built: its files are in the view's folder, while no snapshot of the
+        view's table names them."""
+        beside, table = self.opened(next_of(name)), self.opened(name)
+        if beside is None or table is None:
+            return False
+        return int(beside.property(VERSION) or 0) > current_version(table.properties())
+
+    def forget_next(self, name: str) -> None:
+        """Drop the table of a version of a view that is built, or was. Its files are in the view's folder: they are the
+        view's by now, or orphans. (Those of an earlier release are its own.)"""
+        beside = self.opened(next_of(name))
+        if beside is not None:
+            shared = KEEP_FILES.items() <= beside.properties().items()
+            (self.tables.end_version if shared else self.tables.drop_table)(beside.identifier)
+        if self.project.storage.settings.catalog.type == "jdbc":
+            self._remove([self.project.storage.table_uri(next_of(name))])
+
+    def _remove(self, folders: Iterable[str]) -> None:
         for uri in folders:
-            filesystem, path = storage.filesystem(uri)
+            filesystem, path = self.project.storage.filesystem(uri)
             info: Any = filesystem.get_file_info(path)
             if info.type.name == "Directory":
                 filesystem.delete_dir(path)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.commit import require_owner
 from tidegate.iceberg.layout import quote
+from tidegate.plan.versions import next_of
 from tidegate.project.owner import ADOPTED, OWNER, Owner, adoption
 from tidegate.project.storage import CATALOG
 from tidegate.store.metadata import load_properties, owners_in
@@ -40,7 +41,7 @@ class Owners:
         """What is stored of a source, table or view: its state and unfinished results, and last the table itself, which
         is the one that is asked for its owner."""
         own = self.identifier(name)
-        every = (state_identifier(own), self.identifier(f"{name}$next"), own)
+        every = (state_identifier(own), self.identifier(next_of(name)), own)
         return [self._tables.open(one) for one in every if self._tables.exists(one)]
 
     def require(self, name: str) -> None:

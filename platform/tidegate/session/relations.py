@@ -9,10 +9,10 @@ from tidegate.sql.catalog.objects import Relation, SystemTable, View
 from tidegate.sql.dialect.system_names import WATERMARK
 from tidegate.sql.resolve.hidden import hidden_columns
 from tidegate.tables.lives import current_rows
+from tidegate.views.definition import same_view
 from tidegate.views.inputs import empty, shown
 from tidegate.views.resolve import require_columns, resolve_columns
 from tidegate.views.revisions.revisions import revisions_frame
-from tidegate.views.view_table import same_view
 from tidegate.watermark import TimeKind
 
 if TYPE_CHECKING:

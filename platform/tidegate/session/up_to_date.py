@@ -34,7 +34,7 @@ from tidegate.sql.options.kafka_options import KafkaOptions
 from tidegate.store.metadata import CommittedTable, load_table
 from tidegate.store.sinks import sink_status
 from tidegate.store.status import read_status
-from tidegate.views.view_table import STALE
+from tidegate.views.definition import STALE
 
 if TYPE_CHECKING:
     from tidegate.project import Project

@@ -16,6 +16,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.masking import masked
+from tidegate.plan.versions import GENERATION
 from tidegate.project.disk import trouble
 from tidegate.project.owner import OWNER, Owner
 from tidegate.project.storage import CATALOG, Storage
@@ -37,10 +38,6 @@ _PROGRESS_FIELDS = (
     "quiet_since",
     "moved_at",
 )
-
-
-#: Table property of views: how often their results were replaced as a whole, from 1 (R4).
-GENERATION = "tidegate.generation"
 
 
 def life(uuid: str, properties: Mapping[str, str]) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import TidegateError
+from tidegate.iceberg.attempt import overtaken
 from tidegate.iceberg.layout import (
     carried_column,
-    is_of_view,
     new_view_table,
     quote,
     view_columns,
@@ -30,15 +31,17 @@ from tidegate.iceberg.protocol import (
     drive,
 )
 from tidegate.plan.closing import closes_anything, commits
-from tidegate.plan.column_changes import other_columns, seen
+from tidegate.plan.column_changes import seen
 from tidegate.plan.events import SliceCommitted
 from tidegate.plan.gaps import GAPS, with_gap
 from tidegate.plan.lost_totals import LOST_TOTALS
 from tidegate.plan.resets import BEYOND, RESETS, Beyond, followed
 from tidegate.plan.stages import tick_stages
+from tidegate.plan.versions import BUILDING, VersionInBuilding
 from tidegate.plan.view_stages import SliceStage, StepStage, ViewStage, Way
 from tidegate.sql.dialect.inner_names import LOST
 from tidegate.tasks.writer import WriteTask, run_task
+from tidegate.views.definition import same_view
 from tidegate.views.inputs import Pinned, pending, positions
 from tidegate.views.over import CARRIED, carried_type, missing_totals
 from tidegate.views.over import evaluate as evaluate_over
@@ -54,13 +57,12 @@ from tidegate.watermark import TimeKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
     from tidegate.sql.catalog.objects import View
 
 
-#: Table property: a view below whose results were replaced since these were computed (`rebuild.py`).
-STALE = "tidegate.stale"
+#: In a commit's summary: its tick did not go as far as it could, and shows nothing that is open.
+PARTIAL = "tidegate.partial"
 #: How often a tick is tried again that an amendment was in the way of.
 _TRIES = 4
 
@@ -78,9 +80,16 @@ class Tick(NamedTuple):
 
 class ViewTable:
     """A view's stored results, open for writing as they stand now: hold its lease. A commit on top of another state
-    than that fails (TG502). `identifier`: of another table than its own (`rebuild.py`)."""
+    than that fails (TG502). `identifier`: of the table of a version that is built (`versions/build.py`); `building`:
+    which makes it, if it is not there."""
 
-    def __init__(self, context: Context, view: View, identifier: str | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        view: View,
+        identifier: str | None = None,
+        building: VersionInBuilding | None = None,
+    ) -> None:
         self.view = view
         self._context, self._spark = context, context.spark
         columns = resolve_columns(context, view)
@@ -92,7 +101,12 @@ class ViewTable:
             )
         owner = context.project.owner
         known = seen(view, partial(changes_of, context))
-        context.tables.create_table(new_view_table(view, columns, identifier, carried, owner, known))
+        new = new_view_table(view, columns, identifier, carried, owner, known)
+        if building is None:
+            context.tables.create_table(new)
+        else:
+            new = replace(new, properties={**new.properties, BUILDING: building.to_text()})
+            context.tables.make_version(new, context.identifier(view.name), building.number)
         self.table = context.tables.open(identifier, owner)
         same_view(context, view, self.table)
         self._columns = [name for name, _ in view_columns(view, columns)]
@@ -109,11 +123,15 @@ class ViewTable:
             self.table = context.tables.open(identifier, owner)
             self._target = self.table.target(context.project.storage, "_open", day, bounds)
         self._snapshot = self.table.current()
+        self._life = self.table.uuid
+        self._upto: int | None = None
         planned = tick_stages(context.catalog, view, context.project.storage.namespace_of)
         self._stages = context.stages(planned)
 
-    def tick(self) -> SliceCommitted | None:
-        """Bring the view up to the newest commits of its inputs. None if that closes and opens nothing new."""
+    def tick(self, upto: int | None = None) -> SliceCommitted | None:
+        """Bring the view up to the newest commits of its inputs, or only as far as `upto` (ticks of its time). None if
+        that closes and opens nothing new."""
+        self._upto = upto
         # Where an amendment was in the way, of windows that this tick does not touch, its slice may read what was
         # amended below it: so it is computed again.
         commit = Commit(self._snapshot, tries=_TRIES, looks=True)
@@ -123,6 +141,9 @@ class ViewTable:
         return done
 
     def _attempted(self, base: Snapshot) -> Stored | Conflict:
+        if self.table.uuid != self._life:
+            # Another version has taken its place, and this one's rows are nobody's (E5).
+            raise overtaken(self.table.identifier)
         try:
             return Stored(self._tick(base))
         except TidegateError as error:
@@ -138,6 +159,8 @@ class ViewTable:
         stepped = self._step_back(base, pinned)
         base = self._snapshot
         clock = clock_of(self.view, pinned)
+        if self._upto is not None and clock is not None:
+            clock = min(clock, self._upto)
         frontier = base.integer("tidegate.frontier")
         gap: dict[str, str] = {}
         if frontier is None:
@@ -190,6 +213,8 @@ class ViewTable:
             summary[LOST_TOTALS] = str(lost)
         if cut.reached is not None:
             summary["tidegate.frontier"] = str(cut.reached)
+        if self._upto is not None:
+            summary[PARTIAL] = "true"
         if tick.open_since is not None:
             summary["tidegate.earliest-open"] = str(tick.open_since)
         # A view that emits on close is append-only by construction (C2), but for what closes again.
@@ -278,6 +303,10 @@ class ViewTable:
         )
         return Tick([*opened, *done.files], done.removed, done.groups, done.summary, since)
 
+    def frontier(self) -> int | None:
+        """Up to where its rows are final, in ticks."""
+        return self._snapshot.integer("tidegate.frontier")
+
     def totals(self) -> tuple[str, int, int]:
         """Frontier as text, closed result rows so far, open result rows."""
         current = self._snapshot
@@ -294,6 +323,8 @@ class ViewTable:
         if self.view.emit_on_window_close:
             return closes_anything(self.view, frontier, clock)
         now = commits(positions(pinned))
+        if PARTIAL in base.summary:
+            return True
         before = commits(base.summary.get("tidegate.inputs"))
         return now != (before or dict.fromkeys(now))
 
@@ -355,28 +386,6 @@ def _closes_again(base: Snapshot, frontier: int | None, reached: int | None) -> 
     """Whether rows that were emitted beyond the frontier, before a step back (W9), can close now (`Reclosing`)."""
     beyond = Beyond.of(base.summary)
     return beyond is not None and frontier is not None and reached is not None and beyond.first <= reached
-
-
-def same_view(context: Context, view: View, table: StoredTable) -> None:
-    """R4: TG506 if the results in `table` are of another definition, or of other columns of what the view reads (E3),
-    or of earlier results of a view below."""
-    properties = table.properties()
-    stale = properties.get(STALE)
-    if not is_of_view(view, properties):
-        what = f'the definition of "{view.name}" has changed since its results were computed'
-    elif (other := other_columns(view, properties, partial(changes_of, context))) is not None:
-        what = f'the results of "{view.name}" were computed before a change: {other}'
-    elif stale:
-        what = f'"{view.name}" was computed from earlier results of "{stale}", which was rebuilt'
-    else:
-        return
-    raise TidegateError(
-        "TG506",
-        what,
-        hint=f"tidegate rebuild {view.name} recomputes it alongside the old results, then swaps; "
-        "or DROP it, or give the new definition another name",
-        location=view.location,
-    )
 
 
 def clock_of(view: View, pinned: Sequence[Pinned]) -> int | None:

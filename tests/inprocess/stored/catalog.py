@@ -99,9 +99,14 @@ class FolderCatalog(NoopCatalog):
         return self._version(identifier) is not None
 
     def make(
-        self, identifier: tuple[str, ...], schema: Schema, spec: PartitionSpec, properties: dict[str, str]
+        self,
+        identifier: tuple[str, ...],
+        schema: Schema,
+        spec: PartitionSpec,
+        properties: dict[str, str],
+        keep_ids: bool = False,
     ) -> None:
-        """Make a table unless it is there."""
+        """Make a table unless it is there. `keep_ids`: its columns have the ids of `schema` and not new ones."""
         if self.exists(identifier):
             return
         metadata = new_table_metadata(
@@ -111,6 +116,13 @@ class FolderCatalog(NoopCatalog):
             sort_order=UNSORTED_SORT_ORDER,
             properties=properties,
         )
+        if keep_ids:
+            as_given = {
+                "schemas": [schema],
+                "partition_specs": [spec],
+                "last_column_id": schema.highest_field_id,
+            }
+            metadata = metadata.model_copy(update=as_given)
         self._write(identifier, metadata, 1)
 
     def open(self, identifier: tuple[str, ...]) -> Table:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
-from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, visit_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 
@@ -30,18 +30,21 @@ from tests.inprocess.stored.files import (
 )
 from tests.inprocess.stored.merge import merged
 from tests.inprocess.stored.upkeep import InProcessUpkeep
+from tests.inprocess.stored.versions import shape_of_version, swapped
 from tidegate.iceberg.commit import TRIES, committed, require_owner
-from tidegate.iceberg.data_files import ordinary, packed_bounds, target_in
+from tidegate.iceberg.data_files import packed_bounds, target_in
 from tidegate.iceberg.layout import ON_TIME, NewTable
 from tidegate.iceberg.merge import Merge
 from tidegate.iceberg.protocol import AnswerLost, Conflict, Found, Snapshot, Stored, standing
 from tidegate.iceberg.table_change import TableChange
+from tidegate.iceberg.versions.swap import DATA_PATH, KEEP_FILES, VERSION, VersionSwap
 from tidegate.project.owner import OWNER, Owner
 from tidegate.store.metadata import life
 from tidegate.store.version import STORAGE_VERSION, require_known
 from tidegate.tasks.writer import WriteTarget
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Transaction
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.project import Storage
@@ -86,35 +89,17 @@ class InProcessTables:
     def drop_table(self, identifier: str) -> None:
         self.catalog.remove(_parts(identifier))
 
-    def replace_table(
-        self,
-        identifier: str,
-        rows: DataFrame,
-        split: str,
-        day: str | None,
-        properties: Mapping[str, str],
-        summary: Mapping[str, str],
-    ) -> None:
-        """Columns that go stay in the schema; nobody asks for them."""
-        table = self.open(identifier)
-        held = rows.toArrow()
-        known = {field.name: field.type for field in table.schema()}
-        other = [
-            f for f in held.schema if f.name in known and ordinary(pa.schema([f]))[0].type != known[f.name]
-        ]
-        if other:
-            with self.catalog.open(_parts(identifier)).update_schema() as update:
-                for field in other:
-                    update.delete_column(field.name)
-        new = [field for field in held.schema if field.name not in known or field in other]
-        if new:
-            fresh = visit_pyarrow(pa.schema(new), _ConvertToIcebergWithoutIDs())
-            with self.catalog.open(_parts(identifier)).update_schema() as update:
-                for field in fresh.fields:
-                    update.add_column(field.name, field.field_type)
-        table = self.open(identifier)
-        table.set_properties(dict(properties))
-        table.replace([held], summary, table.current())
+    def make_version(self, table: NewTable, of: str, number: int) -> None:
+        if self.exists(table.identifier):
+            return
+        current = self.catalog.open(_parts(of))
+        shape = shape_of_version(current, schema_in(self.spark, table.columns), table.partitions)
+        facts = {VERSION: str(number), DATA_PATH: f"{current.location()}/data", **KEEP_FILES, **_OWN}
+        properties = {k: v for k, v in table.properties.items() if k != "format-version"}
+        self.catalog.make(_parts(table.identifier), *shape, {**properties, **facts}, keep_ids=True)
+
+    def end_version(self, identifier: str) -> None:
+        self.catalog.remove(_parts(identifier))
 
     def rows(self, identifier: str, snapshot: int | None = None, with_file: bool = False) -> DataFrame:
         table = self.catalog.open(_parts(identifier))
@@ -212,7 +197,8 @@ class InProcessTable:
         bounds: tuple[str, ...] = (),
         reading: bool = False,
     ) -> WriteTarget:
-        return target_in(self.location, arrow_schema(self._table), storage, split, day, bounds, reading)
+        schema, elsewhere = arrow_schema(self._table), self.property(DATA_PATH)
+        return target_in(self.location, schema, storage, split, day, bounds, reading, elsewhere)
 
     def files(
         self, snapshot: int, column: str, field_id: int, low: int | None, high: int | None
@@ -262,6 +248,17 @@ class InProcessTable:
         new = [self._data_file(file, target) for file in files if target is not None]
         return self._commit(new, gone, summary, base, change)
 
+    def swap(self, version: str, swap: VersionSwap, base: Snapshot) -> int:
+        made = self._tables.catalog.open(_parts(version))
+        at = made.current_snapshot()
+        new = [] if at is None else [task.file for task in files_of(made, at.snapshot_id)]
+
+        def attempt(_: Snapshot) -> Stored | Conflict | AnswerLost:
+            first = partial(swapped, version=made, swap=swap)
+            return self._attempt(new, self._files_at(base), swap.summary, base, first)
+
+        return committed(self.identifier, base, self._look, attempt)
+
     def _commit(
         self,
         new: Sequence[DataFile],
@@ -270,8 +267,9 @@ class InProcessTable:
         base: Snapshot,
         table: TableChange | None = None,
     ) -> int:
+        first = None if table is None else partial(changed, change=table, spark=self._tables.spark)
         return committed(
-            self.identifier, base, self._look, lambda _: self._attempt(new, gone, summary, base, table)
+            self.identifier, base, self._look, lambda _: self._attempt(new, gone, summary, base, first)
         )
 
     def _attempt(
@@ -280,15 +278,16 @@ class InProcessTable:
         gone: Sequence[DataFile],
         summary: Mapping[str, str],
         base: Snapshot,
-        table: TableChange | None,
+        first: Callable[[Transaction], None] | None,
     ) -> Stored | Conflict | AnswerLost:
+        """`first`: what the transaction does before its rows."""
         own = None
         try:
             if self._table.metadata.current_snapshot_id != base.id:
                 raise CommitFailedException("another snapshot is the newest")
             change = self._table.transaction()
-            if table is not None:
-                changed(change, table, self._tables.spark)
+            if first is not None:
+                first(change)
             with change.update_snapshot(snapshot_properties=dict(summary)).overwrite() as update:
                 own = update.snapshot_id
                 for file in {file.file_path: file for file in gone}.values():

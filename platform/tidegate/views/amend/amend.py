@@ -40,6 +40,7 @@ from tidegate.plan.view_stages import CompareStage, RevisionStage, SliceStage, S
 from tidegate.sql.catalog.objects import Relation, View
 from tidegate.tasks.writer import WriteTarget
 from tidegate.views.amend.comparison import AmendmentComparison
+from tidegate.views.definition import same_view
 from tidegate.views.inputs import Pinned
 from tidegate.views.resolve import pin
 from tidegate.views.revisions.amend_ranges import candidates, clip
@@ -54,7 +55,6 @@ from tidegate.views.revisions.amend_report import (
 from tidegate.views.revisions.amend_write import AmendmentWriter
 from tidegate.views.revisions.comparable import Range, among, as_stored, batch, comparable_since
 from tidegate.views.revisions.step_back import effective_frontier
-from tidegate.views.view_table import same_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

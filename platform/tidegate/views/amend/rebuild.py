@@ -1,8 +1,7 @@
-"""A changed query (R4): its results are computed beside the old ones, from the beginning, and swapped at the end.
-
-Until the swap everybody reads the old results; it is one commit that replaces schema, rows and definition together.
-Killed before it, a rebuild leaves the old results, and the next one begins anew. The old results stay
-readable under a tag of the table's, which upkeep does not expire.
+"""A changed query (R4): its results are computed beside the old ones, from the beginning, and swapped at the end
+(`versions/build.py`). Until the swap everybody reads the old results. Killed before it, a rebuild leaves them, and the
+next one goes on where this one was. The old results stay readable under a tag of the table's, which upkeep does not
+expire.
 """
 
 from __future__ import annotations
@@ -16,21 +15,16 @@ from typing import TYPE_CHECKING
 from tidegate.errors import TidegateError
 from tidegate.iceberg.layout import is_of_view
 from tidegate.plan.column_changes import other_columns
-from tidegate.plan.stages import rebuild_stages
-from tidegate.plan.view_stages import SwapStage
+from tidegate.plan.versions import current_version, tag_of
 from tidegate.runtime.steps import Steps
-from tidegate.sql.catalog.lineage import readers_of
 from tidegate.sql.catalog.objects import View
-from tidegate.store.metadata import GENERATION
+from tidegate.views.definition import STALE
 from tidegate.views.resolve import changes_of
-from tidegate.views.view_table import STALE, ViewTable
-from tidegate.watermark import TimeKind
+from tidegate.views.versions.build import NEXT, VersionBuild, clear_left, finish
 
 if TYPE_CHECKING:
-    from tidegate.iceberg.tables import StoredTable
     from tidegate.runtime.context import Context
 
-_NEXT = "$next"
 _UNCHANGED = "its results are those of its definition"
 
 
@@ -73,6 +67,8 @@ def rebuild(
     def one(view: View) -> None:
         named = wanted is not None and view.name in wanted
         why = _why(context, view, changed)
+        if why is None and not dry_run:
+            clear_left(context, view)
         if why is None:
             if named:
                 done.append(Rebuilt(view.name, _UNCHANGED, _generation(context, view)))
@@ -81,7 +77,7 @@ def rebuild(
             if dry_run:
                 done.append(Rebuilt(view.name, why, _generation(context, view)))
             else:
-                with context.lease(view.name):
+                with context.lease(view.name, NEXT):
                     done.append(_rebuild(context, view, why, notify))
 
     asked: set[str] = set()
@@ -122,39 +118,17 @@ def _why(context: Context, view: View, changed: set[str]) -> str | None:
 
 def _generation(context: Context, view: View) -> int:
     stored = context.stored(view.name)
-    return 1 if stored is None else int(context.tables.open(stored).property(GENERATION) or 1)
+    return 1 if stored is None else current_version(context.tables.open(stored).properties())
 
 
 def _rebuild(context: Context, view: View, why: str, notify: Callable[[str], None]) -> Rebuilt:
-    """One view; its lease is held."""
+    """One view; the lease of its part `$next` is held."""
     started = time.monotonic()
-    identifier, beside = context.identifier(view.name), context.identifier(f"{view.name}{_NEXT}")
-    # What one that was killed has left may be of another definition, or of earlier results of what the view reads.
-    context.tables.drop_table(beside)
+    tag = tag_of(_generation(context, view))
     notify(f"{view.name}: recomputing from the beginning because {why}")
-    table = ViewTable(context, view, beside)
-    stages = context.stages(rebuild_stages(context.catalog, view, context.project.storage.namespace_of))
-    table.tick()
-    generation = _generation(context, view) + 1
-    tag = f"generation_{generation - 1}"
-    notify(f"{view.name}: swapping; the earlier results are kept as {tag}")
-    frontier, groups, _ = table.totals()
-    stages.carry_out(SwapStage, lambda _: _swap(context, table.table, view, identifier, generation, tag))
-    return Rebuilt(view.name, why, generation, tag, frontier, groups, round(time.monotonic() - started, 3))
-
-
-def _swap(context: Context, new: StoredTable, view: View, identifier: str, generation: int, tag: str) -> None:
-    """Everything of the new table takes the place of what is in `identifier`, in one commit; that stays as `tag`."""
-    context.tables.open(identifier).tag(tag)
-    for reader in readers_of(context.catalog, view.name):
-        context.require_own(reader.name)
-        # First: were this one killed behind the swap, they would go on from results that are not there any more.
-        if (stored := context.stored(reader.name)) is not None:
-            context.tables.open(stored).set_properties({STALE: view.name})
-    properties = new.properties() | {GENERATION: str(generation), STALE: ""}
-    summary = new.current().facts
-    day = None if view.kind is TimeKind.EPOCH else "_window_end"
-    context.tables.replace_table(
-        identifier, context.tables.rows(new.identifier), "_open", day, properties, summary
-    )
-    context.tables.drop_table(new.identifier)
+    build = VersionBuild(context, view)
+    finish(build, lambda text: notify(f"{view.name}: {text}"))
+    notify(f"{view.name}: swapped; the earlier results are kept as {tag}")
+    frontier, groups, _ = build.table.totals()
+    number = build.mark.number
+    return Rebuilt(view.name, why, number, tag, frontier, groups, round(time.monotonic() - started, 3))

@@ -1,0 +1,142 @@
+"""A new version of a table by Iceberg's Java (E5): made beside it, with its files in the folder of the table, and
+swapped in by one commit of the table's metadata: schema, properties and rows change together, and no row is copied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tidegate.iceberg.layout import NewTable, quote
+from tidegate.iceberg.table_commit import put
+from tidegate.iceberg.versions.numbering import highest, numbered, partitioned
+from tidegate.jvm.java import java_class, json_mapper
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Table property of a version that is being built: the version's number. It says that the table is ready for rows.
+VERSION = "tidegate.version-built"
+#: Iceberg's property: where tasks write a table's files, if that is not its own folder.
+DATA_PATH = "write.data.path"
+#: Nobody may delete the files of a version that is being built, since they become the table's.
+KEEP_FILES = {"gc.enabled": "false"}
+#: What a version needs while it is built, and a table does not have.
+_OF_BUILDING = (VERSION, DATA_PATH, *KEEP_FILES)
+
+_ICEBERG = "org.apache.iceberg."
+
+
+@dataclass(frozen=True)
+class VersionSwap:
+    """How a version takes its table's place. `tag`: what the rows of before are called from then on; `properties` to
+    set, `removed` to remove; `summary`: what the commit says."""
+
+    tag: str
+    properties: Mapping[str, str]
+    removed: tuple[str, ...]
+    summary: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        tag: str,
+        before: Mapping[str, str],
+        version: Mapping[str, str],
+        facts: Mapping[str, str],
+        summary: Mapping[str, str],
+    ) -> VersionSwap:
+        """With all properties that the table of the version has, and `facts`, but for those of building. What only the
+        results of before have said is removed."""
+        properties = {k: v for k, v in version.items() if k not in _OF_BUILDING} | dict(facts)
+        own = tuple(k for k in before if k.startswith("tidegate.") and k not in properties)
+        return cls(tag, properties, own, summary)
+
+
+def make_version(spark: SparkSession, new: NewTable, of: Any, number: int) -> None:
+    """Make the table of version `number` of the table `of` (Iceberg's object), whose files it writes into that one's
+    folder. One that a crash has left half made is finished."""
+    jvm = spark._jvm
+    parsers = java_class(jvm, _ICEBERG + "SchemaParser"), java_class(jvm, _ICEBERG + "PartitionSpecParser")
+    text = ", ".join(f"{quote(name)} {kind}" for name, kind in new.columns)
+    struct = java_class(jvm, "org.apache.spark.sql.types.StructType").fromDDL(text)
+    plain = java_class(jvm, _ICEBERG + "spark.SparkSchemaUtil").convert(struct)
+    known = of.operations().current()
+    own, wanted = (json.loads(parsers[0].toJson(one)) for one in (known.schema(), plain))
+    schema = numbered(own, int(known.lastColumnId()), wanted)
+    specs = [json.loads(parsers[1].toJson(spec)) for spec in known.specs()]
+    # Without partitions: the ids of those that it would get here are others.
+    spark.sql(NewTable(new.identifier, new.columns, (), {**new.properties, **KEEP_FILES}).sql())
+    made = java_class(jvm, _ICEBERG + "spark.Spark3Util").loadIcebergTable(
+        spark._jsparkSession, new.identifier
+    )
+    if made.properties().get(VERSION) is not None:
+        return
+    operations = made.operations()
+    before = operations.current()
+    java_schema = parsers[0].fromJson(json.dumps(schema))
+    spec = parsers[1].fromJson(java_schema, json.dumps(partitioned(specs, schema, new.partitions)))
+    builder = java_class(jvm, _ICEBERG + "TableMetadata").buildFrom(before)
+    builder = builder.setCurrentSchema(java_schema, max(highest(schema), int(before.lastColumnId())))
+    builder = builder.setDefaultPartitionSpec(spec)
+    facts = {VERSION: str(number), DATA_PATH: f"{of.location()}/data"}
+    put(jvm, operations, before, builder.setProperties(_java_map(jvm, facts)).build())
+
+
+class SwapCommit:
+    """For whoever commits it, an update like any other (`attempt.py`): the rows, columns and properties of a version
+    take the place of a table's. `version`: Iceberg's object of the version's table."""
+
+    def __init__(self, jvm: Any, table: Any, version: Any, swap: VersionSwap) -> None:
+        self._jvm, self._operations = jvm, table.operations()
+        self._known = self._operations.current()
+        self.own: int | None = None
+        builder = self._builder(version, swap)
+        begin = java_class(jvm, _ICEBERG + "Transactions").replaceTableTransaction
+        self._transaction = begin(table.name(), self._operations, builder.build())
+        self._rows = self._transaction.newAppend()
+        for key, value in swap.summary.items():
+            self._rows = self._rows.set(key, value)
+        self._add_files(version)
+
+    def _builder(self, version: Any, swap: VersionSwap) -> Any:
+        jvm, known = self._jvm, self._known
+        builder = java_class(jvm, _ICEBERG + "TableMetadata").buildFrom(known)
+        stood = known.currentSnapshot()
+        if stood is not None:
+            refs = java_class(jvm, _ICEBERG + "SnapshotRef")
+            builder = builder.setRef(swap.tag, refs.tagBuilder(stood.snapshotId()).build()).removeRef("main")
+        last = max(int(one.lastColumnId()) for one in (known, version.operations().current()))
+        builder = builder.setCurrentSchema(version.schema(), last).setDefaultPartitionSpec(version.spec())
+        gone = java_class(jvm, "java.util.HashSet")()
+        for key in swap.removed:
+            gone.add(key)
+        return builder.setProperties(_java_map(jvm, swap.properties)).removeProperties(gone)
+
+    def _add_files(self, version: Any) -> None:
+        # What is said of each file stays, but for the number that the way to split them has in the version's table.
+        parser, mapper = java_class(self._jvm, _ICEBERG + "ContentFileParser"), json_mapper(self._jvm)
+        spec, own = version.spec(), self._transaction.table().spec()
+        number = own.specId()
+        tasks = version.newScan().includeColumnStats().planFiles()
+        try:
+            for task in tasks.iterator():
+                said = json.loads(parser.toJson(task.file(), spec)) | {"spec-id": number}
+                file = parser.fromJson(mapper.readTree(json.dumps(said)), own)
+                self._rows = self._rows.appendFile(file)
+        finally:
+            tasks.close()
+
+    def commit(self) -> None:
+        self._rows.commit()
+        made = self._transaction.currentMetadata()
+        self.own = int(made.currentSnapshot().snapshotId())
+        put(self._jvm, self._operations, self._known, made)
+
+
+def _java_map(jvm: Any, given: Mapping[str, str]) -> Any:
+    found = java_class(jvm, "java.util.HashMap")()
+    for key, value in given.items():
+        found.put(key, value)
+    return found

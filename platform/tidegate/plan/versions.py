@@ -1,0 +1,126 @@
+"""What the tables of a view say of its versions (E5): which one is current, which are kept, and how far the one is that
+is built. Pure values; JSON in table properties."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+#: Table property of a view: the number of its current version, from 1.
+GENERATION = "tidegate.generation"
+#: Table property of a view: its earlier versions that can be read, and the highest number that was given.
+KEPT, HIGHEST = "tidegate.versions", "tidegate.version-highest"
+#: Table property of a version that is built.
+BUILDING = "tidegate.building"
+
+#: What a version's table says of its definition: what another version says instead.
+_OF_DEFINITION = (
+    "tidegate.definition",
+    "tidegate.identity",
+    "tidegate.inputs",
+    "tidegate.time-kind",
+    "tidegate.time-column",
+    "tidegate.changes-seen",
+)
+
+
+def next_of(name: str) -> str:
+    """What the version of a view that is built is stored as."""
+    return f"{name}$next"
+
+
+def tag_of(number: int) -> str:
+    """The tag of a view's table at which the results of a version can be read."""
+    return f"generation_{number}"
+
+
+def current_version(properties: Mapping[str, str]) -> int:
+    """Of a view's table."""
+    return int(properties.get(GENERATION) or 1)
+
+
+def next_number(properties: Mapping[str, str]) -> int:
+    """Of the next version of a view's table: a number is given once."""
+    return max(current_version(properties), int(properties.get(HIGHEST) or 1)) + 1
+
+
+@dataclass(frozen=True)
+class KeptVersion:
+    """An earlier version of a view. `until`: when another one took its place, ISO, UTC; `frontier`: up to where its
+    results were final then, as text; `definition`: what its table said of its definition."""
+
+    number: int
+    until: str
+    frontier: str
+    definition: Mapping[str, str]
+
+
+def kept_versions(properties: Mapping[str, str]) -> tuple[KeptVersion, ...]:
+    """The earlier versions of a view's table that can be read, oldest first."""
+    return tuple(KeptVersion(**one) for one in json.loads(properties.get(KEPT) or "[]"))
+
+
+def with_kept(properties: Mapping[str, str], until: str, frontier: str) -> str:
+    """The property `KEPT` once another version takes the place of the one that is current."""
+    definition = {key: properties[key] for key in _OF_DEFINITION if key in properties}
+    one = KeptVersion(current_version(properties), until, frontier, definition)
+    return json.dumps([asdict(v) for v in (*kept_versions(properties), one)], ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class VersionInBuilding:
+    """The version of a view that is built. `number`; `of`: the life of the table whose version it is; `inputs`: by name
+    the life of what it reads, if that is a view; `started`: ISO, UTC. `cuts`: where its slices end (ticks), each with
+    the rows of its input that it reads; empty if all is computed in one."""
+
+    number: int
+    of: str
+    inputs: Mapping[str, str]
+    started: str
+    cuts: tuple[tuple[int, int], ...] = ()
+
+    def to_text(self) -> str:
+        """The property `BUILDING`."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def of_text(cls, text: str | None) -> VersionInBuilding | None:
+        """None if it is not there."""
+        if text is None:
+            return None
+        found = json.loads(text)
+        return cls(**{**found, "cuts": tuple((upto, rows) for upto, rows in found["cuts"])})
+
+    def following(self, frontier: int | None) -> int | None:
+        """Where the next slice ends; None for the last one, which has no end."""
+        left = (upto for upto, _ in self.cuts if frontier is None or upto > frontier)
+        return next(left, None)
+
+    def done(self, frontier: int | None) -> float:
+        """Which part of the rows has been read, from 0 to 1; `frontier`: None before the first commit."""
+        total = sum(rows for _, rows in self.cuts)
+        if frontier is None or not total:
+            return 0.0 if frontier is None else 1.0
+        return sum(rows for upto, rows in self.cuts if upto <= frontier) / total
+
+
+def cuts(files: list[tuple[int, int]], least_rows: int, at_most: int) -> tuple[tuple[int, int], ...]:
+    """Where the slices end in which rows are read. `files`: the greatest time and the number of rows of each; a slice
+    reads `least_rows` or more, and there are `at_most` of them."""
+    total = sum(rows for _, rows in files)
+    size = max(least_rows, -(-total // at_most))
+    found: list[tuple[int, int]] = []
+    collected, last = 0, 0
+    for greatest, rows in sorted(files):
+        if collected >= size:
+            found.append((last, collected))
+            collected = 0
+        collected, last = collected + rows, greatest
+    if collected:
+        found.append((last, collected))
+    # Slices that end at the same time are one.
+    merged: dict[int, int] = {}
+    for upto, rows in found:
+        merged[upto] = merged.get(upto, 0) + rows
+    return tuple(merged.items())

@@ -1,0 +1,199 @@
+"""A new version of a view (R4, E5), computed from the log beside the one that is current.
+
+It is a table of its own, `<view>$next`, whose files are in the view's folder. It is filled slice by slice, as a view is
+by its ticks: each slice is a commit, and whoever is killed goes on behind the last one. When its frontier has reached
+that of the current version, one commit puts its rows, columns and definition into the view's table, and copies no row.
+Readers see the one or the other. The earlier results stay readable under a tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import is_of_view
+from tidegate.iceberg.versions.swap import VersionSwap
+from tidegate.plan.gaps import same_scale
+from tidegate.plan.stages import rebuild_stages
+from tidegate.plan.versions import (
+    BUILDING,
+    GENERATION,
+    HIGHEST,
+    KEPT,
+    VersionInBuilding,
+    current_version,
+    cuts,
+    next_number,
+    next_of,
+    tag_of,
+    with_kept,
+)
+from tidegate.plan.view_stages import SwapStage
+from tidegate.sql.catalog.lineage import readers_of
+from tidegate.sql.catalog.objects import Relation, View
+from tidegate.views.definition import STALE
+from tidegate.views.resolve import pin
+from tidegate.views.view_table import PARTIAL, ViewTable
+
+if TYPE_CHECKING:
+    from tidegate.iceberg.protocol import Snapshot
+    from tidegate.runtime.context import Context
+
+#: A slice reads so many rows or more, and a version has so many slices at most.
+ROWS_OF_A_SLICE, SLICES = 1_000_000, 100
+#: The part of a view's work that its next version is.
+NEXT = "$next"
+#: How often a swap gives way to a tick of the current version.
+_TRIES = 20
+
+
+class VersionBuild:
+    """A version of a view, beside the current one, as far as it is: hold the lease of the view's part `$next`. Begins
+    it, or goes on with one of the same definition and of the same results below."""
+
+    def __init__(self, context: Context, view: View) -> None:
+        self._context, self._view = context, view
+        self._beside = context.identifier(next_of(view.name))
+        self.current = context.tables.open(context.identifier(view.name), context.project.owner)
+        self.current.refresh()
+        self._stages = context.stages(
+            rebuild_stages(context.catalog, view, context.project.storage.namespace_of)
+        )
+        known = self._unfinished()
+        if known is None:
+            context.forget_next(view.name)
+            known = self._begun()
+        self.mark = known
+        # Until its last slice it holds what is final, whatever else it shows then.
+        self.table = ViewTable(context, self._early(), self._beside, known)
+
+    def _early(self) -> View:
+        view = self._view
+        return view if view.emit_on_window_close else replace(view, emit_on_window_close=True)
+
+    def _unfinished(self) -> VersionInBuilding | None:
+        """What is there of this very version; None if nothing is, or if it is of another definition."""
+        if not self._context.tables.exists(self._beside):
+            return None
+        properties = self._context.tables.open(self._beside).properties()
+        mark = VersionInBuilding.of_text(properties.get(BUILDING))
+        if mark is None or not is_of_view(self._view, properties):
+            return None
+        same = mark.of == self.current.uuid and mark.inputs == self._lives()
+        return mark if same else None
+
+    def _lives(self) -> dict[str, str]:
+        found = {}
+        for name in self._view.reads:
+            source = self._context.catalog.get(name)
+            table = self._context.opened(name) if isinstance(source, View) else None
+            if table is not None:
+                found[name] = table.uuid
+        return found
+
+    def _begun(self) -> VersionInBuilding:
+        number = next_number(self.current.properties())
+        started = self._context.clock().astimezone(UTC).isoformat(timespec="seconds")
+        return VersionInBuilding(number, self.current.uuid, self._lives(), started, self._cuts())
+
+    def _cuts(self) -> tuple[tuple[int, int], ...]:
+        """By the files of the largest log that it reads in time."""
+        view, most, chosen = self._view, 0, None
+        for entry in pin(self._context, view) if view.clock is not None else ():
+            in_time = entry.input.time_column is not None and not entry.input.lookup
+            known = in_time and isinstance(entry.source, Relation) and entry.opened is not None
+            rows = entry.snapshot.integer("tidegate.on_time") or 0
+            if known and same_scale(entry.kind, view.kind) and rows > max(most, ROWS_OF_A_SLICE):
+                most, chosen = rows, entry
+        if chosen is None or chosen.opened is None or chosen.snapshot.id is None:
+            return ()
+        column = chosen.input.time_column or ""
+        target = chosen.opened.target(self._context.project.storage, reading=True)
+        files = chosen.opened.files(chosen.snapshot.id, column, target.field_id(column), None, None)
+        if files is None or any(file["greatest"] is None for file in files):
+            return ()
+        return cuts([(file["greatest"], file["rows"]) for file in files], ROWS_OF_A_SLICE, SLICES)
+
+    def frontier(self) -> int | None:
+        """Up to where its results are final."""
+        return self.table.frontier()
+
+    def advance(self) -> bool:
+        """Compute the next slice; False once it has come to where its inputs are."""
+        before = self.frontier()
+        upto = self.mark.following(before)
+        if upto is not None:
+            self.table.tick(upto)
+            if self.frontier() != before:
+                return True
+        if self.table.view is not self._view:
+            self.table = ViewTable(self._context, self._view, self._beside)
+        self.table.tick()
+        return False
+
+    def swapped(self) -> bool:
+        """Put it in the place of the current version, in one commit; False if that one has got further meanwhile.
+        Raises TG508 if the catalog is a folder and somebody writes the view."""
+        name = self._view.name
+        # A catalog that is a folder has nothing but leases to keep two processes apart.
+        alone = self._context.project.storage.settings.catalog.type == "hadoop"
+        with self._context.lease(name, "" if alone else "$swap"):
+            base = self.current.current()
+            stood, own = base.integer("tidegate.frontier"), self.frontier()
+            if stood is not None and (own is None or own < stood):
+                return False
+            try:
+                self._stages.carry_out(SwapStage, lambda _: self._swap(base))
+            except TidegateError as error:
+                if error.code != "TG502":
+                    raise
+                return False
+        self._context.forget_next(name)
+        return True
+
+    def _swap(self, base: Snapshot) -> None:
+        """`base`: the current version, as it was looked at."""
+        context, view = self._context, self._view
+        for reader in readers_of(context.catalog, view.name):
+            context.require_own(reader.name)
+            # First: were this one killed behind the swap, they would go on from results that are not there any more.
+            if (stored := context.stored(reader.name)) is not None:
+                context.tables.open(stored).set_properties({STALE: view.name})
+        before, beside = self.current.properties(), context.tables.open(self._beside)
+        newest = beside.current()
+        frontier = view.kind.format(base.integer("tidegate.frontier"))
+        until = context.clock().astimezone(UTC).isoformat(timespec="seconds")
+        facts = {GENERATION: str(self.mark.number), HIGHEST: str(self.mark.number)}
+        if base.id is not None:
+            facts[KEPT] = with_kept(before, until, frontier)
+        # Higher than both: nobody takes this commit for one that he has seen (`protocol.stands`).
+        tick = max(one.integer("tidegate.tick") or 0 for one in (base, newest)) + 1
+        summary = {k: v for k, v in newest.facts.items() if k != PARTIAL} | {"tidegate.tick": str(tick)}
+        properties = {k: v for k, v in beside.properties().items() if k != BUILDING}
+        swap = VersionSwap.of(tag_of(current_version(before)), before, properties, facts, summary)
+        self.current.swap(self._beside, swap, base)
+
+
+def clear_left(context: Context, view: View) -> None:
+    """Remove what a process that was killed behind the swap has left."""
+    if context.tables.exists(context.identifier(next_of(view.name))):
+        with context.lease(view.name, NEXT):
+            if not context.is_building(view.name):
+                context.forget_next(view.name)
+
+
+def finish(build: VersionBuild, notify: Callable[[str], None] = lambda text: None) -> None:
+    """Compute what is missing of a version, and swap it in. Raises TG502 if the current version is always ahead."""
+    for _ in range(_TRIES):
+        while build.advance():
+            notify(f"{100 * build.mark.done(build.frontier()):.0f} % of the rows are read")
+        if build.swapped():
+            return
+    raise TidegateError(
+        "TG502",
+        "the current version commits faster than the new one can follow",
+        hint="run again: it continues where it is",
+    )

@@ -1,0 +1,117 @@
+"""New versions of a stored table, from Iceberg's Java and from the tests' own implementation of the port
+(`tidegate/iceberg/versions`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.inprocess.test_conformance import added, files_below, made, session, shown, tagged
+from tidegate.errors import TidegateError
+from tidegate.iceberg.layout import NewTable
+from tidegate.iceberg.versions.swap import VersionSwap
+from tidegate.store.version import NEWEST, STORAGE_VERSION
+from tidegate.tasks.writer import WriteTask, run_task
+
+if TYPE_CHECKING:
+    from tidegate.session.session import Session
+
+pytestmark = pytest.mark.runner("inprocess", "spark")
+__all__ = ["session"]  # the fixture
+
+COLUMNS = (("total", "bigint"), ("id", "string"), ("pairs", "array<struct<a: int>>"), ("_open", "boolean"))
+
+
+def built(session: Session, identifier: str, bound: str = "bigint") -> str:
+    """The table of a version with two rows: `id` has another type, `name` is gone."""
+    version = session.identifier("t$next")
+    columns = (*COLUMNS, ("_window_end", bound))
+    parts = ("_open",) if bound == "bigint" else ("_open", "days(_window_end)")
+    facts = {"format-version": "2", STORAGE_VERSION: str(NEWEST), "new": "yes"}
+    new = NewTable(version, columns, parts, facts)
+    session.tables.make_version(new, identifier, 2)
+    session.tables.make_version(new, identifier, 2)  # one that is there stays as it is
+    table = session.tables.open(version)
+    target = table.target(session.project.storage, "_open", None if len(parts) == 1 else "_window_end")
+    end = "5L" if bound == "bigint" else f"CAST('2026-01-02' AS {bound})"
+    frame = session.spark.sql(
+        f"SELECT 7L AS total, 'x' AS id, array(named_struct('a', 1)) AS pairs, false AS _open, {end} AS _window_end"
+    )
+    files = [file for some in run_task(frame, WriteTask(target)) for file in some]
+    table.append(files, target, {"tidegate.tick": "1"}, table.current())
+    return version
+
+
+def swap(session: Session, identifier: str, version: str) -> VersionSwap:
+    before, after = (session.tables.open(one).properties() for one in (identifier, version))
+    return VersionSwap.of("v1", before, after, {"tidegate.generation": "2"}, {"tidegate.tick": "9"})
+
+
+def rows(session: Session, identifier: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in session.tables.rows(identifier).select("total", "id", "pairs.a").collect()]
+
+
+@pytest.mark.runner("spark")
+def test_E5_a_version_may_count_time_otherwise(session: Session) -> None:
+    """(The tests' own writer of manifests knows one way to split a table.)"""
+    takes_the_place(session, "timestamp_ntz")
+
+
+def test_E5_a_version_takes_the_place_of_a_table_in_one_commit_without_a_copy(session: Session) -> None:
+    takes_the_place(session, "bigint")
+
+
+def takes_the_place(session: Session, bound: str) -> None:
+    identifier = made(session, **{"tidegate.old": "yes"})
+    table = session.tables.open(identifier)
+    first = added(session, table, [(1, "a", False), (2, "b", False)])
+    version = built(session, identifier, bound)
+    # Until the swap nothing of it is to be seen.
+    assert shown(session, identifier) == [(1, "a", False), (2, "b", False)]
+    files = {file for file in files_below(session, table.location) if file.endswith(".parquet")}
+    second = table.swap(version, swap(session, identifier, version), table.current())
+    after = {file for file in files_below(session, table.location) if file.endswith(".parquet")}
+    assert files == after
+    now = table.current()
+    assert (now.id, now.integer("tidegate.tick")) == (second, 9)
+    found = table.properties()
+    assert (found["new"], found["tidegate.generation"], found.get("tidegate.old")) == ("yes", "2", None)
+    assert "gc.enabled" not in found
+    session.tables.end_version(version)
+    assert not session.tables.exists(version)
+    assert rows(session, identifier) == [(7, "x", [1])]
+    # What it had stays readable, with the columns that it had.
+    assert shown(session, identifier, first) == [(1, "a", False), (2, "b", False)]
+    assert tagged(session, identifier, "v1") == 2
+    again = session.tables.open(identifier)
+    added_to_version(session, again, bound)
+    assert sorted(rows(session, identifier)) == [(7, "x", [1]), (8, "y", None)]
+
+
+def added_to_version(session: Session, table: Any, bound: str) -> None:
+    target = table.target(session.project.storage, "_open", None if bound == "bigint" else "_window_end")
+    end = "6L" if bound == "bigint" else f"CAST('2026-01-03' AS {bound})"
+    frame = session.spark.sql(f"SELECT 8L AS total, 'y' AS id, false AS _open, {end} AS _window_end")
+    files = [file for some in run_task(frame, WriteTask(target)) for file in some]
+    table.append(files, target, {"tidegate.tick": "10"}, table.current())
+
+
+def test_E5_a_swap_is_fenced(session: Session) -> None:
+    identifier = made(session)
+    table, late = session.tables.open(identifier), session.tables.open(identifier)
+    added(session, table, [(1, "a", False)], facts={"tidegate.tick": "1"})
+    version = built(session, identifier)
+    base = late.current()
+    added(session, table, [(2, "b", False)], facts={"tidegate.tick": "2"})
+    with pytest.raises(TidegateError) as caught:
+        late.swap(version, swap(session, identifier, version), base)
+    assert caught.value.code == "TG502"
+    assert shown(session, identifier) == [(1, "a", False), (2, "b", False)]
+    # And nothing of before is put on a version.
+    stood = late.current()
+    table.swap(version, swap(session, identifier, version), table.current())
+    with pytest.raises(TidegateError) as caught:
+        late.append([], None, {"tidegate.tick": "3"}, stood)
+    assert caught.value.code == "TG502"
+    assert rows(session, identifier) == [(7, "x", [1])]
