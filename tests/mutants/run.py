@@ -22,7 +22,17 @@ from queue import SimpleQueue
 from threading import RLock
 from typing import Any
 
-from tests.mutants import bounds, commits, planted, planted_results, planted_topics, rows, steps, warm
+from tests.mutants import (
+    bounds,
+    commits,
+    planted,
+    planted_queries,
+    planted_results,
+    planted_topics,
+    rows,
+    steps,
+    warm,
+)
 from tests.mutants.guard import ROOT, Guard, Place, Planted, problems
 from tests.mutants.hunt import MOST, hunt
 from tests.mutants.page import PAGE, seeds_on, write_planted
@@ -34,6 +44,7 @@ PLANTED: tuple[Planted, ...] = (
     *planted.PLANTED,
     *planted_topics.PLANTED,
     *planted_results.PLANTED,
+    *planted_queries.PLANTED,
 )
 ALL: tuple[Place, ...] = (*GUARDS, *PLANTED)
 MEMORY = ROOT / ".tidegate" / "mutants.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,11 +16,14 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from tests.simulate.checks import leftovers
 from tests.simulate.checks.audits import audit, revisions
 from tests.simulate.checks.check import Checks
-from tests.simulate.checks.topic_check import SinkTopic, SourceTopic
+from tests.simulate.checks.sink_topic import SinkTopic
+from tests.simulate.checks.topic_check import SourceTopic
 from tests.simulate.checks.wrong import Wrong
-from tests.simulate.scripts.pipelines import VIEWS, as_json
+from tests.simulate.scripts.pipelines import INPUTS, as_json
 from tests.simulate.scripts.script import Act, Amend, Arrive, Keep, Live, Run, Script, Together, Wait
 from tests.simulate.scripts.topic_acts import Produce, TopicAct
+from tests.simulate.scripts.views import VIEWS
+from tests.simulate.turns import Turns
 from tests.simulate.world.broker import SOURCE_TOPIC
 from tests.simulate.world.driver import World
 from tests.simulate.world.living import Living
@@ -86,12 +88,12 @@ class _Play:
         chooser = Chooser(rng, script.faults, script.wishes, script.share)
         self._script, self._rng = script, rng
         self.outside = Outside(script.seed, chooser)
-        self.world = World(self.outside, script.pipeline.sql(), ("events",))
+        self.world = World(self.outside, script.pipeline.sql(), script.pipeline.sources)
         # (Late rows that an amendment has taken in count, whoever has made it: A1, B1.)
         amends = any(isinstance(act, Amend) or getattr(act, "second", "") == "amend" for act in script.acts)
         self.checks = Checks(self.world, script.pipeline, exact=not amends)
         if script.pipeline.topic is not None:
-            self.checks.source = SourceTopic(self.world.broker, script.pipeline.topic)
+            self.checks.events.source = SourceTopic(self.world.broker, script.pipeline.topic)
         if script.pipeline.sent is not None:
             together = any(isinstance(act, Together) for act in script.acts)
             self.checks.sink = SinkTopic(self.world.broker, together, VIEWS[script.pipeline.views[0]])
@@ -116,51 +118,51 @@ class _Play:
             finally:
                 for session in self._sessions.values():
                     session.close()
-        partitions = {place[0] for place in self.checks.log}
+        partitions = {place[0] for log in self.checks.logs.values() for place in log.rows}
         faults = tuple(self.outside.met)
         return Played(
             replace(self._script, faults=faults),
             len(self.outside.steps),
-            self.checks.epoch,
+            max(log.epoch for log in self.checks.logs.values()),
             len(partitions),
             wrong,
         )
 
     def _do(self, act: Act) -> None:
         if isinstance(act, Arrive):
-            self._arrive(act)
+            self.arrive(act)
         elif isinstance(act, TopicAct):
             self._happens(act)
         elif isinstance(act, Wait):
             self.outside.pass_time(act.seconds)
         elif isinstance(act, Run):
-            if self._work(self._driver("a", act.fresh), Session.run):
+            if self.work(self.driver("a", act.fresh), Session.run):
                 self.checks.read()
         elif isinstance(act, Keep):
-            self._work(self._driver("a", False), partial(_keep, self.outside, act.orphans))
+            self.work(self.driver("a", False), partial(_keep, self.outside, act.orphans))
         elif isinstance(act, Amend):
-            self._work(self._driver("a", False), amend)
+            self.work(self.driver("a", False), amend)
         elif isinstance(act, Live):
             self._live(act)
         else:
-            self.checks.alone = False
-            _Turns(self, act).play()
-            self.checks.alone = True
+            self.checks.alone(False)
+            Turns(self, act).play()
+            self.checks.alone(True)
 
     def _live(self, act: Live) -> None:
         """Live groups, until nothing waits any more."""
         for known in [one for one in self.world.drivers if one.machine == "a"]:
-            self._ended(known)
+            self.ended(known)
 
         def begun() -> None:
-            self.outside.driver = self._started("a")
+            self.outside.driver = self.started("a")
             self.outside.armed = True
 
         def ended() -> None:
             self.outside.armed = False
-            self._ended(self.outside.driver)
+            self.ended(self.outside.driver)
 
-        arrive = [partial(self._arrive, Arrive(rows)) for rows in act.files]
+        arrive = [partial(self.arrive, Arrive(rows)) for rows in act.files]
         if Living(self.world, begun, ended, self._failed, arrive).play():
             self.checks.read()
 
@@ -169,13 +171,16 @@ class _Play:
         if not isinstance(error, _EXPECTED) or isinstance(error, AssertionError) or not self._excused():
             raise Wrong(f"a live group failed that no fault has met: {_told(error)}") from error
 
-    def _arrive(self, act: Arrive) -> None:
+    def arrive(self, act: Arrive) -> None:
+        log = self.checks.logs.get(act.of)
+        if log is None:
+            return  # of a script that was made smaller
         lines = []
         for number, partition, key, value, at in act.rows:
-            row = {"id": number, "p": partition, "k": key, "v": value, "ts": at}
-            self.world.produced[number] = {"id": number, "p": partition, "k": key, "v": value}
-            lines.append(json.dumps(as_json(row)))
-        path = f"{self.world.root}/input/{self._arrived:03d}.json"
+            row = {"id": number, "p": partition, "k": key, "v": value}
+            log.given[number] = {**row, "of": act.of}
+            lines.append(json.dumps(as_json({**row, "ts": at})))
+        path = f"{self.world.root}/{INPUTS[act.of]}/{self._arrived:03d}.json"
         self.world.store.put(path, ("\n".join(lines) + "\n").encode())
         self._arrived += 1
         self.outside.pass_time(10)
@@ -186,40 +191,41 @@ class _Play:
             return  # a script that was made smaller
         if isinstance(act, Produce):
             for number, _, key, value, _, _ in act.rows:
-                self.world.produced[number] = {"id": number, "k": key, "v": value}
+                row = {"id": number, "k": key, "v": value, "of": "events"}
+                self.checks.events.given[number] = row
         # (What a run saw a moment ago is not what is there now.)
         self.outside.pass_time(1)
         self.checks.source.do(act)
         self.outside.pass_time(9)
 
-    def _driver(self, machine: str, fresh: bool) -> Driver:
+    def driver(self, machine: str, fresh: bool) -> Driver:
         known = next((one for one in self.world.drivers if one.machine == machine and not one.dead), None)
         if known is not None and not fresh:
             return known
         if known is not None:
-            self._ended(known)
-        return self._started(machine)
+            self.ended(known)
+        return self.started(machine)
 
-    def _started(self, machine: str) -> Driver:
+    def started(self, machine: str) -> Driver:
         """A new process on a machine."""
         self._drivers += 1
         driver = Driver(f"driver {self._drivers}", machine)
         self.world.drivers.append(driver)
         return driver
 
-    def _second(self, what: str) -> Callable[[Session], object]:
+    def second(self, what: str) -> Callable[[Session], object]:
         """What a second driver does beside one that runs everything. (Upkeep spares what a run may be reading.)"""
         if what == "keep":
             return partial(_keep, self.outside, True, guard=None)
         return amend if what == "amend" else Session.run
 
-    def _ended(self, driver: Driver) -> None:
+    def ended(self, driver: Driver) -> None:
         self.world.drivers.remove(driver)
         session = self._sessions.pop(driver.name, None)
         if session is not None:
             session.close()
 
-    def _work(self, driver: Driver, work: Callable[[Session], object]) -> bool:
+    def work(self, driver: Driver, work: Callable[[Session], object]) -> bool:
         """What one driver does, with faults. Whether it ended well."""
         self.outside.driver = driver
         before = len(self.outside.met)
@@ -230,7 +236,7 @@ class _Play:
             work(self._sessions[driver.name])
             return True
         except Killed:
-            self._ended(driver)
+            self.ended(driver)
         except _EXPECTED as error:
             excused = self.outside.met[before:] or self._excused() or self._is_loss(error)
             if isinstance(error, AssertionError) or not excused:
@@ -272,16 +278,18 @@ class _Play:
     def _end(self) -> None:
         """Faults end, and the next run makes everything good."""
         for driver in list(self.world.drivers):
-            self._ended(driver)
+            self.ended(driver)
         self.outside.pass_time(3600)
         self.outside.begin(len(self._script.acts))
-        self.outside.driver = self._driver("c", True)
+        self.outside.driver = self.driver("c", True)
         try:
             session = self._sessions[self.outside.driver.name] = self.world.open()
             self._restore(session)
             session.run()
             if not self.checks.exact:
                 amend(session)
+                if self._script.pipeline.upserts:
+                    session.run()
         except Wrong:
             raise
         except Exception as error:
@@ -304,84 +312,6 @@ class _Play:
         leftovers.look(self.world, self.checks.pipeline)
         if self.checks.wrong is not None:
             raise self.checks.wrong
-
-
-class _Turns:
-    """Two drivers, each in a thread of its own; one goes on at a time."""
-
-    def __init__(self, play: _Play, act: Together) -> None:
-        self._play, self._act, self._turns = play, act, list(act.turns)
-        self._files, self._given = list(act.files), False
-        self._works: dict[str, Callable[[Session], object]] = {}
-        self._wake: dict[str, threading.Event] = {}
-        self._threads: dict[str, threading.Thread] = {}
-        self._alive: list[Driver] = []
-        self._left = 0
-        self._errors: list[BaseException] = []
-
-    def play(self) -> None:
-        outside = self._play.outside
-        first = self._play._driver("a", False)
-        second = self._play._started("b" if self._act.apart else "a")
-        drivers = [first, second]
-        self._works = {first.name: Session.run, second.name: self._play._second(self._act.second)}
-        self._wake = {driver.name: threading.Event() for driver in drivers}
-        self._alive = list(drivers)
-        threads = [threading.Thread(target=self._body, args=(driver,)) for driver in drivers]
-        self._threads = {driver.name: thread for driver, thread in zip(drivers, threads, strict=True)}
-        done = threading.Event()
-        self._done = done
-        outside.pause = self._pause
-        try:
-            for thread in threads:
-                thread.start()
-            self._give(drivers[0])
-            done.wait()
-            for thread in threads:
-                thread.join()
-        finally:
-            outside.pause = lambda: None
-        if not second.dead:
-            self._play._ended(second)
-        if self._errors:
-            raise self._errors[0]
-
-    def _give(self, driver: Driver) -> None:
-        self._left = self._turns.pop(0) if self._turns else 10_000
-        if self._files and self._given:
-            self._play._arrive(Arrive(self._files.pop(0)))
-        self._given = True
-        # What the other one has done just now is older than what this one does.
-        self._play.outside.pass_time(1)
-        self._play.outside.driver = driver
-        self._play.outside.armed = True
-        self._wake[driver.name].set()
-
-    def _body(self, driver: Driver) -> None:
-        self._wake[driver.name].wait()
-        self._wake[driver.name].clear()
-        try:
-            self._play._work(driver, self._works[driver.name])
-        except BaseException as error:
-            self._errors.append(error)
-        self._alive.remove(driver)
-        if self._alive:
-            self._give(self._alive[0])
-        else:
-            self._done.set()
-
-    def _pause(self) -> None:
-        """Before a step: the other one's turn may have come."""
-        self._left -= 1
-        me = self._play.outside.driver
-        if self._threads[me.name] is not threading.current_thread():
-            raise RuntimeError("a driver asks the outside in a thread that it has made, which has no turn")
-        others = [one for one in self._alive if one is not me]
-        if self._left >= 0 or not others:
-            return
-        self._give(others[0])
-        self._wake[me.name].wait()
-        self._wake[me.name].clear()
 
 
 def _keep(outside: Outside, orphans: bool, session: Session, guard: float | None = 0) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -16,8 +16,10 @@ from tests.inprocess.session import without_a_jvm
 from tests.simulate.campaign import Progress, Tally, play_all, play_seeds
 from tests.simulate.page import PAGE, pairs, write
 from tests.simulate.play import Played, play
+from tests.simulate.scripts.pipelines import Pipeline
 from tests.simulate.scripts.script import STEPS, Act, Arrive, Script, script_of, smaller
 from tests.simulate.scripts.shrinking import shrink
+from tests.simulate.scripts.views import JOINS, OVER
 from tests.simulate.world.outside import FAULTS, Chooser, Fault, Outside
 from tests.simulate.world.store import Handler, Store
 
@@ -112,7 +114,7 @@ def test_a_failing_history_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> N
     from tests.simulate.checks.wrong import Wrong
 
     def finish(self: Checks, session: object) -> None:
-        if any(judged.outcome == "late" for judged in self.log.values()):
+        if any(judged.outcome == "late" for judged in self.events.rows.values()):
             raise Wrong("a row was late")
 
     monkeypatch.setattr(Checks, "finish", finish)
@@ -151,7 +153,11 @@ def test_seeds_play_every_kind_of_act_and_of_project() -> None:
     scripts = [script_of(seed) for seed in range(500)]
     kinds = Counter(kind for script in scripts for kind in {type(act) for act in script.acts})
     assert all(kinds[kind] >= 15 for kind in get_args(Act)), kinds
-    for of_interest in (lambda p: p.ttl, lambda p: p.ahead, lambda p: p.sink, lambda p: len(p.views) > 1):
+    kinds_of_project: list[Callable[[Pipeline], bool]] = [
+        *(lambda p: p.ttl, lambda p: p.ahead, lambda p: p.sink, lambda p: len(p.views) > 1),
+        *(lambda p: p.views[0] in OVER, lambda p: p.views[0] in JOINS, lambda p: p.upserts),
+    ]
+    for of_interest in kinds_of_project:
         assert sum(of_interest(script.pipeline) for script in scripts) >= 40
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tests.oracles.oracle import Row
 from tests.oracles.windows import is_final
 from tests.simulate.checks.check import Checks
+from tests.simulate.checks.logs import Log
 from tests.simulate.checks.wrong import Judged, Wrong
-from tests.simulate.scripts.pipelines import VIEWS, View, seconds
+from tests.simulate.scripts.pipelines import seconds
+from tests.simulate.scripts.views import VIEWS, View
 from tidegate.audit.source import audit_source
 from tidegate.audit.view import audit_view
 
@@ -24,28 +26,27 @@ Counted = tuple[int, int, int]
 def audit(checks: Checks, session: Session, whole: bool) -> None:
     """A1: the audit finds nothing wrong, and counts as the oracle does. `whole`: that of a view, too, and again in the
     source; it takes as long as a run. Raises Wrong."""
-    # (What a broker still has of a topic is not all that it had.)
-    _audit_log(checks, session, whole and checks.source is None)
+    for log in checks.logs.values():
+        # (What a broker still has of a topic is not all that it had.)
+        _audit_log(log, session, whole and log.source is None)
     if whole:
         _audit_view(checks, session, VIEWS[checks.pipeline.views[0]])
 
 
-def _audit_log(checks: Checks, session: Session, recount: bool) -> None:
-    found = audit_source(session, "events", recount=recount)
+def _audit_log(log: Log, session: Session, recount: bool) -> None:
+    found = audit_source(session, log.name, recount=recount)
     told = {p.partition: (p.raw, p.on_time, p.late, p.rejected, p.counted) for p in found.partitions}
     right = {}
-    for partition in {place[0] for place in checks.log} | set(told):
-        outcomes = Counter(one.outcome for (p, _), one in checks.log.items() if p == partition)
+    for partition in {place[0] for place in log.rows} | set(told):
+        outcomes = Counter(one.outcome for (p, _), one in log.rows.items() if p == partition)
         # (What a topic has given twice is rejected the second time.)
-        repeats = sum(n for (p, _), n in checks.repeats.items() if p == partition)
+        repeats = sum(n for (p, _), n in log.repeats.items() if p == partition)
         counts = outcomes["on_time"], outcomes["late"], outcomes["rejected"] + repeats
         right[partition] = (sum(counts), *counts, sum(counts))
     if told != right:
-        raise Wrong(f"A1: the audit counts {told} in the log, by the rules {right}")
-    if recount and found.source_rows != len(checks.world.produced):
-        raise Wrong(
-            f"A1: the audit counts {found.source_rows} rows in the source of {len(checks.world.produced)}"
-        )
+        raise Wrong(f"A1: the audit counts {told} in the log of {log.name}, by the rules {right}")
+    if recount and found.source_rows != len(log.given):
+        raise Wrong(f"A1: the audit counts {found.source_rows} rows in the source of {len(log.given)}")
     if not found.ok:
         raise Wrong(f"A1: the audit of the log finds something wrong: {found.to_dict()}")
 
@@ -58,7 +59,7 @@ def _audit_view(checks: Checks, session: Session, view: View) -> None:
     if view.windows is None or checks.pipeline.ttl:
         return
     assert found.windows is not None
-    frontier = checks.frontiers.get(view.name)
+    frontier, log = checks.frontiers.get(view.name), checks.events
     right = _windows(checks, view, frontier)
     columns = ("_window_start", "_window_end", "raw", "late", "counted", "filtered", "rejected")
     told = {}
@@ -73,7 +74,7 @@ def _audit_view(checks: Checks, session: Session, view: View) -> None:
     if told != right:
         raise Wrong(f"A1: the audit counts {told} in the windows of {view.name}, by the rules {right}")
     sums = (found.closed_windows, found.raw, found.late, found.rejected_without_time)
-    timeless = sum(1 + checks.repeats[place] for place, one in checks.log.items() if one.at is None)
+    timeless = sum(1 + log.repeats[place] for place, one in log.rows.items() if one.at is None)
     raws, lates, _ = (sum(counts) for counts in zip(*right.values(), strict=True)) if right else (0, 0, 0)
     expected = (len(right), raws, lates, timeless)
     if sums != expected:
@@ -84,13 +85,14 @@ def _windows(checks: Checks, view: View, frontier: int | None) -> dict[tuple[int
     """Of each closed window. An amendment has taken in every late row."""
     assert view.windows is not None
     raw, late, rejected = (Counter[tuple[int, int]]() for _ in range(3))
-    for place, one in checks.log.items():
+    log = checks.events
+    for place, one in log.rows.items():
         for window in view.windows(one.at) if one.at is not None else ():
             if is_final(*window, frontier):
                 # (What a topic has given twice is rejected the second time.)
-                raw[window] += 1 + checks.repeats[place]
+                raw[window] += 1 + log.repeats[place]
                 late[window] += one.outcome == "late" and checks.exact
-                rejected[window] += checks.repeats[place]
+                rejected[window] += log.repeats[place]
     return {window: (n, late[window], rejected[window]) for window, n in raw.items()}
 
 
@@ -105,7 +107,7 @@ def revisions(checks: Checks, session: Session, view: View) -> None:
         window = one["window_start"], one["window_end"]
         stored.setdefault(window, {}).setdefault(one["revision"], []).append(one)
     late: dict[tuple[int, int], list[Judged]] = {}
-    for _, judged in sorted(checks.log.items(), key=lambda item: item[1].epoch):
+    for _, judged in sorted(checks.events.rows.items(), key=lambda item: item[1].epoch):
         for window in view.windows(judged.at) if judged.outcome == "late" and judged.at is not None else ():
             late.setdefault(window, []).append(judged)
     for window, numbers in stored.items():
@@ -119,8 +121,8 @@ def _revised(
     numbers: dict[int, list[dict[str, Any]]],
     late: Sequence[Judged],
 ) -> None:
-    on_time = [row for row in checks.judged("on_time") if window in view.windows_of(row)]
-    rows = {row.payload["id"]: row for row in checks.judged("late") if window in view.windows_of(row)}
+    on_time = [row for row in checks.on_time(view) if window in view.windows_of(row)]
+    rows = {row.payload["id"]: row for row in checks.late(view) if window in view.windows_of(row)}
     # One that nothing was on time for begins with 2, the first revision that has rows.
     first = 1 if on_time else 2
     where = f"B2: {view.name} in {window}"

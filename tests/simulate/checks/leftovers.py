@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from pyiceberg.table.metadata import TableMetadata
 
 from tests.simulate.checks.wrong import Wrong
-from tests.simulate.scripts.pipelines import Pipeline
+from tests.simulate.scripts.pipelines import INPUTS, Pipeline
 from tests.simulate.world.driver import World
 from tests.simulate.world.store import path_in
 from tests.simulate.world.tables import Identifier
@@ -46,7 +46,7 @@ def _of_table(world: World, table: tuple[str, ...]) -> set[str]:
 def _is_kept(world: World, path: str, delivers: bool) -> bool:
     """Whether it is an input, or of a sink that delivers: a file of rows, or where it stands."""
     place = PurePosixPath(path).relative_to(world.root)
-    if place.parts[0] == "input":
+    if place.parts[0] in INPUTS.values():
         return True
     if place.parts[0] == "out":
         return delivers and ("_tidegate" not in place.parts or place.name.lstrip(".").startswith("position"))
@@ -55,7 +55,7 @@ def _is_kept(world: World, path: str, delivers: bool) -> bool:
 
 def files_are_known(world: World) -> None:
     """Whatever a table is made of is there; and what lies about is where upkeep looks for it."""
-    homes = [f"{world.root}/input/", f"{world.root}/out/"]
+    homes = [*(f"{world.root}/{folder}/" for folder in INPUTS.values()), f"{world.root}/out/"]
     with world.outside.looking():
         for table, versions in world.catalog.tables.items():
             for path in live_files(world, table, versions[-1]):

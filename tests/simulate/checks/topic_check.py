@@ -1,21 +1,19 @@
-"""What must hold of a log whose source is a topic, by the oracles and by what the broker had; and of a topic that is
-delivered into."""
+"""What must hold of a log whose source is a topic, by the oracles and by what the broker had."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tests.inprocess.broker import Message, Transaction
+from tests.inprocess.broker import Transaction
 from tests.oracles.oracle import Row
 from tests.oracles.partitions import Partitions
 from tests.simulate.checks.wrong import Wrong
-from tests.simulate.scripts.pipelines import View, as_json, mark, seconds
+from tests.simulate.scripts.pipelines import as_json, mark, seconds
 from tests.simulate.scripts.topic_acts import (
     ABORTED,
     COMMITTED,
@@ -30,8 +28,8 @@ from tests.simulate.scripts.topic_acts import (
     TopicAct,
 )
 from tests.simulate.world import workers
-from tests.simulate.world.broker import SINK_TOPIC, SOURCE_TOPIC, Look, SimulatedBroker
-from tests.simulate.world.outside import EXPIRED, STALE
+from tests.simulate.world.broker import SOURCE_TOPIC, Look, SimulatedBroker
+from tests.simulate.world.outside import STALE
 
 Place = tuple[str, int]
 #: W7, W8, W9: what nothing says otherwise.
@@ -284,62 +282,3 @@ class SourceChecks:
         ends = self._source.ends(self._broker.looks[SOURCE_TOPIC][-1][1])
         if ends != self._oracle.position:
             raise Wrong(f"R1: read up to {self._oracle.position}, and the topic ends at {ends}")
-
-
-@dataclass
-class SinkTopic:
-    """The topic that a sink delivers into, and what came."""
-
-    broker: SimulatedBroker
-    #: Whether two drivers were at work at once: one that was paused sends what the other has sent (docs/sinks.md).
-    together: bool
-    view: View
-    rows: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    #: By key, in the order of the topic: the ids of messages that came for the first time.
-    _order: dict[tuple[int, bytes], list[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.broker.create(SINK_TOPIC, 2)
-        self.broker.note()
-
-    def came(self, number: int, message: Message) -> None:
-        """A message. Raises Wrong for one that may not come twice."""
-        headers = dict(message.headers)
-        name = (headers["tidegate-id"] or b"").decode()
-        row = self._row(message)
-        if name in self.rows:
-            if self.rows[name] != row:
-                raise Wrong(f"B1: {name} was {self.rows[name]}, and is {row}")
-            if not (self._may_repeat() or message.headers in self.broker.late):
-                raise Wrong(f"B1: {row} was delivered twice, as {name}")
-            return
-        self.rows[name] = row
-        if message.key is not None and message.headers not in self.broker.late:
-            self._order.setdefault((number, message.key), []).append(name)
-
-    def _may_repeat(self) -> bool:
-        """Where docs/sinks.md says "at least once": what a delivery has sent is not to be seen when it is resumed."""
-        faults = {(fault.step, fault.kind) for fault in self.broker.outside.met}
-        return self.together or bool(faults & {("ask sink", STALE), ("fetch sink", EXPIRED)})
-
-    def _row(self, message: Message) -> tuple[Any, ...]:
-        values = json.loads(message.value or b"null")
-        # (Sail leaves out what is NULL, whatever Spark would be told.)
-        return tuple(_value(values.get(name)) for name in self.view.columns)
-
-    def delivered(self) -> Counter[tuple[Any, ...]]:
-        """The rows that a reader has who keeps the ids that it has handled."""
-        return Counter(self.rows.values())
-
-    def in_order(self) -> None:
-        """Messages of a key come in the order in which their rows became final. Raises Wrong."""
-        for (_, key), names in self._order.items():
-            ticks = [int(name.split("/")[1]) for name in names if name.split("/")[1].isdigit()]
-            if ticks != sorted(ticks) and not self._may_repeat() and not self.broker.late:
-                raise Wrong(f"C4: messages of {key!r} came in the order of commits {ticks}")
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\dT", value):
-        return seconds(datetime.fromisoformat(value))
-    return value

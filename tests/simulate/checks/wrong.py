@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 Place = tuple[str, int]
 
@@ -20,3 +22,8 @@ class Judged:
     epoch: int
     at: int | None
     reason: str | None = None
+
+
+def few(found: Counter[Any]) -> str:
+    """Some of them."""
+    return f"{list(found.items())[:3]}"

@@ -4,15 +4,14 @@ Times are whole seconds since `BASE`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.oracles.oracle import Row
-from tests.oracles.sessions import closed, is_closed, sessions
-from tests.oracles.windows import Windows, final, grouped, hop, tumble
 from tests.simulate.scripts.topic_acts import Topic
+from tests.simulate.scripts.views import VIEWS, Shown, View
 from tests.simulate.world.broker import ADDRESS, SINK_TOPIC, SOURCE_TOPIC
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,15 +19,13 @@ DELAY = 20
 #: Where watermarks may run ahead of event times: by so much, at values above this one.
 AHEAD, HIGH = 30, 7
 
-Shown = tuple[Any, ...]
-#: Emitted rows of what a view reads, and the watermark in force, to the view's own rows.
-Truth = Callable[[Sequence[Row], int | None], list[Shown]]
-
-SOURCE = """CREATE {kind} events (id INT, p VARCHAR, k VARCHAR, v INT, ts TIMESTAMP,
+SOURCE = """CREATE {kind} {name} (id INT, p VARCHAR, k VARCHAR, v INT, ts TIMESTAMP,
     WATERMARK FOR ts AS {watermark})
-WITH (connector = 'filesystem', path = 'input', partition.columns = 'p', max_files_per_batch = '{files}')
+WITH (connector = 'filesystem', path = '{path}', partition.columns = 'p', max_files_per_batch = '{files}')
 FORMAT PLAIN ENCODE JSON;
 """
+#: The folders of sources.
+INPUTS = {"events": "input", "others": "input_others"}
 BEHIND = "ts - INTERVAL '20 seconds'"
 TOPIC = """CREATE SOURCE events (id INT, k VARCHAR, v INT, ts TIMESTAMP,
     WATERMARK FOR ts AS {watermark})
@@ -39,103 +36,6 @@ FORMAT PLAIN ENCODE JSON;
 """
 
 
-@dataclass(frozen=True)
-class View:
-    """One view. `columns`: those that are compared, as the truth gives them; times as seconds."""
-
-    name: str
-    sql: str
-    columns: tuple[str, ...]
-    truth: Truth
-    #: The same where every late row is absorbed (B1), of rows on time, late rows, and the watermark.
-    amended: Callable[[Sequence[Row], Sequence[Row], int | None], list[Shown]] | None = None
-    #: Sessions that are open. What a late row joins to one of them waits for it (B2).
-    waiting: Truth = lambda rows, mark: []
-    #: In which windows a time is, where the view aggregates windows.
-    windows: Windows | None = None
-
-    @property
-    def of_sessions(self) -> bool:
-        """Whether its rows are sessions, whose windows an amendment may change."""
-        return self.amended is not None and self.windows is None and "window_start" in self.columns
-
-    def window(self, row: Shown) -> tuple[Any, Any]:
-        """The window of a row as the truth gives it; None for rows that are in none."""
-        names = ("window_start", "window_end")
-        found = [row[self.columns.index(name)] if name in self.columns else None for name in names]
-        return found[0], found[1]
-
-    def windows_of(self, row: Row) -> list[tuple[int, int]]:
-        """In which windows a row is, of a view that aggregates windows."""
-        return [] if self.windows is None or row.event_time is None else self.windows(row.event_time)
-
-
-def _counted(windows: Windows, keys: Sequence[str]) -> Truth:
-    def truth(rows: Sequence[Row], mark: int | None) -> list[Shown]:
-        groups = final(grouped(rows, windows, keys), mark)
-        return [(*g.keys, g.start, g.end, len(g.rows), _sum(g.rows)) for g in groups]
-
-    return truth
-
-
-def _together(truth: Truth) -> Callable[[Sequence[Row], Sequence[Row], int | None], list[Shown]]:
-    return lambda on_time, late, mark: truth([*on_time, *late], mark)
-
-
-def _sum(rows: Sequence[Row]) -> int | None:
-    values = [row.payload["v"] for row in rows if row.payload["v"] is not None]
-    return sum(values) if values else None
-
-
-def _sessions(rows: Sequence[Row], mark: int | None) -> list[Shown]:
-    return [(*s.keys, s.start, s.end, len(s.rows)) for s in closed(sessions(rows, 15, ("k",)), mark)]
-
-
-def _open_sessions(rows: Sequence[Row], mark: int | None) -> list[Shown]:
-    return [
-        (*s.keys, s.start, s.end, len(s.rows)) for s in sessions(rows, 15, ("k",)) if not is_closed(s, mark)
-    ]
-
-
-def _sorted(rows: Sequence[Row], mark: int | None) -> list[Shown]:
-    """C4: rows below the watermark, each once."""
-    return [(row.payload["id"], row.event_time) for row in rows if mark is not None and row.event_time < mark]
-
-
-VIEWS = {
-    view.name: view
-    for view in (
-        View(
-            "tumbling",
-            "SELECT k, window_start, window_end, count(*) AS n, sum(v) AS s "
-            "FROM TUMBLE(events, ts, INTERVAL '10 seconds') GROUP BY k, window_start, window_end",
-            ("k", "window_start", "window_end", "n", "s"),
-            _counted(tumble(10), ("k",)),
-            _together(_counted(tumble(10), ("k",))),
-            windows=tumble(10),
-        ),
-        View(
-            "hopping",
-            "SELECT k, window_start, window_end, count(*) AS n, sum(v) AS s "
-            "FROM HOP(events, ts, INTERVAL '10 seconds', INTERVAL '30 seconds') "
-            "GROUP BY k, window_start, window_end",
-            ("k", "window_start", "window_end", "n", "s"),
-            _counted(hop(10, 30), ("k",)),
-            _together(_counted(hop(10, 30), ("k",))),
-            windows=hop(10, 30),
-        ),
-        View(
-            "visits",
-            "SELECT k, window_start, window_end, count(*) AS n "
-            "FROM SESSION(events, ts, k, INTERVAL '15 seconds') GROUP BY k, window_start, window_end",
-            ("k", "window_start", "window_end", "n"),
-            _sessions,
-            _together(_sessions),
-            _open_sessions,
-        ),
-        View("sorted", "SELECT id, ts FROM events", ("id", "ts"), _sorted),
-    )
-}
 SINK = """CREATE SINK delivered FROM {view} WITH (connector = 'filesystem', path = 'out')
 FORMAT PLAIN ENCODE CSV (without_header = true);
 """
@@ -149,7 +49,8 @@ FORMAT PLAIN ENCODE JSON;
 class Pipeline:
     """A project. `sink`: of the first view, files. `ahead`: some rows offer a watermark beyond their event time.
     `topic`: what its source reads, if no folder; `sent`: whether the sink sends to a topic, and what is its key. `ttl`:
-    the source is a table WITH TTL, whose rows are changes of the row of their key."""
+    the source is a table WITH TTL, whose rows are changes of the row of their key. `upserts`: what is sent follows
+    amendments, by the key of the view's rows."""
 
     views: tuple[str, ...]
     files_per_batch: int = 1
@@ -158,6 +59,12 @@ class Pipeline:
     topic: Topic | None = None
     sent: str | None = None
     ttl: bool = False
+    upserts: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Those that its views read."""
+        return tuple(sorted({"events", *(name for view in self.views for name in VIEWS[view].reads)}))
 
     @property
     def delivers(self) -> bool:
@@ -166,17 +73,23 @@ class Pipeline:
 
     def sql(self) -> str:
         """Its definitions."""
-        text = self._source()
+        text = "".join(map(self._source, self.sources))
         for name in self.views:
             text += f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name].sql} EMIT ON WINDOW CLOSE;\n"
         return text + self._sink()
 
-    def _source(self) -> str:
+    def _source(self, name: str) -> str:
         ahead = f"CASE WHEN v > {HIGH} THEN ts + INTERVAL '{AHEAD} seconds' ELSE {BEHIND} END"
         watermark = ahead if self.ahead else BEHIND
-        if self.topic is None:
+        if self.topic is None or name != "events":
             kind, more = ("TABLE", " WITH TTL, PRIMARY KEY (k)") if self.ttl else ("SOURCE", "")
-            return SOURCE.format(kind=kind, files=self.files_per_batch, watermark=watermark + more)
+            return SOURCE.format(
+                kind=kind,
+                name=name,
+                path=INPUTS[name],
+                files=self.files_per_batch,
+                watermark=watermark + more,
+            )
         return TOPIC.format(
             watermark=watermark,
             name=SOURCE_TOPIC,
@@ -190,6 +103,7 @@ class Pipeline:
     def _sink(self) -> str:
         if self.sent is not None:
             key = f", key.columns = '{self.sent}'" if self.sent else ""
+            key += ", amendments = 'upsert'" if self.upserts else ""
             return SENT.format(view=self.views[0], name=SINK_TOPIC, address=ADDRESS, key=key)
         return SINK.format(view=self.views[0]) if self.sink else ""
 

@@ -15,10 +15,10 @@ class Rows:
     """Rows near to each other in time, in some histories very near; some late (`amended`: many, and some at a time that
     was there before, in whose window they make another revision), some far ahead, some without a time. Where something
     is delivered, less near in most histories, so that windows close; of sessions, one key often has a row while those
-    of the other one close."""
+    of the other one close. `first`: the id of the first one; `now`: the latest time."""
 
-    def __init__(self, rng: Random, amended: bool, pipeline: Pipeline) -> None:
-        self._rng, self._now, self._id, self._amended = rng, 0, 0, amended
+    def __init__(self, rng: Random, amended: bool, pipeline: Pipeline, first: int = 1) -> None:
+        self._rng, self.now, self._id, self._amended = rng, 0, first - 1, amended
         usual = FAR_STEPS if pipeline.delivers else STEPS_OF_TIME
         self._steps = rng.choice([STEPS_OF_TIME, usual, (0, 1, 2, 5, 10)])
         self._keys, self._parts, self._rows = "xy", ["a", "ab", "ab", "abc"], (1, 5)
@@ -31,6 +31,11 @@ class Rows:
         """From now on few rows are late: what was open at an amendment is all that is left for the next one."""
         self._lags, self._amended = [0, 0, 0, 0, 0, 5], False
 
+    def beside(self, now: int) -> FileRows:
+        """Those of the next file of a second source, about as late as the first source at that time."""
+        self.now = max(now - self._rng.choice([0, 10, 30, 60]), 0)
+        return self.file()
+
     def file(self, known: bool = False) -> FileRows:
         """Those of the next file. `known`: of partitions that were there before."""
         rng, found = self._rng, []
@@ -38,14 +43,14 @@ class Rows:
         if known:
             parts = "".join(sorted(self._seen))
         for _ in range(rng.randint(*self._rows)):
-            self._now += rng.choice(self._steps)
-            at: int | None = max(self._now - rng.choice(self._lags), 0)
+            self.now += rng.choice(self._steps)
+            at: int | None = max(self.now - rng.choice(self._lags), 0)
             if rng.random() < 0.05:
                 at = None
             elif self._amended and rng.random() < 0.25:
                 at = rng.choice(self._times)
             else:
-                self._times.append(self._now)
+                self._times.append(self.now)
             self._id += 1
             value = None if rng.random() < 0.1 else rng.randint(-3, 9)
             partition = rng.choice(parts)

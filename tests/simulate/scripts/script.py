@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.simulate.scripts.pipelines import VIEWS, Pipeline
+from tests.simulate.scripts.pipelines import Pipeline
 from tests.simulate.scripts.rows import FileRows, Rows
 from tests.simulate.scripts.topic_acts import (
     TOPIC_ACTS,
@@ -19,6 +19,7 @@ from tests.simulate.scripts.topic_acts import (
     simpler,
     topic_of,
 )
+from tests.simulate.scripts.views import JOINS, OVER, VIEWS
 from tests.simulate.world.outside import FAULTS, KILLED_AFTER, LOST, Fault, Wish
 
 #: Steps of pipelines that read files, or have topics; of tables WITH TTL; and of upkeep.
@@ -82,9 +83,10 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Arrive:
-    """A file of rows appears in the source's folder."""
+    """A file of rows appears in the folder of a source."""
 
     rows: FileRows
+    of: str = "events"
 
 
 @dataclass(frozen=True)
@@ -195,16 +197,25 @@ def _frozen(value: Any) -> Any:
 def script_of(seed: int) -> Script:
     """The history that a seed stands for."""
     rng = Random(seed)
-    views = tuple(rng.sample(sorted(VIEWS), rng.choice([1, 1, 2])))
+    views = tuple(rng.sample(sorted(VIEWS.keys() - {*OVER, *JOINS}), rng.choice([1, 1, 2])))
+    if rng.random() < 0.14:
+        # (What these cost is twice as much as another view.)
+        views = (rng.choice(OVER),)
+    elif rng.random() < 0.14:
+        views = (rng.choice(JOINS),)
     pipeline = Pipeline(views, rng.choice([1, 1, 2]), rng.random() < 0.6, rng.random() < 0.3)
     if rng.random() < 0.35:
         pipeline = replace(pipeline, sink=False, sent=rng.choice(["", VIEWS[views[0]].columns[0]]))
+        if VIEWS[views[0]].key and rng.random() < 0.4:
+            pipeline = replace(pipeline, sent=", ".join(VIEWS[views[0]].key), upserts=True)
     if rng.random() < 0.38:
         topic = topic_of(rng)
+        if views[0] in JOINS:
+            topic = replace(topic, advance=False)
         pipeline = replace(pipeline, topic=topic)
         acts = _acts(rng, pipeline, Messages(rng, topic, pipeline.delivers))
     else:
-        ttl = rng.random() < 0.2
+        ttl = rng.random() < 0.2 and views[0] not in JOINS and not pipeline.upserts
         pipeline = replace(pipeline, ttl=ttl, ahead=pipeline.ahead and not ttl)
         acts = _acts(rng, pipeline)
     own = tuple(_own_steps(pipeline, acts))
@@ -253,9 +264,10 @@ def _faults_of(step: str) -> tuple[str, ...]:
 def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> tuple[Act, ...]:
     """`messages`: what happens to the topic; else files arrive."""
     acts: list[Act] = []
-    amends = rng.random() < 0.4 and not pipeline.ttl
+    amends = rng.random() < (0.9 if pipeline.upserts else 0.4) and not pipeline.ttl
     keeps = rng.random() < 0.3
     rows = Rows(rng, amends, pipeline)
+    others = Rows(rng, amends, pipeline, _OTHERS) if "others" in pipeline.sources else None
     if messages is not None and messages.partitions > 1 and rng.random() < 0.12:
         acts += _awakening(rng, messages)
     for number in range(2):
@@ -266,6 +278,10 @@ def _acts(rng: Random, pipeline: Pipeline, messages: Messages | None = None) -> 
             acts += [Arrive(rows.file()) for _ in range(rng.choice([2, 3] if keeps else [1, 1, 2, 3]))]
         else:
             acts += messages.acts()
+        for _ in range(0 if others is None else rng.choice([1, 1, 2])):
+            assert others is not None
+            beside = Arrive(others.beside((messages or rows).now), "others")
+            acts.insert(len(acts) - rng.choice([0, 0, 1]), beside)
         if rng.random() < (0.1 if messages is None else 0.3):
             acts.append(Wait(rng.choice([5, 60, 3600, 100_000] if messages is None else _WAITS)))
         if rng.random() < (0.9 if keeps and number else 0.05):
@@ -313,6 +329,8 @@ def _together(rng: Random, amends: bool, pipeline: Pipeline, rows: Rows | None) 
     return Together(tuple(rng.choice(steps) for _ in range(6)), second, apart, files)
 
 
+#: The id of the first row of a second source.
+_OTHERS = 10_001
 #: Around `idle_timeout`, which is 300 seconds.
 _WAITS = (5, 200, 289, 290, 299, 300, 301, 3600, 100_000)
 
@@ -347,7 +365,7 @@ def smaller(script: Script) -> Sequence[Script]:
                 found.append(Script(script.seed, script.pipeline, acts, script.faults))
         if isinstance(act, Arrive) and len(act.rows) > 1:
             for row in range(len(act.rows)):
-                less = Arrive(act.rows[:row] + act.rows[row + 1 :])
+                less = replace(act, rows=act.rows[:row] + act.rows[row + 1 :])
                 acts = (*script.acts[:number], less, *script.acts[number + 1 :])
                 found.append(Script(script.seed, script.pipeline, acts, script.faults))
         elif isinstance(act, TopicAct):
@@ -363,7 +381,7 @@ def _plainer(pipeline: Pipeline) -> Sequence[Pipeline]:
     if len(pipeline.views) > 1:
         found += [replace(pipeline, views=(view,)) for view in pipeline.views]
     if pipeline.sink or pipeline.sent is not None:
-        found.append(replace(pipeline, sink=False, sent=None))
+        found.append(replace(pipeline, sink=False, sent=None, upserts=False))
     if pipeline.topic is not None:
         found += [replace(pipeline, topic=one) for one in simpler(pipeline.topic)]
     return found

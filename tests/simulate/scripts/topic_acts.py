@@ -82,7 +82,7 @@ class Messages:
     def __init__(self, rng: Random, topic: Topic, delivered: bool = False) -> None:
         self._rng, self.partitions = rng, topic.partitions
         self._steps = rng.choice([STEPS_OF_TIME, FAR_STEPS if delivered else STEPS_OF_TIME])
-        self._now = self._id = 0
+        self.now = self._id = 0
         self._open = False
 
     def acts(self) -> list[TopicAct]:
@@ -105,13 +105,13 @@ class Messages:
         rng, rows = self._rng, list[Sent]()
         busy = among or rng.sample(range(self.partitions), rng.randint(1, self.partitions))
         for _ in range(rng.randint(1, 5)):
-            self._now += rng.choice(self._steps)
-            at: int | None = max(self._now - rng.choice([0, 0, 0, 5, 20, 21, 60]), 0)
+            self.now += rng.choice(self._steps)
+            at: int | None = max(self.now - rng.choice([0, 0, 0, 5, 20, 21, 60]), 0)
             chance = rng.random()
             if chance < 0.05:
                 at = None
             elif chance < 0.09:
-                at = self._now + _FAR
+                at = self.now + _FAR
             self._id += 1
             what = (
                 GARBAGE if chance > 0.97 else NOTHING if chance > 0.95 else HOSTILE if chance > 0.94 else ""

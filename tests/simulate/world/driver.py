@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any
 
 import pyarrow.fs as pafs
 from pyiceberg.manifest import clear_manifest_cache
@@ -38,7 +37,7 @@ _ROLES = (
     (re.compile(r"/_tidegate/\.?position"), "position"),
     (re.compile(r"/_tidegate/staging(/|$)"), "staging"),
     (re.compile(r"/out(/|$)"), "delivery"),
-    (re.compile(r"/input(/|$)"), "input"),
+    (re.compile(r"/input(_\w+)?(/|$)"), "input"),
     (re.compile(r"/_streams(/|$)"), "position"),
     (re.compile(r"/data(/|$)"), "data"),
     (re.compile(r"/metadata(/|$)"), "metadata"),
@@ -85,9 +84,8 @@ class World:
         self.broker = SimulatedBroker(outside)
         self.files = pafs.PyFileSystem(Handler(self.store))
         self._logs = logs
-        #: Processes that have not ended, and every row that was given, by its id.
+        #: Processes that have not ended.
         self.drivers: list[Driver] = []
-        self.produced: dict[int, dict[str, Any]] = {}
         project = Project.load(self.root)
         warehouse = project.storage.local_warehouse
         assert warehouse is not None
@@ -108,10 +106,6 @@ class World:
             opened = tables.open(".".join(("tidegate", *(f"`{part}`" for part in table))))
             InProcessUpkeep(None, opened).compact(least_files=2)  # type: ignore[arg-type]
             return self.catalog.newest(table) is not before
-
-    def partitions(self) -> set[str]:
-        """Those of every row that was given."""
-        return {row["p"] for row in self.produced.values()}
 
     def catalog_of_project(self) -> Catalog:
         """What its files define."""
